@@ -1,0 +1,19 @@
+//! A lossless YAML tree.
+//!
+//! Both the inventory and Talos's documents are read into this tree. A scalar stays the text that
+//! stood in the file, together with how it was written; what it *means* (`off`, `0644`, `1_000`) is
+//! decided by whoever knows the type that is wanted. Every node knows its place in the source.
+//!
+//! This crate exists so that one place knows the parser: `talmox-model` and `talmox-talos-config`
+//! depend on the tree, not on a YAML library.
+//!
+//! It deliberately has no generic "value" type and no serde support: a value that is read without
+//! knowing its type is how `off` becomes `false`.
+
+mod read;
+mod scalar;
+mod tree;
+
+pub use read::{Error, ErrorKind, Limits, read, read_with};
+pub use scalar::{Resolved, Scalar, Style};
+pub use tree::{Entry, Map, Node, Seq, Span, Value};

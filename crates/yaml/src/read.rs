@@ -1,0 +1,434 @@
+//! From text to trees, within limits.
+
+use std::collections::{HashMap, HashSet};
+use std::mem;
+
+use granit_parser::{Event, Options, Parser, ScalarStyle, ScanError, StructureStyle, Tag, options};
+
+use crate::scalar::{Scalar, Style};
+use crate::tree::{Entry, Map, Node, Seq, Span, Value};
+
+/// What a text may cost. The defaults fit anything a person writes.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// How deep collections may nest, aliases followed.
+    pub depth: usize,
+    /// How many nodes may be copied for anchors and aliases, beyond what is written out.
+    pub copied_nodes: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            depth: 200,
+            copied_nodes: 100_000,
+        }
+    }
+}
+
+/// The text is not YAML that we can read, and where.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{kind}")]
+pub struct Error {
+    pub kind: ErrorKind,
+    pub span: Span,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ErrorKind {
+    #[error("{0}")]
+    Syntax(String),
+    #[error("collections are nested more than {0} deep")]
+    TooDeep(usize),
+    #[error("anchors and aliases expand to more than {0} nodes")]
+    TooManyCopies(usize),
+    #[error("an alias refers to a node that contains it")]
+    RecursiveAlias,
+    #[error("`<<` takes a mapping or a list of mappings")]
+    BadMerge,
+}
+
+/// Reads every document of a text with the default [`Limits`].
+pub fn read(text: &str) -> Result<Vec<Node>, Error> {
+    read_with(text, Limits::default())
+}
+
+/// Reads every document of a text. Aliases are expanded and merge keys (`<<`) applied, as go-yaml
+/// does; duplicate keys are left for the caller to judge.
+pub fn read_with(text: &str, limits: Limits) -> Result<Vec<Node>, Error> {
+    let options: Options = options! {
+        emit_comments: false,
+        flow_nesting_limit: limits.depth,
+        block_nesting_limit: limits.depth,
+    };
+    let mut builder = Builder::new(limits);
+    for event in Parser::new_from_str_with_options(text, options) {
+        let (event, span) = event.map_err(|error| syntax(text, &error, limits))?;
+        let span = span
+            .byte_range()
+            .map_or_else(Span::default, |r| Span::new(r.start, r.end));
+        builder.event(event, span)?;
+    }
+    Ok(builder.documents)
+}
+
+fn syntax(text: &str, error: &ScanError, limits: Limits) -> Error {
+    use granit_parser::ErrorKind as Kind;
+    let at = error
+        .marker()
+        .byte_offset()
+        .unwrap_or(text.len())
+        .min(text.len());
+    let kind = match error.kind() {
+        Kind::RecursionLimitExceeded => ErrorKind::TooDeep(limits.depth),
+        _ => ErrorKind::Syntax(error.info()),
+    };
+    Error {
+        kind,
+        span: Span::new(at, at),
+    }
+}
+
+struct Builder {
+    limits: Limits,
+    documents: Vec<Node>,
+    open: Vec<Open>,
+    anchors: HashMap<usize, Anchored>,
+    copied_nodes: usize,
+}
+
+/// A collection whose end has not come yet.
+struct Open {
+    node: Node,
+    anchor: usize,
+    /// A mapping's key that waits for its value.
+    key: Option<Node>,
+    /// How deep the deepest finished child reaches, and how many nodes there are below.
+    height: usize,
+    size: usize,
+}
+
+struct Anchored {
+    node: Node,
+    height: usize,
+    size: usize,
+}
+
+impl Builder {
+    fn new(limits: Limits) -> Self {
+        Self {
+            limits,
+            documents: vec![],
+            open: vec![],
+            anchors: HashMap::new(),
+            copied_nodes: 0,
+        }
+    }
+
+    fn event(&mut self, event: Event<'_>, span: Span) -> Result<(), Error> {
+        match event {
+            Event::DocumentStart(..) => self.anchors.clear(),
+            Event::Scalar(text, style, anchor, tag) => {
+                let scalar = Scalar {
+                    text: text.into_owned(),
+                    style: style_of(style),
+                };
+                let node = Node {
+                    value: Value::Scalar(scalar),
+                    span,
+                    tag: tag_of(tag.as_deref()),
+                };
+                self.finish(node, anchor, 0, 1, span)?;
+            }
+            Event::SequenceStart(style, anchor, tag) => {
+                let seq = Seq {
+                    items: vec![],
+                    flow: style == StructureStyle::Flow,
+                };
+                self.start(Value::Seq(seq), anchor, tag.as_deref(), span);
+            }
+            Event::MappingStart(style, anchor, tag) => {
+                let map = Map {
+                    entries: vec![],
+                    flow: style == StructureStyle::Flow,
+                };
+                self.start(Value::Map(map), anchor, tag.as_deref(), span);
+            }
+            Event::SequenceEnd | Event::MappingEnd => self.end(span)?,
+            Event::Alias(id) => self.alias(id, span)?,
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn start(&mut self, value: Value, anchor: usize, tag: Option<&Tag>, span: Span) {
+        let node = Node {
+            value,
+            span,
+            tag: tag_of(tag),
+        };
+        self.open.push(Open {
+            node,
+            anchor,
+            key: None,
+            height: 0,
+            size: 1,
+        });
+    }
+
+    fn end(&mut self, span: Span) -> Result<(), Error> {
+        let mut open = self
+            .open
+            .pop()
+            .expect("invariant: the parser closes only what it opened");
+        if let Value::Map(map) = &mut open.node.value {
+            apply_merge_keys(map)?;
+        }
+        open.node.span.end = match &open.node.value {
+            Value::Map(map) if !map.flow => map.entries.last().map(|entry| entry.value.span.end),
+            Value::Seq(seq) if !seq.flow => seq.items.last().map(|item| item.span.end),
+            _ => Some(span.end),
+        }
+        .unwrap_or(span.end)
+        .max(open.node.span.start);
+        self.finish(open.node, open.anchor, open.height + 1, open.size, span)
+    }
+
+    fn alias(&mut self, id: usize, span: Span) -> Result<(), Error> {
+        let Some(anchored) = self.anchors.get(&id) else {
+            return Err(Error {
+                kind: ErrorKind::RecursiveAlias,
+                span,
+            });
+        };
+        let (height, size) = (anchored.height, anchored.size);
+        self.count_copy(size, span)?;
+        let node = self.anchors[&id].node.clone();
+        self.finish(node, 0, height, size, span)
+    }
+
+    fn count_copy(&mut self, size: usize, span: Span) -> Result<(), Error> {
+        self.copied_nodes += size;
+        if self.copied_nodes > self.limits.copied_nodes {
+            return Err(Error {
+                kind: ErrorKind::TooManyCopies(self.limits.copied_nodes),
+                span,
+            });
+        }
+        Ok(())
+    }
+
+    /// Hands a finished node to the collection it belongs to.
+    fn finish(
+        &mut self,
+        node: Node,
+        anchor: usize,
+        height: usize,
+        size: usize,
+        at: Span,
+    ) -> Result<(), Error> {
+        if self.open.len() + height > self.limits.depth {
+            return Err(Error {
+                kind: ErrorKind::TooDeep(self.limits.depth),
+                span: at,
+            });
+        }
+        if anchor != 0 {
+            self.count_copy(size, at)?;
+            self.anchors.insert(
+                anchor,
+                Anchored {
+                    node: node.clone(),
+                    height,
+                    size,
+                },
+            );
+        }
+        let Some(parent) = self.open.last_mut() else {
+            self.documents.push(node);
+            return Ok(());
+        };
+        parent.height = parent.height.max(height);
+        parent.size += size;
+        match &mut parent.node.value {
+            Value::Seq(seq) => seq.items.push(node),
+            Value::Map(map) => match parent.key.take() {
+                None => parent.key = Some(node),
+                Some(key) => map.entries.push(Entry { key, value: node }),
+            },
+            Value::Scalar(_) => unreachable!("only collections are opened"),
+        }
+        Ok(())
+    }
+}
+
+fn style_of(style: ScalarStyle) -> Style {
+    match style {
+        ScalarStyle::Plain => Style::Plain,
+        ScalarStyle::SingleQuoted => Style::SingleQuoted,
+        ScalarStyle::DoubleQuoted => Style::DoubleQuoted,
+        ScalarStyle::Literal => Style::Literal,
+        ScalarStyle::Folded => Style::Folded,
+    }
+}
+
+fn tag_of(tag: Option<&Tag>) -> Option<String> {
+    tag.map(|tag| format!("{}{}", tag.handle(), tag.suffix()))
+}
+
+/// Replaces each `<<` by the entries it brings. What the mapping says itself wins; of several
+/// merged mappings the first wins.
+fn apply_merge_keys(map: &mut Map) -> Result<(), Error> {
+    let is_merge = |entry: &Entry| {
+        entry
+            .key
+            .as_scalar()
+            .is_some_and(|key| key.style == Style::Plain && key.text == "<<")
+    };
+    if !map.entries.iter().any(is_merge) {
+        return Ok(());
+    }
+    let (merges, own): (Vec<_>, Vec<_>) =
+        mem::take(&mut map.entries).into_iter().partition(is_merge);
+    map.entries = own;
+    let mut known: HashSet<String> = map
+        .entries
+        .iter()
+        .filter_map(|entry| entry.key.as_str().map(str::to_owned))
+        .collect();
+    for merge in merges {
+        let bad = Error {
+            kind: ErrorKind::BadMerge,
+            span: merge.key.span,
+        };
+        let sources = match merge.value.value {
+            Value::Map(source) => vec![source],
+            Value::Seq(seq) => seq
+                .items
+                .into_iter()
+                .map(|item| match item.value {
+                    Value::Map(source) => Ok(source),
+                    _ => Err(bad.clone()),
+                })
+                .collect::<Result<_, _>>()?,
+            Value::Scalar(_) => return Err(bad),
+        };
+        for entry in sources.into_iter().flat_map(|source| source.entries) {
+            if entry
+                .key
+                .as_str()
+                .is_none_or(|key| known.insert(key.to_owned()))
+            {
+                map.entries.push(entry);
+            }
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn one(text: &str) -> Node {
+        let mut documents = read(text).expect("readable");
+        assert_eq!(documents.len(), 1, "{documents:?}");
+        documents.remove(0)
+    }
+
+    fn kind(text: &str) -> ErrorKind {
+        read(text).expect_err("refused").kind
+    }
+
+    #[test]
+    fn scalars_keep_their_text_and_place() {
+        let text = "auto: off\nmode: 0644\nname: 'x: y'\n";
+        let root = one(text);
+        let map = root.as_map().unwrap();
+        let mode = map.get("mode").unwrap();
+        assert_eq!(map.get("auto").unwrap().as_str(), Some("off"));
+        assert_eq!(mode.as_str(), Some("0644"));
+        assert_eq!(&text[mode.span.start..mode.span.end], "0644");
+        assert_eq!(
+            map.get("name").unwrap().as_scalar().unwrap().style,
+            Style::SingleQuoted
+        );
+    }
+
+    #[test]
+    fn collections_span_what_they_hold() {
+        let text = "a:\n  - b: 1\n    c: 2\n# trailing\nd: {e: 3}\n";
+        let root = one(text);
+        let list = root.as_map().unwrap().get("a").unwrap();
+        assert_eq!(&text[list.span.start..list.span.end], "- b: 1\n    c: 2");
+        let flow = root.as_map().unwrap().get("d").unwrap();
+        assert_eq!(&text[flow.span.start..flow.span.end], "{e: 3}");
+    }
+
+    #[test]
+    fn aliases_and_merge_keys_are_applied() {
+        let root = one("base: &b {x: 1, y: 2}\nnode: {<<: *b, y: 3}\n");
+        let node = root
+            .as_map()
+            .unwrap()
+            .get("node")
+            .unwrap()
+            .as_map()
+            .unwrap();
+        assert_eq!(node.get("x").unwrap().as_str(), Some("1"));
+        assert_eq!(node.get("y").unwrap().as_str(), Some("3"));
+        assert_eq!(node.entries.len(), 2);
+    }
+
+    #[test]
+    fn documents_are_kept_apart() {
+        assert_eq!(read("a: 1\n---\nb: 2\n").unwrap().len(), 2);
+        assert_eq!(read("").unwrap().len(), 0);
+        assert_eq!(read("# only a comment\n").unwrap().len(), 0);
+    }
+
+    #[test]
+    fn hostile_texts_are_refused_quickly() {
+        let mut bomb = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n".to_owned();
+        for level in 1..12 {
+            let alias = format!("*a{}, ", level - 1).repeat(10);
+            bomb.push_str(&format!("a{level}: &a{level} [{alias}]\n"));
+        }
+        assert!(matches!(kind(&bomb), ErrorKind::TooManyCopies(_)));
+        assert!(matches!(kind(&"[".repeat(100_000)), ErrorKind::TooDeep(_)));
+        let staircase: String = (0..1000)
+            .map(|n| format!("{}a:\n", " ".repeat(n)))
+            .collect();
+        assert!(matches!(kind(&staircase), ErrorKind::TooDeep(_)));
+        // Each alias is shallow, the chain of them is not.
+        let mut chain = "a0: &a0 [x]\n".to_owned();
+        for level in 1..300 {
+            chain.push_str(&format!("a{level}: &a{level} [*a{}]\n", level - 1));
+        }
+        assert!(matches!(kind(&chain), ErrorKind::TooDeep(_)));
+        assert!(matches!(
+            kind("a: &a [*a]"),
+            ErrorKind::RecursiveAlias | ErrorKind::Syntax(_)
+        ));
+        assert!(matches!(kind("<<: 1"), ErrorKind::BadMerge));
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn reading_never_panics_and_spans_lie_inside(text in "[ -~\n\t\u{e4}]{0,200}") {
+            if let Ok(documents) = read(&text) {
+                let mut queue: Vec<&Node> = documents.iter().collect();
+                while let Some(node) = queue.pop() {
+                    assert!(text.get(node.span.start..node.span.end).is_some(), "{node:?}");
+                    match &node.value {
+                        Value::Scalar(_) => {}
+                        Value::Seq(seq) => queue.extend(&seq.items),
+                        Value::Map(map) => {
+                            queue.extend(map.entries.iter().flat_map(|e| [&e.key, &e.value]));
+                        }
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,167 @@
+//! Scalars, and what a plain one would mean to go-yaml when no type is known.
+
+/// A scalar as it was written.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Scalar {
+    /// The text after unescaping and folding.
+    pub text: String,
+    pub style: Style,
+}
+
+/// How a scalar was written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Style {
+    #[default]
+    Plain,
+    SingleQuoted,
+    DoubleQuoted,
+    Literal,
+    Folded,
+}
+
+/// The meaning of a scalar by the rules that go-yaml (and so Talos, Kubernetes and Helm) applies
+/// when it is not told a type: YAML 1.2's core schema, plus `0644` and `0o644` as octal and `_`
+/// between digits, while `on`, `off`, `yes` and `no` stay text.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Resolved {
+    Null,
+    Bool(bool),
+    Int(i128),
+    Float(f64),
+    Text,
+}
+
+impl Resolved {
+    pub fn describe(self) -> &'static str {
+        match self {
+            Self::Null => "nothing",
+            Self::Bool(_) => "a boolean",
+            Self::Int(_) => "a whole number",
+            Self::Float(_) => "a number",
+            Self::Text => "text",
+        }
+    }
+}
+
+impl Scalar {
+    pub fn is_null(&self) -> bool {
+        self.style == Style::Plain
+            && matches!(self.text.as_str(), "" | "~" | "null" | "Null" | "NULL")
+    }
+
+    /// See [`Resolved`]. Quoted and block scalars are always text.
+    pub fn resolve(&self) -> Resolved {
+        if self.style != Style::Plain {
+            return Resolved::Text;
+        }
+        match self.text.as_str() {
+            _ if self.is_null() => Resolved::Null,
+            "true" | "True" | "TRUE" => Resolved::Bool(true),
+            "false" | "False" | "FALSE" => Resolved::Bool(false),
+            text => resolve_number(text),
+        }
+    }
+}
+
+fn resolve_number(text: &str) -> Resolved {
+    let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
+    match unsigned {
+        ".inf" | ".Inf" | ".INF" => {
+            return Resolved::Float(if text.starts_with('-') {
+                f64::NEG_INFINITY
+            } else {
+                f64::INFINITY
+            });
+        }
+        ".nan" | ".NaN" | ".NAN" if unsigned.len() == text.len() => {
+            return Resolved::Float(f64::NAN);
+        }
+        _ => {}
+    }
+    if !unsigned.starts_with(|c: char| c.is_ascii_digit() || c == '.') {
+        return Resolved::Text;
+    }
+    if let Some(int) = resolve_int(unsigned) {
+        return Resolved::Int(if text.starts_with('-') { -int } else { int });
+    }
+    let digits = text.replace('_', "");
+    let is_float = digits
+        .chars()
+        .all(|c| matches!(c, '0'..='9' | '.' | 'e' | 'E' | '+' | '-'))
+        && digits.chars().any(|c| c.is_ascii_digit());
+    match digits.parse::<f64>() {
+        Ok(float) if is_float => Resolved::Float(float),
+        _ => Resolved::Text,
+    }
+}
+
+fn resolve_int(unsigned: &str) -> Option<i128> {
+    let digits = unsigned.replace('_', "");
+    let (radix, digits) = match digits.as_bytes() {
+        [b'0', b'x' | b'X', ..] => (16, &digits[2..]),
+        [b'0', b'b' | b'B', ..] => (2, &digits[2..]),
+        [b'0', b'o' | b'O', ..] => (8, &digits[2..]),
+        [b'0', _, ..] => (8, &digits[1..]),
+        _ => (10, digits.as_str()),
+    };
+    let is_digits = !digits.is_empty() && digits.chars().all(|c| c.is_digit(radix));
+    // 64 bits are what go-yaml reads; anything longer is a float there.
+    let int = if is_digits {
+        i128::from_str_radix(digits, radix).ok()?
+    } else {
+        return None;
+    };
+    (int <= i128::from(u64::MAX)).then_some(int)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plain(text: &str) -> Resolved {
+        Scalar {
+            text: text.to_owned(),
+            style: Style::Plain,
+        }
+        .resolve()
+    }
+
+    #[test]
+    fn plain_scalars_mean_what_go_yaml_reads() {
+        for text in [
+            "off",
+            "on",
+            "yes",
+            "No",
+            "v1.2",
+            "1.2.3",
+            "0x",
+            "-",
+            ".",
+            "2020-01-01",
+            "08",
+        ] {
+            assert!(
+                !matches!(plain(text), Resolved::Bool(_) | Resolved::Int(_)),
+                "{text}"
+            );
+        }
+        assert_eq!(plain("0644"), Resolved::Int(420));
+        assert_eq!(plain("0o644"), Resolved::Int(420));
+        assert_eq!(plain("0x1F"), Resolved::Int(31));
+        assert_eq!(plain("1_000"), Resolved::Int(1000));
+        assert_eq!(plain("-7"), Resolved::Int(-7));
+        assert_eq!(plain("1e3"), Resolved::Float(1000.0));
+        assert_eq!(plain(""), Resolved::Null);
+        assert_eq!(plain("True"), Resolved::Bool(true));
+    }
+
+    #[test]
+    fn quoting_makes_text() {
+        let scalar = Scalar {
+            text: "true".to_owned(),
+            style: Style::SingleQuoted,
+        };
+        assert_eq!(scalar.resolve(), Resolved::Text);
+    }
+}

@@ -1,0 +1,131 @@
+//! The tree itself.
+
+use crate::scalar::{Scalar, Style};
+
+/// A range of bytes in the source text.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Span {
+    pub start: usize,
+    pub end: usize,
+}
+
+impl Span {
+    pub fn new(start: usize, end: usize) -> Self {
+        Self { start, end }
+    }
+}
+
+/// One YAML node: what it is, and where it stands.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Node {
+    pub value: Value,
+    pub span: Span,
+    /// An explicit tag such as `!!str`, as `tag:yaml.org,2002:str`.
+    pub tag: Option<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Value {
+    Scalar(Scalar),
+    Seq(Seq),
+    Map(Map),
+}
+
+impl Default for Value {
+    fn default() -> Self {
+        Self::Scalar(Scalar::default())
+    }
+}
+
+/// A list.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Seq {
+    pub items: Vec<Node>,
+    /// Written as `[a, b]`.
+    pub flow: bool,
+}
+
+/// A mapping, in the order of the source. Duplicate keys are kept: the reader of the tree decides
+/// how bad they are.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Map {
+    pub entries: Vec<Entry>,
+    /// Written as `{a: b}`.
+    pub flow: bool,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Entry {
+    pub key: Node,
+    pub value: Node,
+}
+
+impl Map {
+    /// The value of the first entry with this key.
+    pub fn get(&self, key: &str) -> Option<&Node> {
+        self.entries
+            .iter()
+            .find(|entry| entry.key.as_str() == Some(key))
+            .map(|entry| &entry.value)
+    }
+}
+
+impl Node {
+    /// A plain scalar without a place in any source.
+    pub fn plain(text: impl Into<String>) -> Self {
+        Self::from(Value::Scalar(Scalar {
+            text: text.into(),
+            style: Style::Plain,
+        }))
+    }
+
+    pub fn as_scalar(&self) -> Option<&Scalar> {
+        match &self.value {
+            Value::Scalar(scalar) => Some(scalar),
+            _ => None,
+        }
+    }
+
+    /// The text of a scalar, whatever its style.
+    pub fn as_str(&self) -> Option<&str> {
+        self.as_scalar().map(|scalar| scalar.text.as_str())
+    }
+
+    pub fn as_map(&self) -> Option<&Map> {
+        match &self.value {
+            Value::Map(map) => Some(map),
+            _ => None,
+        }
+    }
+
+    pub fn as_seq(&self) -> Option<&Seq> {
+        match &self.value {
+            Value::Seq(seq) => Some(seq),
+            _ => None,
+        }
+    }
+
+    /// True for an absent value, `null` and `~`.
+    pub fn is_null(&self) -> bool {
+        self.as_scalar().is_some_and(Scalar::is_null)
+    }
+
+    /// What the node is, for messages: "a mapping", "a list", "text"…
+    pub fn describe(&self) -> &'static str {
+        match &self.value {
+            Value::Map(_) => "a mapping",
+            Value::Seq(_) => "a list",
+            Value::Scalar(scalar) => scalar.resolve().describe(),
+        }
+    }
+}
+
+impl From<Value> for Node {
+    fn from(value: Value) -> Self {
+        Self {
+            value,
+            span: Span::default(),
+            tag: None,
+        }
+    }
+}
