@@ -14,6 +14,6 @@ mod read;
 mod scalar;
 mod tree;
 
-pub use read::{Error, ErrorKind, Limits, read, read_with};
+pub use read::{Limits, ReadError, ReadErrorKind, read, read_with};
 pub use scalar::{Resolved, Scalar, Style};
 pub use tree::{Entry, Map, Node, Seq, Span, Value};

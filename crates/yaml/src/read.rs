@@ -29,13 +29,13 @@ impl Default for Limits {
 /// The text is not YAML that we can read, and where.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{kind}")]
-pub struct Error {
-    pub kind: ErrorKind,
+pub struct ReadError {
+    pub kind: ReadErrorKind,
     pub span: Span,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ErrorKind {
+pub enum ReadErrorKind {
     #[error("{0}")]
     Syntax(String),
     #[error("collections are nested more than {0} deep")]
@@ -49,13 +49,13 @@ pub enum ErrorKind {
 }
 
 /// Reads every document of a text with the default [`Limits`].
-pub fn read(text: &str) -> Result<Vec<Node>, Error> {
+pub fn read(text: &str) -> Result<Vec<Node>, ReadError> {
     read_with(text, Limits::default())
 }
 
 /// Reads every document of a text. Aliases are expanded and merge keys (`<<`) applied, as go-yaml
 /// does; duplicate keys are left for the caller to judge.
-pub fn read_with(text: &str, limits: Limits) -> Result<Vec<Node>, Error> {
+pub fn read_with(text: &str, limits: Limits) -> Result<Vec<Node>, ReadError> {
     let options: Options = options! {
         emit_comments: false,
         flow_nesting_limit: limits.depth,
@@ -72,7 +72,7 @@ pub fn read_with(text: &str, limits: Limits) -> Result<Vec<Node>, Error> {
     Ok(builder.documents)
 }
 
-fn syntax(text: &str, error: &ScanError, limits: Limits) -> Error {
+fn syntax(text: &str, error: &ScanError, limits: Limits) -> ReadError {
     use granit_parser::ErrorKind as Kind;
     let at = error
         .marker()
@@ -80,10 +80,10 @@ fn syntax(text: &str, error: &ScanError, limits: Limits) -> Error {
         .unwrap_or(text.len())
         .min(text.len());
     let kind = match error.kind() {
-        Kind::RecursionLimitExceeded => ErrorKind::TooDeep(limits.depth),
-        _ => ErrorKind::Syntax(error.info()),
+        Kind::RecursionLimitExceeded => ReadErrorKind::TooDeep(limits.depth),
+        _ => ReadErrorKind::Syntax(error.info()),
     };
-    Error {
+    ReadError {
         kind,
         span: Span::new(at, at),
     }
@@ -125,7 +125,7 @@ impl Builder {
         }
     }
 
-    fn event(&mut self, event: Event<'_>, span: Span) -> Result<(), Error> {
+    fn event(&mut self, event: Event<'_>, span: Span) -> Result<(), ReadError> {
         match event {
             Event::DocumentStart(..) => self.anchors.clear(),
             Event::Scalar(text, style, anchor, tag) => {
@@ -176,7 +176,7 @@ impl Builder {
         });
     }
 
-    fn end(&mut self, span: Span) -> Result<(), Error> {
+    fn end(&mut self, span: Span) -> Result<(), ReadError> {
         let mut open = self
             .open
             .pop()
@@ -194,10 +194,10 @@ impl Builder {
         self.finish(open.node, open.anchor, open.height + 1, open.size, span)
     }
 
-    fn alias(&mut self, id: usize, span: Span) -> Result<(), Error> {
+    fn alias(&mut self, id: usize, span: Span) -> Result<(), ReadError> {
         let Some(anchored) = self.anchors.get(&id) else {
-            return Err(Error {
-                kind: ErrorKind::RecursiveAlias,
+            return Err(ReadError {
+                kind: ReadErrorKind::RecursiveAlias,
                 span,
             });
         };
@@ -207,11 +207,11 @@ impl Builder {
         self.finish(node, 0, height, size, span)
     }
 
-    fn count_copy(&mut self, size: usize, span: Span) -> Result<(), Error> {
+    fn count_copy(&mut self, size: usize, span: Span) -> Result<(), ReadError> {
         self.copied_nodes += size;
         if self.copied_nodes > self.limits.copied_nodes {
-            return Err(Error {
-                kind: ErrorKind::TooManyCopies(self.limits.copied_nodes),
+            return Err(ReadError {
+                kind: ReadErrorKind::TooManyCopies(self.limits.copied_nodes),
                 span,
             });
         }
@@ -226,10 +226,10 @@ impl Builder {
         height: usize,
         size: usize,
         at: Span,
-    ) -> Result<(), Error> {
+    ) -> Result<(), ReadError> {
         if self.open.len() + height > self.limits.depth {
-            return Err(Error {
-                kind: ErrorKind::TooDeep(self.limits.depth),
+            return Err(ReadError {
+                kind: ReadErrorKind::TooDeep(self.limits.depth),
                 span: at,
             });
         }
@@ -278,7 +278,7 @@ fn tag_of(tag: Option<&Tag>) -> Option<String> {
 
 /// Replaces each `<<` by the entries it brings. What the mapping says itself wins; of several
 /// merged mappings the first wins.
-fn apply_merge_keys(map: &mut Map) -> Result<(), Error> {
+fn apply_merge_keys(map: &mut Map) -> Result<(), ReadError> {
     let is_merge = |entry: &Entry| {
         entry
             .key
@@ -297,8 +297,8 @@ fn apply_merge_keys(map: &mut Map) -> Result<(), Error> {
         .filter_map(|entry| entry.key.as_str().map(str::to_owned))
         .collect();
     for merge in merges {
-        let bad = Error {
-            kind: ErrorKind::BadMerge,
+        let bad = ReadError {
+            kind: ReadErrorKind::BadMerge,
             span: merge.key.span,
         };
         let sources = match merge.value.value {
@@ -336,7 +336,7 @@ mod tests {
         documents.remove(0)
     }
 
-    fn kind(text: &str) -> ErrorKind {
+    fn kind(text: &str) -> ReadErrorKind {
         read(text).expect_err("refused").kind
     }
 
@@ -394,23 +394,26 @@ mod tests {
             let alias = format!("*a{}, ", level - 1).repeat(10);
             bomb.push_str(&format!("a{level}: &a{level} [{alias}]\n"));
         }
-        assert!(matches!(kind(&bomb), ErrorKind::TooManyCopies(_)));
-        assert!(matches!(kind(&"[".repeat(100_000)), ErrorKind::TooDeep(_)));
+        assert!(matches!(kind(&bomb), ReadErrorKind::TooManyCopies(_)));
+        assert!(matches!(
+            kind(&"[".repeat(100_000)),
+            ReadErrorKind::TooDeep(_)
+        ));
         let staircase: String = (0..1000)
             .map(|n| format!("{}a:\n", " ".repeat(n)))
             .collect();
-        assert!(matches!(kind(&staircase), ErrorKind::TooDeep(_)));
+        assert!(matches!(kind(&staircase), ReadErrorKind::TooDeep(_)));
         // Each alias is shallow, the chain of them is not.
         let mut chain = "a0: &a0 [x]\n".to_owned();
         for level in 1..300 {
             chain.push_str(&format!("a{level}: &a{level} [*a{}]\n", level - 1));
         }
-        assert!(matches!(kind(&chain), ErrorKind::TooDeep(_)));
+        assert!(matches!(kind(&chain), ReadErrorKind::TooDeep(_)));
         assert!(matches!(
             kind("a: &a [*a]"),
-            ErrorKind::RecursiveAlias | ErrorKind::Syntax(_)
+            ReadErrorKind::RecursiveAlias | ReadErrorKind::Syntax(_)
         ));
-        assert!(matches!(kind("<<: 1"), ErrorKind::BadMerge));
+        assert!(matches!(kind("<<: 1"), ReadErrorKind::BadMerge));
     }
 
     proptest::proptest! {
