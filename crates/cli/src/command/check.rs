@@ -1,0 +1,205 @@
+//! `talmox check`
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use serde_json::{Value as Json, json};
+use talmox_model::load::Parsed;
+use talmox_model::{Cluster, Explained, Inventory, Node, Severity};
+
+use super::Outcome;
+use crate::args::{CheckArgs, Format, Global};
+use crate::error::{CommandError, Exit};
+use crate::locate::{content, locate};
+use crate::printer::Printer;
+use crate::render;
+
+pub(crate) fn run(args: &CheckArgs, global: &Global, printer: &Printer) -> Outcome {
+    let inventory = load(global.inventory.as_deref(), &args.clusters)?;
+    let explained = match &args.explain {
+        Some(name) => Some(find_node(&inventory, name)?),
+        None => None,
+    };
+    match printer.format {
+        Format::Json => printer.result(&format!("{:#}\n", to_json(&inventory, explained))),
+        Format::Text => {
+            printer.say_raw(&render::text(&inventory, printer.color));
+            if let Some((cluster, node)) = explained {
+                printer.result(&explain(&inventory, cluster, node));
+            } else {
+                printer.result(&summary(&inventory));
+            }
+        }
+    }
+    Ok(if inventory.has_errors() {
+        Exit::Failed
+    } else {
+        Exit::Fine
+    })
+}
+
+/// Reads and checks an inventory, with the files that it names.
+pub(crate) fn load(path: Option<&Path>, clusters: &[String]) -> Result<Inventory, CommandError> {
+    let parsed = Parsed::new(locate(path, clusters)?.clusters);
+    let references: BTreeMap<_, _> = parsed
+        .references()
+        .into_iter()
+        .map(|path| {
+            let content = content(&path);
+            (path, content)
+        })
+        .collect();
+    Ok(parsed.check(&references))
+}
+
+fn find_node<'a>(
+    inventory: &'a Inventory,
+    name: &str,
+) -> Result<(&'a Cluster, &'a Node), CommandError> {
+    let found: Vec<_> = inventory
+        .clusters
+        .iter()
+        .filter_map(|cluster| cluster.node(name).map(|node| (cluster, node)))
+        .collect();
+    match found.as_slice() {
+        [one] => Ok(*one),
+        [] => {
+            let near = inventory
+                .clusters
+                .iter()
+                .find_map(|cluster| cluster.closest_node(name));
+            let hint = match near {
+                Some(near) => format!("did you mean `{near}`?"),
+                None => "`talmox check` counts the nodes; their names are in nodes.yaml".to_owned(),
+            };
+            Err(CommandError::usage(format!("there is no node `{name}`")).hint(hint))
+        }
+        _ => Err(
+            CommandError::usage(format!("several clusters have a node `{name}`"))
+                .hint("name the cluster: `talmox check CLUSTER --explain NODE`"),
+        ),
+    }
+}
+
+/// One line for each cluster.
+fn summary(inventory: &Inventory) -> String {
+    let count = |severity| {
+        inventory
+            .diagnostics
+            .iter()
+            .filter(|found| found.severity == severity)
+            .count()
+    };
+    let mut out = String::new();
+    for cluster in &inventory.clusters {
+        out.push_str(&format!("{}: {}\n", cluster.name, describe(cluster)));
+    }
+    let (errors, warnings) = (count(Severity::Error), count(Severity::Warning));
+    let findings = match (errors, warnings) {
+        (0, 0) => "no problems".to_owned(),
+        (0, warnings) => plural(warnings, "warning"),
+        (errors, 0) => plural(errors, "error"),
+        (errors, warnings) => format!(
+            "{}, {}",
+            plural(errors, "error"),
+            plural(warnings, "warning")
+        ),
+    };
+    out.push_str(&findings);
+    out.push('\n');
+    out
+}
+
+fn describe(cluster: &Cluster) -> String {
+    let controlplanes = cluster.controlplanes().count();
+    let mut text = format!(
+        "{}, {}",
+        plural(controlplanes, "control plane"),
+        plural(cluster.workers().count(), "worker")
+    );
+    if let Some(talos) = cluster.file.talos_version.get() {
+        text.push_str(&format!(", Talos {talos}"));
+    }
+    if let Some(kubernetes) = cluster.kubernetes_version() {
+        text.push_str(&format!(", Kubernetes {kubernetes}"));
+    }
+    text
+}
+
+fn plural(count: usize, noun: &str) -> String {
+    let s = if count == 1 { "" } else { "s" };
+    format!("{count} {noun}{s}")
+}
+
+/// Setting, value and origin in columns.
+fn explain(inventory: &Inventory, cluster: &Cluster, node: &Node) -> String {
+    let rows: Vec<[String; 3]> = cluster
+        .explain(node)
+        .into_iter()
+        .map(|row| {
+            let origin = origin(inventory, &row);
+            [row.path, row.value, origin]
+        })
+        .collect();
+    let width = |column: usize| {
+        rows.iter()
+            .map(|row| row[column].chars().count())
+            .max()
+            .unwrap_or(0)
+            .min(48)
+    };
+    let (first, second) = (width(0), width(1));
+    let mut out = format!(
+        "{} ({} of {})\n\n",
+        node.name.value, node.role, cluster.name
+    );
+    for [path, value, origin] in &rows {
+        out.push_str(&format!("{path:first$}  {value:second$}  {origin}\n"));
+    }
+    out
+}
+
+fn origin(inventory: &Inventory, row: &Explained) -> String {
+    row.span.map_or_else(
+        || "derived".to_owned(),
+        |span| inventory.sources.locate(span),
+    )
+}
+
+fn to_json(inventory: &Inventory, explained: Option<(&Cluster, &Node)>) -> Json {
+    let clusters: Vec<Json> = inventory
+        .clusters
+        .iter()
+        .map(|cluster| {
+            json!({
+                "name": cluster.name,
+                "controlplanes": cluster.controlplanes().count(),
+                "workers": cluster.workers().count(),
+                "talos_version": cluster.file.talos_version.get().map(ToString::to_string),
+                "kubernetes_version": cluster.kubernetes_version().map(|version| version.to_string()),
+            })
+        })
+        .collect();
+    let mut out = json!({
+        "ok": !inventory.has_errors(),
+        "clusters": clusters,
+        "diagnostics": render::json(inventory),
+    });
+    if let Some((cluster, node)) = explained {
+        let settings: Vec<Json> = cluster
+            .explain(node)
+            .into_iter()
+            .map(|row| {
+                let origin = origin(inventory, &row);
+                json!({ "setting": row.path, "value": row.value, "origin": origin })
+            })
+            .collect();
+        out["node"] = json!({
+            "name": node.name.value.to_string(),
+            "role": node.role.to_string(),
+            "cluster": cluster.name,
+            "settings": settings,
+        });
+    }
+    out
+}

@@ -1,0 +1,141 @@
+//! `talmox init`
+
+mod answers;
+mod files;
+
+use std::fs;
+use std::io::{self, IsTerminal, Write};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use talmox_model::value::ProxmoxUrl;
+use talmox_pve::fingerprint;
+
+use super::{Outcome, check, schema};
+use crate::args::{Format, Global, InitArgs};
+use crate::error::{CommandError, Exit};
+use crate::printer::Printer;
+use crate::render;
+use answers::{Answers, Asking};
+
+pub(crate) fn run(args: &InitArgs, global: &Global, printer: &Printer) -> Outcome {
+    let is_asking = !args.yes && io::stdin().is_terminal() && io::stderr().is_terminal();
+    let asking = Asking { printer, is_asking };
+    let root = global
+        .inventory
+        .clone()
+        .unwrap_or_else(|| PathBuf::from("inventory"));
+    let mut answers = Answers::collect(args, &asking)?;
+    let folder = root.join(&answers.cluster);
+    refuse_existing(&folder)?;
+    if let Some(url) = &answers.proxmox
+        && answers.fingerprint.is_none()
+    {
+        answers.fingerprint = confirm_fingerprint(url, &asking)?;
+    }
+
+    let schema_path = root.join("talmox.schema.json");
+    let mut written = vec![
+        write_new(&folder.join("cluster.yaml"), &files::cluster(&answers))?,
+        write_new(&folder.join("nodes.yaml"), &files::nodes(&answers))?,
+    ];
+    if !schema_path.exists() {
+        written.push(write_new(&schema_path, &schema::text())?);
+    }
+    report(&root, &folder, &written, printer)
+}
+
+/// What is written must pass its own check: say so, or say what is left to do.
+fn report(root: &Path, folder: &Path, written: &[PathBuf], printer: &Printer) -> Outcome {
+    let inventory = check::load(Some(folder), &[])?;
+    if printer.format == Format::Json {
+        let files: Vec<String> = written
+            .iter()
+            .map(|path| path.display().to_string())
+            .collect();
+        let result = serde_json::json!({
+            "written": files,
+            "diagnostics": render::json(&inventory),
+        });
+        printer.result(&format!("{result:#}\n"));
+    } else {
+        for path in written {
+            printer.say(&format!("wrote {}", path.display()));
+        }
+        printer.say("");
+        printer.say_raw(&render::text(&inventory, printer.color));
+        let place = if root == Path::new("inventory") {
+            String::new()
+        } else {
+            format!(" --inventory {}", root.display())
+        };
+        printer.say("Next:");
+        printer.say("  1. look over the files: names, addresses, sizes, storages");
+        printer.say(&format!("  2. talmox check{place}"));
+    }
+    Ok(if inventory.has_errors() {
+        Exit::Failed
+    } else {
+        Exit::Fine
+    })
+}
+
+fn refuse_existing(folder: &Path) -> Result<(), CommandError> {
+    for name in ["cluster.yaml", "nodes.yaml"] {
+        let path = folder.join(name);
+        if path.exists() {
+            let error = CommandError::failed(format!("{} exists already", path.display()));
+            return Err(error.hint("choose another cluster name; init never overwrites"));
+        }
+    }
+    Ok(())
+}
+
+/// Creates a file that must not be there yet.
+fn write_new(path: &Path, text: &str) -> Result<PathBuf, CommandError> {
+    let failed =
+        |error| CommandError::failed(format!("cannot write {}", path.display())).because(error);
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder).map_err(failed)?;
+    }
+    let mut file = fs::File::create_new(path).map_err(failed)?;
+    file.write_all(text.as_bytes()).map_err(failed)?;
+    Ok(path.to_owned())
+}
+
+/// Shows the certificate that the Proxmox presents. Only a person can tell whether it is the right
+/// one, so without a person there is no pin.
+fn confirm_fingerprint(
+    url: &ProxmoxUrl,
+    asking: &Asking<'_>,
+) -> Result<Option<String>, CommandError> {
+    let printer = asking.printer;
+    let found = match fingerprint::probe(&url.host, url.port, Duration::from_secs(5)) {
+        Ok(found) => found.to_string(),
+        Err(error) => {
+            let reason = CommandError::failed(format!("no fingerprint from {url}")).because(error);
+            printer.say(&format!(
+                "{} {}",
+                printer.paint("warning:", "1;33"),
+                reason.chain()
+            ));
+            printer.say("Add `fingerprint:` to cluster.yaml once it is reachable.\n");
+            return Ok(None);
+        }
+    };
+    printer.say(&format!(
+        "\n{url} shows a certificate with this SHA-256 fingerprint:"
+    ));
+    printer.say(&format!("  {found}"));
+    printer.say("Compare it with the one in Proxmox: the host, System, Certificates.");
+    if !asking.is_asking {
+        printer.say("It is not pinned, since nobody can confirm it here; if it is right, pass");
+        printer.say("it with --fingerprint, or add it to cluster.yaml.\n");
+        return Ok(None);
+    }
+    if asking.yes_or_no("Is it the same?", false)? {
+        return Ok(Some(found));
+    }
+    let error = CommandError::failed("the certificate was not confirmed; nothing was written");
+    Err(error.hint("somebody may be in between; look at the host's own screen"))
+}

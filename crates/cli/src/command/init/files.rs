@@ -1,0 +1,93 @@
+//! The files that `init` writes.
+
+use std::net::Ipv4Addr;
+
+use super::answers::Answers;
+
+/// Makes editors complete and check the file.
+const MODELINE: &str = "# yaml-language-server: $schema=../talmox.schema.json\n";
+
+pub(super) fn cluster(answers: &Answers) -> String {
+    let Answers {
+        cluster,
+        talos_version,
+        subnet,
+        gateway,
+        node,
+        ..
+    } = answers;
+    let vip = match answers.vip {
+        Some(vip) => format!(
+            "  vip: {vip}                    # a free address: the control plane as a whole\n"
+        ),
+        None => String::new(),
+    };
+    let endpoint = match &answers.proxmox {
+        Some(url) => format!("  endpoint: {url}\n"),
+        None => "  # endpoint: https://HOST:8006\n".to_owned(),
+    };
+    let fingerprint = match &answers.fingerprint {
+        Some(fingerprint) => format!("  fingerprint: \"{fingerprint}\"\n"),
+        None => "  # fingerprint: \"AB:CD:…\"        # else the CAs that this system trusts\n"
+            .to_owned(),
+    };
+    format!(
+        r#"{MODELINE}cluster_name: {cluster}
+talos_version: {talos_version}
+# kubernetes_version: v1.36.3        # default: the one that this Talos brings
+
+network:
+  subnet: {subnet}
+  gateway: {gateway}
+  nameservers: [{gateway}]
+{vip}  # cni: none                        # bring your own, such as Cilium
+  # kube_proxy: false
+
+proxmox:
+{endpoint}{fingerprint}  token: {{env: PROXMOX_TOKEN}}        # user@realm!id=uuid; or {{secret: proxmox.token}}
+  node: {node}
+  datastore: local-lvm               # disks
+  image_datastore: local             # images; needs the content type `import`
+  bridge: vmbr0
+  # pool: talos
+  # vmid_range: 300-399
+
+image:
+  extensions:
+    - siderolabs/qemu-guest-agent
+
+# What every node has; nodes, classes and roles can say otherwise.
+machine:
+  cores: 2
+  memory: 4096                       # MiB, or 4G
+  disk: 40G
+"#
+    )
+}
+
+/// A line with its comment in the column of the others.
+fn line(text: &str, comment: &str) -> String {
+    format!("{text:37}# {comment}\n")
+}
+
+pub(super) fn nodes(answers: &Answers) -> String {
+    let list = |role: &str, addresses: &[Ipv4Addr]| -> String {
+        let line = |(index, address): (usize, &Ipv4Addr)| {
+            format!(
+                "  - {{name: {}-{role}-{}, ip: {address}}}\n",
+                answers.cluster,
+                index + 1
+            )
+        };
+        addresses.iter().enumerate().map(line).collect()
+    };
+    let workers = if answers.workers.is_empty() {
+        "workers: []\n".to_owned()
+    } else {
+        format!("workers:\n{}", list("wk", &answers.workers))
+    };
+    format!(
+        "{MODELINE}controlplane:\n{}\n{workers}",
+        list("cp", &answers.controlplanes)
+    )
+}

@@ -1,0 +1,47 @@
+//! One file per command.
+
+mod check;
+mod init;
+mod schema;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use clap::error::ErrorKind;
+
+use crate::args::{Cli, Command};
+use crate::error::{CommandError, Exit};
+use crate::printer::Printer;
+
+pub(crate) type Outcome = Result<Exit, CommandError>;
+
+/// Runs the command line and tells what became of it.
+pub(crate) fn run() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return usage(&error).into(),
+    };
+    let printer = Printer::new(cli.global.format, cli.global.color);
+    let outcome = match cli.command {
+        Command::Init(args) => init::run(&args, &cli.global, &printer),
+        Command::Check(args) => check::run(&args, &cli.global, &printer),
+        Command::Schema(_) => schema::run(&printer),
+    };
+    match outcome {
+        Ok(exit) => exit.into(),
+        Err(error) => {
+            printer.error(&error.chain(), error.hint.as_deref());
+            error.exit.into()
+        }
+    }
+}
+
+/// Help and version are asked for; everything else is wrong usage.
+fn usage(error: &clap::Error) -> Exit {
+    // A closed stdout or stderr leaves nobody to tell.
+    error.print().ok();
+    match error.kind() {
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => Exit::Fine,
+        _ => Exit::Usage,
+    }
+}

@@ -1,0 +1,16 @@
+//! `talmox schema`
+
+use super::Outcome;
+use crate::error::Exit;
+use crate::printer::Printer;
+
+pub(crate) fn run(printer: &Printer) -> Outcome {
+    printer.result(&text());
+    Ok(Exit::Fine)
+}
+
+/// The schema as it is checked in and as `init` writes it.
+pub(crate) fn text() -> String {
+    let schema = talmox_model::schema();
+    format!("{schema:#}\n")
+}

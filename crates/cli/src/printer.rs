@@ -1,0 +1,56 @@
+//! Where output goes: results to stdout, so that they can be piped; the rest to stderr.
+
+use std::env;
+use std::io::{self, IsTerminal, Write};
+
+use crate::args::{Color, Format};
+
+pub(crate) struct Printer {
+    pub(crate) format: Format,
+    pub(crate) color: bool,
+}
+
+impl Printer {
+    pub(crate) fn new(format: Format, color: Color) -> Self {
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "the cli is where the environment is read"
+        )]
+        let no_color = env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+        let color = match color {
+            Color::Always => true,
+            Color::Never => false,
+            Color::Auto => io::stderr().is_terminal() && !no_color,
+        };
+        Self { format, color }
+    }
+
+    /// A result. A reader that has seen enough (`| head`) is no error.
+    pub(crate) fn result(&self, text: &str) {
+        io::stdout().lock().write_all(text.as_bytes()).ok();
+    }
+
+    /// Everything else, line by line.
+    pub(crate) fn say(&self, text: &str) {
+        self.say_raw(&format!("{text}\n"));
+    }
+
+    pub(crate) fn say_raw(&self, text: &str) {
+        io::stderr().lock().write_all(text.as_bytes()).ok();
+    }
+
+    pub(crate) fn error(&self, message: &str, hint: Option<&str>) {
+        self.say(&format!("{} {message}", self.paint("error:", "1;31")));
+        if let Some(hint) = hint {
+            self.say(&format!("\n{} {hint}", self.paint("hint:", "1;36")));
+        }
+    }
+
+    pub(crate) fn paint(&self, text: &str, sgr: &str) -> String {
+        if self.color {
+            format!("\x1b[{sgr}m{text}\x1b[0m")
+        } else {
+            text.to_owned()
+        }
+    }
+}

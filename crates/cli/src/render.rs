@@ -1,0 +1,179 @@
+//! Findings, for people and for programs.
+
+use annotate_snippets::renderer::DecorStyle;
+use annotate_snippets::{AnnotationKind, Level, Origin, Renderer, Snippet};
+use serde_json::{Value as Json, json};
+use talmox_model::{Diagnostic, Inventory, Label, Severity, Source, Sources};
+
+/// More findings than this are counted, not shown.
+const MOST_SHOWN: usize = 50;
+
+/// All findings with their source lines.
+pub(crate) fn text(inventory: &Inventory, color: bool) -> String {
+    let renderer = if color {
+        Renderer::styled()
+    } else {
+        Renderer::plain()
+    };
+    let renderer = renderer.decor_style(DecorStyle::Ascii);
+    let mut out = String::new();
+    for diagnostic in inventory.diagnostics.iter().take(MOST_SHOWN) {
+        out.push_str(&one(diagnostic, &inventory.sources, &renderer));
+        out.push_str("\n\n");
+    }
+    let hidden = inventory.diagnostics.len().saturating_sub(MOST_SHOWN);
+    if hidden > 0 {
+        out.push_str(&format!(
+            "… and {hidden} more; `--format json` lists them all\n\n"
+        ));
+    }
+    out
+}
+
+fn one(diagnostic: &Diagnostic, sources: &Sources, renderer: &Renderer) -> String {
+    let level = match diagnostic.severity {
+        Severity::Error => Level::ERROR,
+        Severity::Warning => Level::WARNING,
+    };
+    let title = level
+        .primary_title(&diagnostic.message)
+        .id(diagnostic.code.as_str());
+    let hint = diagnostic
+        .hint
+        .as_ref()
+        .map(|hint| Level::HELP.with_name("hint").message(wrap(hint)));
+    let mut group = title.elements(Vec::<Origin<'_>>::new());
+    if let Some(primary) = &diagnostic.primary {
+        let source = sources.get(primary.span.source);
+        let kinds = std::iter::once((primary, AnnotationKind::Primary)).chain(
+            diagnostic
+                .related
+                .iter()
+                .map(|label| (label, AnnotationKind::Context)),
+        );
+        let (here, elsewhere): (Vec<_>, Vec<_>) =
+            kinds.partition(|(label, _)| label.span.source == primary.span.source);
+        if source.text().is_empty() {
+            group = group.element(Origin::path(source.name()));
+        } else {
+            group = group.element(snippet(source, &here));
+        }
+        for label in &elsewhere {
+            let source = sources.get(label.0.span.source);
+            group = group.element(snippet(source, std::slice::from_ref(label)));
+        }
+    }
+    renderer.render(&[group.elements(hint)])
+}
+
+fn snippet<'a>(
+    source: &Source,
+    labels: &[(&'a Label, AnnotationKind)],
+) -> Snippet<'a, annotate_snippets::Annotation<'a>> {
+    let text = source.redacted_text();
+    let annotations: Vec<_> = labels
+        .iter()
+        .map(|(label, kind)| {
+            let range = first_line(&text, label.span.start, label.span.end);
+            let annotation = kind.span(range);
+            if label.text.is_empty() {
+                annotation
+            } else {
+                annotation.label(&label.text)
+            }
+        })
+        .collect();
+    Snippet::source(text)
+        .path(source.name())
+        .annotations(annotations)
+}
+
+/// A place that spans lines is pointed at by its first one: the rest only pushes the hint away.
+fn first_line(text: &str, start: usize, end: usize) -> std::ops::Range<usize> {
+    let start = start.min(text.len());
+    let end = end.clamp(start, text.len());
+    let line_end = text[start..end]
+        .find(['\n', '\r'])
+        .map_or(end, |newline| start + newline);
+    start..line_end
+}
+
+/// Breaks a hint into lines that fit beside its label.
+fn wrap(text: &str) -> String {
+    let mut out = String::new();
+    let mut column = 0;
+    for word in text.split(' ') {
+        let width = word.chars().count();
+        if column > 0 && column + 1 + width > 84 {
+            out.push('\n');
+            column = 0;
+        } else if column > 0 {
+            out.push(' ');
+            column += 1;
+        }
+        out.push_str(word);
+        column += width;
+    }
+    out
+}
+
+/// All findings as data.
+pub(crate) fn json(inventory: &Inventory) -> Json {
+    let findings: Vec<Json> = inventory
+        .diagnostics
+        .iter()
+        .map(|diagnostic| {
+            let mut finding = json!({
+                "severity": severity(diagnostic.severity),
+                "code": diagnostic.code.as_str(),
+                "message": diagnostic.message,
+            });
+            let object = finding
+                .as_object_mut()
+                .expect("invariant: made as an object above");
+            if let Some(label) = &diagnostic.primary {
+                let place = place(label, &inventory.sources);
+                object.extend(place.as_object().cloned().unwrap_or_default());
+            }
+            if let Some(hint) = &diagnostic.hint {
+                object.insert("hint".to_owned(), json!(hint));
+            }
+            let related: Vec<Json> = diagnostic
+                .related
+                .iter()
+                .map(|label| {
+                    let mut place = place(label, &inventory.sources);
+                    place["message"] = json!(label.text);
+                    place
+                })
+                .collect();
+            if !related.is_empty() {
+                object.insert("related".to_owned(), Json::Array(related));
+            }
+            finding
+        })
+        .collect();
+    Json::Array(findings)
+}
+
+fn severity(severity: Severity) -> &'static str {
+    match severity {
+        Severity::Error => "error",
+        Severity::Warning => "warning",
+    }
+}
+
+fn place(label: &Label, sources: &Sources) -> Json {
+    let source = sources.get(label.span.source);
+    let (start, end) = (
+        source.position(label.span.start),
+        source.position(label.span.end),
+    );
+    json!({
+        "file": source.name(),
+        "line": start.line,
+        "column": start.column,
+        "end_line": end.line,
+        "end_column": end.column,
+    })
+}

@@ -1,0 +1,129 @@
+//! Names, addresses, vmids, MACs and PCI devices are unique.
+
+use std::collections::HashMap;
+use std::fmt::Display;
+use std::hash::Hash;
+use std::net::IpAddr;
+
+use crate::cluster::{Cluster, Node};
+use crate::diagnostic::{Code, Diagnostic};
+use crate::source::Span;
+use crate::value::{MacAddress, PciAddress};
+
+/// What two machines can clash about.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Identity {
+    Name(String),
+    Address(IpAddr),
+    VmId(u32),
+    Mac(MacAddress),
+}
+
+impl Display for Identity {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Name(name) => write!(f, "the name `{name}`"),
+            Self::Address(address) => write!(f, "the address {address}"),
+            Self::VmId(vmid) => write!(f, "the vmid {vmid}"),
+            Self::Mac(mac) => write!(f, "the MAC {mac}"),
+        }
+    }
+}
+
+/// Everything of the cluster's nodes that must be unique, with its place and whose it is.
+pub(super) fn identities(cluster: &Cluster) -> impl Iterator<Item = (Identity, Span, &str)> {
+    cluster.nodes.iter().flat_map(|node| {
+        let name = node.name.value.as_str();
+        let entry = &node.entry;
+        let mut found = vec![(Identity::Name(name.to_owned()), node.name.span)];
+        found.extend(
+            entry
+                .ip
+                .spanned()
+                .map(|ip| (Identity::Address(ip.value.address), ip.span)),
+        );
+        found.extend(
+            entry
+                .vmid
+                .spanned()
+                .map(|id| (Identity::VmId(id.value.get()), id.span)),
+        );
+        found.extend(
+            entry
+                .mac
+                .spanned()
+                .map(|mac| (Identity::Mac(mac.value), mac.span)),
+        );
+        for nic in entry.settings.hardware.nics.values() {
+            found.extend(
+                nic.ip
+                    .spanned()
+                    .map(|ip| (Identity::Address(ip.value.address), ip.span)),
+            );
+            found.extend(
+                nic.mac
+                    .spanned()
+                    .map(|mac| (Identity::Mac(mac.value), mac.span)),
+            );
+        }
+        found
+            .into_iter()
+            .map(move |(identity, span)| (identity, span, name))
+    })
+}
+
+pub(super) fn check(cluster: &Cluster, out: &mut Vec<Diagnostic>) {
+    devices(cluster, out);
+    let mut first: HashMap<Identity, (Span, &str)> = HashMap::new();
+    for (identity, span, node) in identities(cluster) {
+        if let Some((first_span, first_node)) = first.get(&identity) {
+            let both = if *first_node == node && !matches!(identity, Identity::Name(_)) {
+                format!("`{node}` has {identity} twice")
+            } else if matches!(identity, Identity::Name(_)) {
+                format!("two nodes have {identity}")
+            } else {
+                format!("`{first_node}` and `{node}` both have {identity}")
+            };
+            out.push(
+                Diagnostic::error(Code::Duplicate, both)
+                    .at(span)
+                    .related(*first_span, "first used here")
+                    .hint("give each its own"),
+            );
+        } else {
+            first.insert(identity, (span, node));
+        }
+    }
+}
+
+/// One device cannot be in two machines of a host.
+fn devices(cluster: &Cluster, out: &mut Vec<Diagnostic>) {
+    let mut seen: HashMap<&str, Vec<(PciAddress, &Node, Span)>> = HashMap::new();
+    for node in &cluster.nodes {
+        let Some(pci) = node.settings().hardware.gpu.pci.spanned() else {
+            continue;
+        };
+        let Some(host) = node.settings().placement.host.get() else {
+            continue;
+        };
+        let devices = seen.entry(host.as_str()).or_default();
+        if let Some((_, first, span)) = devices.iter().find(|(other, ..)| other.overlaps(pci.value))
+        {
+            let message = format!(
+                "`{}` and `{}` both want the device {} of {host}",
+                first.name.value, node.name.value, pci.value
+            );
+            out.push(
+                Diagnostic::error(Code::Gpu, message)
+                    .at(pci.span)
+                    .related(
+                        Some(*span).filter(|span| *span != pci.span),
+                        "first used here",
+                    )
+                    .related(node.name.span, "the second node")
+                    .hint("a device can be passed through to one machine"),
+            );
+        }
+        devices.push((pci.value, node, pci.span));
+    }
+}

@@ -1,0 +1,283 @@
+//! Single machines.
+
+use crate::cluster::{Cluster, Node};
+use crate::diagnostic::{Code, Diagnostic};
+use crate::value::{Bios, Boot, DiskSize, MachineType, Memory, Os, Role};
+
+const SMALLEST_DISK: DiskSize = DiskSize::from_gib(10);
+const SMALLEST_MEMORY: Memory = Memory::from_mib(2048);
+
+pub(super) fn check(cluster: &Cluster, node: &Node, out: &mut Vec<Diagnostic>) {
+    sizes(node, out);
+    gpu(node, out);
+    firmware(node, out);
+    boot(cluster, node, out);
+    system(cluster, node, out);
+    disks(node, out);
+}
+
+fn sizes(node: &Node, out: &mut Vec<Diagnostic>) {
+    let hardware = &node.settings().hardware;
+    if let Some(disk) = hardware.disk.spanned()
+        && disk.value < SMALLEST_DISK
+    {
+        out.push(
+            Diagnostic::error(
+                Code::TooSmall,
+                format!("a disk of {} is too small", disk.value),
+            )
+            .at(disk.span)
+            .hint(format!(
+                "{SMALLEST_DISK} are the least; a bare number is GiB"
+            )),
+        );
+    }
+    if let Some(memory) = hardware.memory.spanned()
+        && memory.value < SMALLEST_MEMORY
+    {
+        out.push(
+            Diagnostic::error(
+                Code::TooSmall,
+                format!("{} of memory are too little", memory.value),
+            )
+            .at(memory.span)
+            .hint(format!(
+                "{SMALLEST_MEMORY} are the least; a bare number is MiB"
+            )),
+        );
+    }
+}
+
+fn gpu(node: &Node, out: &mut Vec<Diagnostic>) {
+    let hardware = &node.settings().hardware;
+    let gpu = &hardware.gpu;
+    if !node.has_gpu() {
+        return;
+    }
+    if let (Some(pci), Some(mapping)) = (gpu.pci.spanned(), gpu.mapping.spanned()) {
+        out.push(
+            Diagnostic::error(Code::Gpu, "a PCI address and a mapping are both given")
+                .at(mapping.span)
+                .related(pci.span, "the address")
+                .hint("keep the mapping: only root may use an address directly"),
+        );
+    }
+    let at = gpu.pci.span().or(gpu.mapping.span());
+    if *hardware.machine_type.required() != MachineType::Q35 && *gpu.pcie.required() {
+        out.push(
+            Diagnostic::error(Code::Gpu, "PCIe passthrough needs the machine type q35")
+                .at(hardware.machine_type.span())
+                .related(at, "the device")
+                .hint("use `machine_type: q35`, or `pcie: false`"),
+        );
+    }
+    if node.settings().placement.host.span().is_none() {
+        out.push(
+            Diagnostic::warning(
+                Code::NeededLater,
+                format!(
+                    "`{}` has a device, but no host that it is in",
+                    node.name.value
+                ),
+            )
+            .at(at)
+            .hint("add `host: …` to the node"),
+        );
+    }
+}
+
+fn firmware(node: &Node, out: &mut Vec<Diagnostic>) {
+    let hardware = &node.settings().hardware;
+    if *hardware.secureboot.required() && *hardware.bios.required() != Bios::Ovmf {
+        out.push(
+            Diagnostic::error(Code::Conflict, "SecureBoot needs UEFI firmware")
+                .at(hardware.secureboot.span())
+                .related(hardware.bios.span(), "the firmware")
+                .hint("use `bios: ovmf`"),
+        );
+    }
+}
+
+fn boot(cluster: &Cluster, node: &Node, out: &mut Vec<Diagnostic>) {
+    let (system, placement) = (&node.settings().system, &node.settings().placement);
+    let boot = *system.boot.required();
+    match boot {
+        Boot::Meta => {
+            let network = &cluster.file.network;
+            let only_nocloud = [
+                (
+                    "`image.schematic`",
+                    system.image.schematic.span(),
+                    "each node needs a schematic of its own",
+                ),
+                (
+                    "`template`",
+                    placement.template.span(),
+                    "a template holds no address",
+                ),
+                (
+                    "`search`",
+                    network.search.span.filter(|_| !network.search.is_empty()),
+                    "META key 0xa takes no search domains; use a patch",
+                ),
+            ];
+            for (what, span, why) in only_nocloud {
+                if let Some(span) = span {
+                    out.push(
+                        Diagnostic::error(
+                            Code::Conflict,
+                            format!("{what} does not go with `boot: meta`"),
+                        )
+                        .at(span)
+                        .related(system.boot.span(), "this way of booting")
+                        .hint(why),
+                    );
+                }
+            }
+        }
+        Boot::Template => {
+            if placement.template.span().is_none() {
+                out.push(
+                    Diagnostic::error(
+                        Code::Missing,
+                        format!("`{}` names no template", node.name.value),
+                    )
+                    .at(system.boot.span())
+                    .hint("add `template: talos-vX.Y.Z-base`; `talmox template create` makes one"),
+                );
+            }
+        }
+        Boot::Dhcp => {
+            let has_agent = system
+                .image
+                .extensions
+                .values()
+                .any(|extension| extension.as_str() == "siderolabs/qemu-guest-agent");
+            let found = has_agent || node.entry.dhcp.is_given() || node.entry.ip.is_given();
+            if !found && node.is_talos() {
+                out.push(
+                    Diagnostic::warning(
+                        Code::NeededLater,
+                        format!("`{}` cannot be found after it booted", node.name.value),
+                    )
+                    .at(node.name.span)
+                    .hint(
+                        "add the extension siderolabs/qemu-guest-agent, or its lease as `dhcp: …`",
+                    ),
+                );
+            }
+        }
+        Boot::Cloudinit | Boot::Cidata => {}
+    }
+    if let Some(template) = placement.template.spanned()
+        && !matches!(boot, Boot::Template | Boot::Meta)
+    {
+        out.push(
+            Diagnostic::warning(
+                Code::Questionable,
+                format!("`template` has no effect with `boot: {boot}`"),
+            )
+            .at(template.span)
+            .related(system.boot.span(), "this way of booting")
+            .hint("use `boot: template` to clone it"),
+        );
+    }
+}
+
+fn system(cluster: &Cluster, node: &Node, out: &mut Vec<Diagnostic>) {
+    let system = &node.settings().system;
+    let image = &system.image;
+    if let (Some(schematic), Some(extension)) =
+        (image.schematic.spanned(), image.extensions.iter().next())
+    {
+        out.push(
+            Diagnostic::warning(
+                Code::Questionable,
+                "extensions have no effect beside a schematic",
+            )
+            .at(extension.span)
+            .related(schematic.span, "the schematic")
+            .hint("keep one of the two"),
+        );
+    }
+    match system.os.required() {
+        Os::Ubuntu => {
+            if image.url.span().is_none() {
+                out.push(
+                    Diagnostic::error(Code::Missing, format!("`{}` has no image", node.name.value))
+                        .at(system.os.span())
+                        .hint("add `image: {url: …}` with a cloud image"),
+                );
+            }
+        }
+        Os::Talos => {
+            if let Some(cloud_init) = system.cloud_init.span {
+                out.push(
+                    Diagnostic::warning(Code::Questionable, "Talos does not run cloud-init")
+                        .at(cloud_init)
+                        .hint(
+                            "`cloud_init` is for nodes with `os: ubuntu`; use `patches` for Talos",
+                        ),
+                );
+            }
+            let tailscale = &cluster.file.tailscale;
+            let has_extension = image.schematic.is_given()
+                || image
+                    .extensions
+                    .values()
+                    .any(|extension| extension.as_str() == "siderolabs/tailscale");
+            if let Some(key) = tailscale.auth_key.spanned()
+                && !has_extension
+            {
+                out.push(
+                    Diagnostic::warning(
+                        Code::Questionable,
+                        "Tailscale is set up, but its extension is missing",
+                    )
+                    .at(tailscale.span.unwrap_or(key.span))
+                    .hint("add siderolabs/tailscale to `image.extensions`"),
+                );
+            }
+        }
+    }
+    let small = Memory::from_mib(3946);
+    if node.role == Role::ControlPlane
+        && node.is_talos()
+        && let Some(memory) = node.settings().hardware.memory.spanned()
+        && memory.value < small
+        && memory.value >= SMALLEST_MEMORY
+    {
+        out.push(
+            Diagnostic::warning(
+                Code::Questionable,
+                format!("{} of memory are little for a control plane", memory.value),
+            )
+            .at(memory.span)
+            .hint("Talos recommends 4 GiB"),
+        );
+    }
+}
+
+fn disks(node: &Node, out: &mut Vec<Diagnostic>) {
+    for disk in node.settings().hardware.disks.iter() {
+        if disk.value.size.span().is_none() {
+            out.push(
+                Diagnostic::error(Code::Missing, "a disk without a size")
+                    .at(disk.span)
+                    .hint("add `size: …`"),
+            );
+        }
+        if let Some(filesystem) = disk.value.filesystem.spanned()
+            && disk.value.volume.span().is_none()
+        {
+            out.push(
+                Diagnostic::warning(
+                    Code::Questionable,
+                    "a file system without a volume has no effect",
+                )
+                .at(filesystem.span)
+                .hint("add `volume: NAME` to have it mounted at /var/mnt/NAME"),
+            );
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! The JSON schema that editors use, generated from the declarations.
+
+use serde_json::{Map, Value as Json, json};
+
+use super::Mapping;
+
+/// Collects the schemas of mappings by name, so that each is written once.
+#[derive(Default)]
+pub(crate) struct Schemas {
+    definitions: Map<String, Json>,
+}
+
+impl Schemas {
+    /// A reference to the schema of a mapping, which is added if it is not there yet.
+    pub(crate) fn mapping<M: Mapping>(&mut self) -> Json {
+        let name = M::TYPE;
+        if !self.definitions.contains_key(name) {
+            // The name is taken before its parts are asked, or a recursive mapping would never end.
+            self.definitions.insert(name.to_owned(), Json::Null);
+            let schema = self.object::<M>();
+            self.definitions.insert(name.to_owned(), schema);
+        }
+        json!({ "$ref": format!("#/$defs/{name}") })
+    }
+
+    fn object<M: Mapping>(&mut self) -> Json {
+        let mut properties = Map::new();
+        M::properties(self, &mut properties);
+        json!({
+            "description": M::DOC,
+            "type": "object",
+            "properties": properties,
+            "additionalProperties": false,
+        })
+    }
+}
+
+/// The whole schema (draft 2020-12) of files that hold an `M`.
+pub(crate) fn schema_of<M: Mapping>(title: &str) -> Json {
+    let mut schemas = Schemas::default();
+    let root = schemas.object::<M>();
+    let mut definitions: Vec<_> = schemas.definitions.into_iter().collect();
+    definitions.sort_by(|a, b| a.0.cmp(&b.0));
+    let mut schema = json!({
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": title,
+    });
+    let object = schema
+        .as_object_mut()
+        .expect("invariant: made as an object above");
+    object.extend(
+        root.as_object()
+            .expect("invariant: a mapping's schema is an object")
+            .clone(),
+    );
+    object.insert(
+        "$defs".to_owned(),
+        Json::Object(definitions.into_iter().collect()),
+    );
+    schema
+}
+
+/// Puts a description on a schema. A bare `$ref` may carry one since draft 2019-09.
+pub(crate) fn described(mut schema: Json, doc: &str) -> Json {
+    if let Some(object) = schema.as_object_mut() {
+        object.insert("description".to_owned(), Json::String(doc.to_owned()));
+    }
+    schema
+}
+
+/// The schema of one of a few words.
+pub(crate) fn constant_choice(words: &[&str]) -> Json {
+    json!({ "enum": words })
+}

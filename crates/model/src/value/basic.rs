@@ -1,0 +1,306 @@
+//! Text, switches, numbers and digests.
+
+use std::fmt;
+
+use serde_json::{Value as Json, json};
+use talmox_yaml::{Resolved, Scalar};
+
+use crate::language::Leaf;
+
+impl Leaf for bool {
+    const EXPECTED: &'static str = "`true` or `false`";
+
+    fn parse(scalar: &Scalar) -> Result<Self, Option<String>> {
+        match scalar.resolve() {
+            Resolved::Bool(value) => Ok(value),
+            _ => Err(None),
+        }
+    }
+
+    fn schema() -> Json {
+        json!({ "type": "boolean" })
+    }
+
+    fn show(&self) -> String {
+        self.to_string()
+    }
+}
+
+/// Any scalar is text: it is taken as it is written.
+impl Leaf for String {
+    const EXPECTED: &'static str = "text";
+
+    fn parse(scalar: &Scalar) -> Result<Self, Option<String>> {
+        Ok(scalar.text.clone())
+    }
+
+    fn schema() -> Json {
+        json!({ "type": ["string", "number", "boolean"] })
+    }
+
+    fn show(&self) -> String {
+        match self.lines().count() {
+            0 | 1 => self.clone(),
+            lines => format!("({lines} lines)"),
+        }
+    }
+}
+
+/// Declares a whole number with limits.
+macro_rules! number {
+    ($(#[doc = $doc:literal])+ $name:ident($type:ty), $expected:literal, $min:literal, $max:literal) => {
+        $(#[doc = $doc])+
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $name($type);
+
+        impl $name {
+            pub fn get(self) -> $type {
+                self.0
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                self.0.fmt(f)
+            }
+        }
+
+        impl Leaf for $name {
+            const EXPECTED: &'static str = $expected;
+
+            fn parse(scalar: &Scalar) -> Result<Self, Option<String>> {
+                let Resolved::Int(number) = scalar.resolve() else {
+                    return Err(None);
+                };
+                if !($min..=$max).contains(&number) {
+                    return Err(Some(format!("{number} is not between {} and {}", $min, $max)));
+                }
+                <$type>::try_from(number).map(Self).map_err(|_| None)
+            }
+
+            fn schema() -> Json {
+                json!({ "type": "integer", "minimum": $min, "maximum": $max })
+            }
+
+            fn show(&self) -> String {
+                self.0.to_string()
+            }
+        }
+    };
+}
+
+number! {
+    /// The id of a VM.
+    VmId(u32), "a vmid such as `300`", 100, 999_999_999
+}
+
+number! {
+    /// A number of CPU cores.
+    Cores(u32), "a number of cores", 1, 8192
+}
+
+number! {
+    /// A VLAN tag.
+    VlanId(u16), "a VLAN id", 1, 4094
+}
+
+number! {
+    /// The MTU of a network interface.
+    Mtu(u32), "an MTU such as `1500`", 576, 65520
+}
+
+/// A range of vmids, both ends included.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct VmIdRange {
+    pub first: u32,
+    pub last: u32,
+}
+
+impl fmt::Display for VmIdRange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}-{}", self.first, self.last)
+    }
+}
+
+impl Leaf for VmIdRange {
+    const EXPECTED: &'static str = "a range of vmids such as `300-399`";
+
+    fn parse(scalar: &Scalar) -> Result<Self, Option<String>> {
+        let (first, last) = scalar.text.split_once('-').ok_or(None)?;
+        let number = |text: &str| text.trim().parse::<u32>().map_err(|_| None);
+        let range = Self {
+            first: number(first)?,
+            last: number(last)?,
+        };
+        if range.first < 100 {
+            return Err(Some("vmids below 100 are reserved by Proxmox".to_owned()));
+        }
+        if range.last < range.first || range.last > 999_999_999 {
+            return Err(Some(format!("{range} is not a range of vmids")));
+        }
+        Ok(range)
+    }
+
+    fn schema() -> Json {
+        json!({ "type": "string", "pattern": "^[0-9]+ *- *[0-9]+$" })
+    }
+
+    fn show(&self) -> String {
+        self.to_string()
+    }
+}
+
+/// Declares a SHA-256 digest in one of its spellings.
+macro_rules! digest {
+    ($(#[doc = $doc:literal])+ $name:ident, $expected:literal, $pattern:literal, $clean:expr) => {
+        $(#[doc = $doc])+
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub struct $name(pub [u8; 32]);
+
+        impl $name {
+            pub fn hex(&self) -> String {
+                self.0.iter().map(|byte| format!("{byte:02x}")).collect()
+            }
+        }
+
+        impl Leaf for $name {
+            const EXPECTED: &'static str = $expected;
+
+            fn parse(scalar: &Scalar) -> Result<Self, Option<String>> {
+                let clean: fn(&str) -> String = $clean;
+                let hex = clean(&scalar.text);
+                if !hex.bytes().all(|b| b.is_ascii_hexdigit()) {
+                    return Err(None);
+                }
+                if hex.len() != 64 {
+                    return Err(Some(format!("{} hex digits instead of 64", hex.len())));
+                }
+                let mut digest = [0; 32];
+                for (byte, pair) in digest.iter_mut().zip(hex.as_bytes().chunks(2)) {
+                    let pair = std::str::from_utf8(pair).map_err(|_| None)?;
+                    *byte = u8::from_str_radix(pair, 16).map_err(|_| None)?;
+                }
+                Ok(Self(digest))
+            }
+
+            fn schema() -> Json {
+                json!({ "type": "string", "pattern": $pattern })
+            }
+
+            fn show(&self) -> String {
+                self.hex()
+            }
+        }
+    };
+}
+
+digest! {
+    /// The SHA-256 fingerprint of a certificate, as Proxmox shows it.
+    Fingerprint, "a SHA-256 fingerprint such as `AB:CD:…` (32 bytes)",
+    "^([0-9A-Fa-f]{2}:?){31}[0-9A-Fa-f]{2}$", |text| text.replace(':', "")
+}
+
+digest! {
+    /// The id of an Image Factory schematic.
+    SchematicId, "the id of a schematic (64 hex digits)", "^[0-9a-f]{64}$", str::to_owned
+}
+
+digest! {
+    /// The SHA-256 checksum of a file.
+    Checksum, "a SHA-256 checksum (64 hex digits)", "^(sha256:)?[0-9A-Fa-f]{64}$",
+    |text| text.strip_prefix("sha256:").unwrap_or(text).to_owned()
+}
+
+/// A file or folder; relative paths start at the folder of the file that names them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FilePath(pub String);
+
+impl Leaf for FilePath {
+    const EXPECTED: &'static str = "the path of a file";
+
+    fn parse(scalar: &Scalar) -> Result<Self, Option<String>> {
+        if scalar.text.is_empty() || scalar.text.contains(['\0', '\n']) {
+            return Err(None);
+        }
+        Ok(Self(scalar.text.clone()))
+    }
+
+    fn schema() -> Json {
+        json!({ "type": "string", "minLength": 1 })
+    }
+
+    fn show(&self) -> String {
+        self.0.clone()
+    }
+}
+
+/// The permissions of a file, written in octal: `0644` or `"0644"`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FileMode(pub u16);
+
+impl Leaf for FileMode {
+    const EXPECTED: &'static str = "file permissions such as `0644`";
+
+    fn parse(scalar: &Scalar) -> Result<Self, Option<String>> {
+        let digits = scalar.text.strip_prefix("0o").unwrap_or(&scalar.text);
+        if !(3..=4).contains(&digits.len()) {
+            return Err(None);
+        }
+        u16::from_str_radix(digits, 8).map(Self).map_err(|_| None)
+    }
+
+    fn schema() -> Json {
+        json!({ "type": ["string", "integer"], "pattern": "^(0o)?[0-7]{3,4}$" })
+    }
+
+    fn show(&self) -> String {
+        format!("{:04o}", self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn scalar(text: &str) -> Scalar {
+        Scalar {
+            text: text.to_owned(),
+            ..Scalar::default()
+        }
+    }
+
+    #[test]
+    fn numbers_have_limits() {
+        assert_eq!(VmId::parse(&scalar("300")).unwrap().get(), 300);
+        assert!(matches!(VmId::parse(&scalar("99")), Err(Some(_))));
+        assert!(matches!(VlanId::parse(&scalar("4095")), Err(Some(_))));
+        assert_eq!(Cores::parse(&scalar("four")), Err(None));
+        assert_eq!(Cores::parse(&scalar("2.5")), Err(None));
+    }
+
+    #[test]
+    fn ranges_have_an_order() {
+        assert_eq!(
+            VmIdRange::parse(&scalar("300-399")).unwrap().to_string(),
+            "300-399"
+        );
+        for bad in ["300", "399-300", "1-50", "a-b", "300-"] {
+            assert!(VmIdRange::parse(&scalar(bad)).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn fingerprints_are_32_bytes() {
+        let good = vec!["AB"; 32].join(":");
+        assert_eq!(Fingerprint::parse(&scalar(&good)).unwrap().0, [0xab; 32]);
+        assert!(matches!(Fingerprint::parse(&scalar("AB:CD")), Err(Some(_))));
+        assert_eq!(Fingerprint::parse(&scalar("AB:XY")), Err(None));
+    }
+
+    #[test]
+    fn modes_are_octal_however_they_are_quoted() {
+        assert_eq!(FileMode::parse(&scalar("0644")), Ok(FileMode(0o644)));
+        assert_eq!(FileMode::parse(&scalar("755")), Ok(FileMode(0o755)));
+        assert!(FileMode::parse(&scalar("0689")).is_err());
+    }
+}

@@ -1,0 +1,36 @@
+//! The types of single values: each knows how it is written, and what is wrong with a bad one.
+
+mod basic;
+mod choice;
+mod duration;
+mod mac;
+mod name;
+mod network;
+mod patch;
+mod pci;
+mod secret;
+mod size;
+mod taint;
+mod url;
+mod version;
+
+pub use basic::{
+    Checksum, Cores, FileMode, FilePath, Fingerprint, Mtu, SchematicId, VlanId, VmId, VmIdRange,
+};
+pub use choice::{
+    Bios, Boot, Cni, DiskBus, Filesystem, MachineType, NetworkForm, NvidiaDriver, Os, Role, VipBy,
+};
+pub use duration::Duration;
+pub use mac::MacAddress;
+pub use name::{
+    Bridge, ClassName, ClusterName, Datastore, DomainName, Extension, MappingName, NodeName, Pool,
+    PveHost, SubjectName, Tag, VolumeName,
+};
+pub use network::{Cidr, HostAddress};
+pub use patch::Patch;
+pub use pci::PciAddress;
+pub use secret::{Redacted, SecretRef};
+pub use size::{DiskSize, Memory};
+pub use taint::Taint;
+pub use url::{HttpUrl, ProxmoxUrl};
+pub use version::{KubernetesVersion, TalosVersion};

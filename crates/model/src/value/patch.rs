@@ -1,0 +1,48 @@
+//! Patches of machine configs: a file, or written right there.
+
+use serde_json::{Value as Json, json};
+use talmox_yaml::{Node, Style};
+
+use super::FilePath;
+use crate::language::{Context, Element, Explained, Schemas};
+use crate::source::Span;
+
+/// A patch of a machine config. What it says is not interpreted here: scalars keep their text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Patch {
+    /// A file beside the inventory.
+    File(FilePath),
+    /// A mapping (strategic merge) or a list of operations (JSON6902).
+    Inline(Node),
+    /// The text of a patch, in a block scalar.
+    Text(String),
+}
+
+impl Element for Patch {
+    fn decode(value: &Node, cx: &mut Context<'_>) -> Option<Self> {
+        let Some(scalar) = value.as_scalar() else {
+            return Some(Self::Inline(value.clone()));
+        };
+        let is_block = matches!(scalar.style, Style::Literal | Style::Folded);
+        if is_block || scalar.text.contains('\n') {
+            return Some(Self::Text(scalar.text.clone()));
+        }
+        FilePath::decode(value, cx).map(Self::File)
+    }
+
+    fn schema(_: &mut Schemas) -> Json {
+        json!({ "type": ["string", "object", "array"] })
+    }
+
+    fn explain(&self, path: &str, span: Option<Span>, out: &mut Vec<Explained>) {
+        let value = match self {
+            Self::File(file) => file.0.clone(),
+            Self::Inline(_) | Self::Text(_) => "(inline)".to_owned(),
+        };
+        out.push(Explained {
+            path: path.to_owned(),
+            value,
+            span,
+        });
+    }
+}

@@ -1,0 +1,242 @@
+//! The fingerprint of a server's certificate, read from the server itself.
+//!
+//! Proxmox signs its own certificates, so a first contact cannot be checked against any CA. This
+//! module shows what is there, for a person to compare with what Proxmox displays (the host,
+//! System, Certificates). It never decides that a certificate is good, and sends nothing but the
+//! TLS handshake.
+
+use std::fmt;
+use std::io;
+use std::net::{TcpStream, ToSocketAddrs};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{CryptoProvider, aws_lc_rs, verify_tls12_signature, verify_tls13_signature};
+use rustls::pki_types::{CertificateDer, InvalidDnsNameError, ServerName, UnixTime};
+use rustls::{ClientConfig, ClientConnection, DigitallySignedStruct, SignatureScheme};
+use sha2::{Digest, Sha256};
+
+/// The SHA-256 fingerprint of a certificate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fingerprint(pub [u8; 32]);
+
+impl fmt::Display for Fingerprint {
+    /// As Proxmox shows it: `AB:CD:…`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, byte) in self.0.iter().enumerate() {
+            let colon = if index == 0 { "" } else { ":" };
+            write!(f, "{colon}{byte:02X}")?;
+        }
+        Ok(())
+    }
+}
+
+/// Why no fingerprint could be read.
+#[derive(Debug, thiserror::Error)]
+pub enum ProbeError {
+    #[error("`{host}` is not a host name")]
+    BadName {
+        host: String,
+        source: InvalidDnsNameError,
+    },
+    #[error("cannot find the address of {host}")]
+    Resolve { host: String, source: io::Error },
+    #[error("cannot connect to {host}:{port}")]
+    Connect {
+        host: String,
+        port: u16,
+        source: io::Error,
+    },
+    #[error("{host}:{port} does not speak TLS")]
+    Handshake {
+        host: String,
+        port: u16,
+        source: io::Error,
+    },
+}
+
+/// Connects, reads the certificate, and hangs up.
+pub fn probe(host: &str, port: u16, timeout: Duration) -> Result<Fingerprint, ProbeError> {
+    let name = ServerName::try_from(host.to_owned()).map_err(|source| ProbeError::BadName {
+        host: host.to_owned(),
+        source,
+    })?;
+    let mut socket = connect(host, port, timeout)?;
+    let seen = Arc::new(Recorder::default());
+    let handshake = |source| ProbeError::Handshake {
+        host: host.to_owned(),
+        port,
+        source,
+    };
+    let config = ClientConfig::builder_with_provider(Arc::clone(&seen.provider))
+        .with_safe_default_protocol_versions()
+        .map_err(|error| handshake(io::Error::other(error)))?
+        .dangerous()
+        .with_custom_certificate_verifier(Arc::clone(&seen) as Arc<dyn ServerCertVerifier>)
+        .with_no_client_auth();
+    let mut tls = ClientConnection::new(Arc::new(config), name)
+        .map_err(|error| handshake(io::Error::other(error)))?;
+    while tls.is_handshaking() {
+        tls.complete_io(&mut socket).map_err(handshake)?;
+    }
+    let recorded = *seen
+        .fingerprint
+        .lock()
+        .expect("invariant: nobody panics while recording");
+    recorded.ok_or_else(|| handshake(io::Error::other("no certificate was shown")))
+}
+
+fn connect(host: &str, port: u16, timeout: Duration) -> Result<TcpStream, ProbeError> {
+    let addresses = (host, port)
+        .to_socket_addrs()
+        .map_err(|source| ProbeError::Resolve {
+            host: host.to_owned(),
+            source,
+        })?;
+    let mut last = io::Error::other("the name has no address");
+    for address in addresses {
+        let connected = TcpStream::connect_timeout(&address, timeout).and_then(|socket| {
+            socket.set_read_timeout(Some(timeout))?;
+            socket.set_write_timeout(Some(timeout))?;
+            Ok(socket)
+        });
+        match connected {
+            Ok(socket) => return Ok(socket),
+            Err(error) => last = error,
+        }
+    }
+    Err(ProbeError::Connect {
+        host: host.to_owned(),
+        port,
+        source: last,
+    })
+}
+
+/// Takes every certificate and notes its fingerprint. Signatures are checked all the same: what is
+/// shown belongs to the key that answers.
+#[derive(Debug)]
+struct Recorder {
+    provider: Arc<CryptoProvider>,
+    fingerprint: Mutex<Option<Fingerprint>>,
+}
+
+impl Default for Recorder {
+    fn default() -> Self {
+        Self {
+            provider: Arc::new(aws_lc_rs::default_provider()),
+            fingerprint: Mutex::default(),
+        }
+    }
+}
+
+impl ServerCertVerifier for Recorder {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        _intermediates: &[CertificateDer<'_>],
+        _server_name: &ServerName<'_>,
+        _ocsp_response: &[u8],
+        _now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        let fingerprint = Fingerprint(Sha256::digest(end_entity).into());
+        *self
+            .fingerprint
+            .lock()
+            .expect("invariant: nobody panics while recording") = Some(fingerprint);
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let algorithms = &self.provider.signature_verification_algorithms;
+        verify_tls12_signature(message, cert, dss, algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let algorithms = &self.provider.signature_verification_algorithms;
+        verify_tls13_signature(message, cert, dss, algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.provider
+            .signature_verification_algorithms
+            .supported_schemes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::net::TcpListener;
+    use std::thread;
+
+    use rustls::{ServerConfig, ServerConnection};
+
+    use super::*;
+
+    const TIMEOUT: Duration = Duration::from_secs(5);
+
+    #[test]
+    fn the_certificate_of_a_server_is_read() {
+        let made = rcgen::generate_simple_self_signed(vec!["pve".to_owned()]).unwrap();
+        let expected = Fingerprint(Sha256::digest(made.cert.der()).into());
+        let config = ServerConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_no_client_auth()
+            .with_single_cert(
+                vec![made.cert.der().clone()],
+                made.signing_key.serialize_der().try_into().unwrap(),
+            )
+            .unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let server = thread::spawn(move || {
+            let (mut socket, _) = listener.accept().unwrap();
+            let mut tls = ServerConnection::new(Arc::new(config)).unwrap();
+            while tls.is_handshaking() {
+                tls.complete_io(&mut socket).unwrap();
+            }
+        });
+        assert_eq!(probe("127.0.0.1", port, TIMEOUT).unwrap(), expected);
+        server.join().unwrap();
+    }
+
+    #[test]
+    fn something_else_on_the_port_is_told_apart() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let server = thread::spawn(move || {
+            let (mut socket, _) = listener.accept().unwrap();
+            socket
+                .write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+                .unwrap();
+        });
+        let error = probe("127.0.0.1", port, TIMEOUT).unwrap_err();
+        assert!(matches!(error, ProbeError::Handshake { .. }), "{error:?}");
+        server.join().unwrap();
+
+        let error = probe("127.0.0.1", port, TIMEOUT).unwrap_err();
+        assert!(matches!(error, ProbeError::Connect { .. }), "{error:?}");
+        assert!(matches!(
+            probe("a b", 1, TIMEOUT),
+            Err(ProbeError::BadName { .. })
+        ));
+    }
+
+    #[test]
+    fn fingerprints_look_as_in_proxmox() {
+        let text = Fingerprint([0xab; 32]).to_string();
+        assert!(text.starts_with("AB:AB:") && text.len() == 95, "{text}");
+    }
+}
