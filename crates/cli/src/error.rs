@@ -28,19 +28,11 @@ pub(crate) struct CommandError {
 
 impl CommandError {
     pub(crate) fn failed(message: impl Into<String>) -> Self {
-        Self {
-            exit: Exit::Failed,
-            message: message.into(),
-            source: None,
-            hint: None,
-        }
+        Self { exit: Exit::Failed, message: message.into(), source: None, hint: None }
     }
 
     pub(crate) fn usage(message: impl Into<String>) -> Self {
-        Self {
-            exit: Exit::Usage,
-            ..Self::failed(message)
-        }
+        Self { exit: Exit::Usage, ..Self::failed(message) }
     }
 
     pub(crate) fn because(mut self, source: impl Error + Send + Sync + 'static) -> Self {

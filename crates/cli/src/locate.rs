@@ -44,10 +44,7 @@ pub(crate) fn locate(inventory: Option<&Path>, names: &[String]) -> Result<Locat
         }
     }
     let is_wanted = |folder: &Path| names.is_empty() || names.contains(&folder_name(folder));
-    let clusters = found
-        .iter()
-        .map(|folder| cluster_files(folder, !is_wanted(folder)))
-        .collect();
+    let clusters = found.iter().map(|folder| cluster_files(folder, !is_wanted(folder))).collect();
     Ok(Located { clusters })
 }
 
@@ -76,9 +73,7 @@ fn one_cluster(path: &Path, names: &[String]) -> Result<Located, CommandError> {
             default_name: name,
             defaults: read_if_there(&beside(folder, "defaults.yaml")),
             cluster: Some(read(path)),
-            nodes: is_folder_form
-                .then(|| read_if_there(&folder.join("nodes.yaml")))
-                .flatten(),
+            nodes: is_folder_form.then(|| read_if_there(&folder.join("nodes.yaml"))).flatten(),
             is_neighbour: false,
         }
     } else {
@@ -88,18 +83,12 @@ fn one_cluster(path: &Path, names: &[String]) -> Result<Located, CommandError> {
         let message = format!("{} is the cluster `{}`", path.display(), own.default_name);
         return Err(CommandError::usage(message).hint(format!("leave `{other}` out")));
     }
-    let folder = if path.is_file() {
-        path.parent()
-    } else {
-        Some(path)
-    };
+    let folder = if path.is_file() { path.parent() } else { Some(path) };
     let mut clusters = vec![own];
     if let Some(folder) = folder.filter(|folder| folder.join("cluster.yaml").is_file()) {
         let itself = folder.canonicalize().ok();
         let siblings = clusters_in(&beside(folder, "."));
-        let others = siblings
-            .iter()
-            .filter(|sibling| sibling.canonicalize().ok() != itself);
+        let others = siblings.iter().filter(|sibling| sibling.canonicalize().ok() != itself);
         clusters.extend(others.map(|sibling| cluster_files(sibling, true)));
     }
     Ok(Located { clusters })
@@ -125,21 +114,14 @@ fn cluster_files(folder: &Path, is_neighbour: bool) -> ClusterFiles {
 
 /// The folders with a cluster.yaml, by name.
 fn clusters_in(folder: &Path) -> Vec<PathBuf> {
-    let folder = if folder.as_os_str().is_empty() {
-        Path::new(".")
-    } else {
-        folder
-    };
+    let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
     let Ok(entries) = fs::read_dir(folder) else {
         return vec![];
     };
     let mut found: Vec<PathBuf> = entries
         .flatten()
         .map(|entry| entry.path())
-        .map(|path| {
-            path.strip_prefix("./")
-                .map_or_else(|_| path.clone(), Path::to_owned)
-        })
+        .map(|path| path.strip_prefix("./").map_or_else(|_| path.clone(), Path::to_owned))
         .filter(|path| path.join("cluster.yaml").is_file())
         .collect();
     found.sort();
@@ -147,9 +129,7 @@ fn clusters_in(folder: &Path) -> Vec<PathBuf> {
 }
 
 fn folder_name(folder: &Path) -> String {
-    let named = folder
-        .file_name()
-        .map(|name| name.to_string_lossy().into_owned());
+    let named = folder.file_name().map(|name| name.to_string_lossy().into_owned());
     named
         .or_else(|| {
             let absolute = fs::canonicalize(if folder.as_os_str().is_empty() {
@@ -167,10 +147,7 @@ fn read_if_there(path: &Path) -> Option<File> {
 }
 
 fn read(path: &Path) -> File {
-    File {
-        path: path.to_owned(),
-        content: content(path),
-    }
+    File { path: path.to_owned(), content: content(path) }
 }
 
 /// A file that the inventory names. Folders are fine where they exist.

@@ -12,10 +12,7 @@ pub(crate) struct Printer {
 
 impl Printer {
     pub(crate) fn new(format: Format, color: Color) -> Self {
-        #[expect(
-            clippy::disallowed_methods,
-            reason = "the cli is where the environment is read"
-        )]
+        #[expect(clippy::disallowed_methods, reason = "the cli is where the environment is read")]
         let no_color = env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
         let color = match color {
             Color::Always => true,
@@ -47,10 +44,6 @@ impl Printer {
     }
 
     pub(crate) fn paint(&self, text: &str, sgr: &str) -> String {
-        if self.color {
-            format!("\x1b[{sgr}m{text}\x1b[0m")
-        } else {
-            text.to_owned()
-        }
+        if self.color { format!("\x1b[{sgr}m{text}\x1b[0m") } else { text.to_owned() }
     }
 }

@@ -10,11 +10,7 @@ const MOST_SHOWN: usize = 50;
 
 /// All findings with their source lines.
 pub(crate) fn text(inventory: &Inventory, color: bool) -> String {
-    let renderer = if color {
-        Renderer::styled()
-    } else {
-        Renderer::plain()
-    };
+    let renderer = if color { Renderer::styled() } else { Renderer::plain() };
     let renderer = renderer.decor_style(DecorStyle::Ascii);
     let mut out = String::new();
     for diagnostic in inventory.diagnostics.iter().take(MOST_SHOWN) {
@@ -23,9 +19,7 @@ pub(crate) fn text(inventory: &Inventory, color: bool) -> String {
     }
     let hidden = inventory.diagnostics.len().saturating_sub(MOST_SHOWN);
     if hidden > 0 {
-        out.push_str(&format!(
-            "… and {hidden} more; `--format json` lists them all\n\n"
-        ));
+        out.push_str(&format!("… and {hidden} more; `--format json` lists them all\n\n"));
     }
     out
 }
@@ -35,22 +29,14 @@ fn one(diagnostic: &Diagnostic, sources: &Sources, renderer: &Renderer) -> Strin
         Severity::Error => Level::ERROR,
         Severity::Warning => Level::WARNING,
     };
-    let title = level
-        .primary_title(&diagnostic.message)
-        .id(diagnostic.code.as_str());
-    let hint = diagnostic
-        .hint
-        .as_ref()
-        .map(|hint| Level::HELP.with_name("hint").message(wrap(hint)));
+    let title = level.primary_title(&diagnostic.message).id(diagnostic.code.as_str());
+    let hint =
+        diagnostic.hint.as_ref().map(|hint| Level::HELP.with_name("hint").message(wrap(hint)));
     let mut group = title.elements(Vec::<Origin<'_>>::new());
     if let Some(primary) = &diagnostic.primary {
         let source = sources.get(primary.span.source);
-        let kinds = std::iter::once((primary, AnnotationKind::Primary)).chain(
-            diagnostic
-                .related
-                .iter()
-                .map(|label| (label, AnnotationKind::Context)),
-        );
+        let kinds = std::iter::once((primary, AnnotationKind::Primary))
+            .chain(diagnostic.related.iter().map(|label| (label, AnnotationKind::Context)));
         let (here, elsewhere): (Vec<_>, Vec<_>) =
             kinds.partition(|(label, _)| label.span.source == primary.span.source);
         if source.text().is_empty() {
@@ -76,25 +62,17 @@ fn snippet<'a>(
         .map(|(label, kind)| {
             let range = first_line(&text, label.span.start, label.span.end);
             let annotation = kind.span(range);
-            if label.text.is_empty() {
-                annotation
-            } else {
-                annotation.label(&label.text)
-            }
+            if label.text.is_empty() { annotation } else { annotation.label(&label.text) }
         })
         .collect();
-    Snippet::source(text)
-        .path(source.name())
-        .annotations(annotations)
+    Snippet::source(text).path(source.name()).annotations(annotations)
 }
 
 /// A place that spans lines is pointed at by its first one: the rest only pushes the hint away.
 fn first_line(text: &str, start: usize, end: usize) -> std::ops::Range<usize> {
     let start = start.min(text.len());
     let end = end.clamp(start, text.len());
-    let line_end = text[start..end]
-        .find(['\n', '\r'])
-        .map_or(end, |newline| start + newline);
+    let line_end = text[start..end].find(['\n', '\r']).map_or(end, |newline| start + newline);
     start..line_end
 }
 
@@ -128,9 +106,7 @@ pub(crate) fn json(inventory: &Inventory) -> Json {
                 "code": diagnostic.code.as_str(),
                 "message": diagnostic.message,
             });
-            let object = finding
-                .as_object_mut()
-                .expect("invariant: made as an object above");
+            let object = finding.as_object_mut().expect("invariant: made as an object above");
             if let Some(label) = &diagnostic.primary {
                 let place = place(label, &inventory.sources);
                 object.extend(place.as_object().cloned().unwrap_or_default());
@@ -165,10 +141,7 @@ fn severity(severity: Severity) -> &'static str {
 
 fn place(label: &Label, sources: &Sources) -> Json {
     let source = sources.get(label.span.source);
-    let (start, end) = (
-        source.position(label.span.start),
-        source.position(label.span.end),
-    );
+    let (start, end) = (source.position(label.span.start), source.position(label.span.end));
     json!({
         "file": source.name(),
         "line": start.line,

@@ -20,9 +20,7 @@ pub struct Inventory {
 
 impl Inventory {
     pub fn has_errors(&self) -> bool {
-        self.diagnostics
-            .iter()
-            .any(|diagnostic| diagnostic.severity == Severity::Error)
+        self.diagnostics.iter().any(|diagnostic| diagnostic.severity == Severity::Error)
     }
 }
 
@@ -65,14 +63,7 @@ impl Node {
     /// The prefix length of its network: its own, or that of the subnet it is in.
     pub fn prefix_len(&self, cluster: &Cluster) -> Option<u8> {
         let own = self.entry.ip.get().and_then(|ip| ip.prefix_len);
-        own.or_else(|| {
-            cluster
-                .file
-                .network
-                .subnet
-                .get()
-                .map(|subnet| subnet.prefix_len())
-        })
+        own.or_else(|| cluster.file.network.subnet.get().map(|subnet| subnet.prefix_len()))
     }
 
     /// True if a PCI device is passed through.
@@ -119,23 +110,12 @@ impl Cluster {
                 }));
             }
         }
-        let name = file
-            .cluster_name
-            .get()
-            .map_or(default_name, ToString::to_string);
-        Self {
-            name,
-            file,
-            nodes,
-            place,
-            is_torn: false,
-        }
+        let name = file.cluster_name.get().map_or(default_name, ToString::to_string);
+        Self { name, file, nodes, place, is_torn: false }
     }
 
     pub fn controlplanes(&self) -> impl Iterator<Item = &Node> {
-        self.nodes
-            .iter()
-            .filter(|node| node.role == Role::ControlPlane)
+        self.nodes.iter().filter(|node| node.role == Role::ControlPlane)
     }
 
     pub fn workers(&self) -> impl Iterator<Item = &Node> {
@@ -143,9 +123,7 @@ impl Cluster {
     }
 
     pub fn node(&self, name: &str) -> Option<&Node> {
-        self.nodes
-            .iter()
-            .find(|node| node.name.value.as_str() == name)
+        self.nodes.iter().find(|node| node.name.value.as_str() == name)
     }
 
     /// The node whose name is most like the given one.
@@ -178,21 +156,11 @@ impl Cluster {
     }
 
     pub fn pod_cidrs(&self) -> Vec<Spanned<Cidr>> {
-        self.file
-            .network
-            .pod_cidr
-            .get()
-            .map(|cidrs| cidrs.0.clone())
-            .unwrap_or_default()
+        self.file.network.pod_cidr.get().map(|cidrs| cidrs.0.clone()).unwrap_or_default()
     }
 
     pub fn service_cidrs(&self) -> Vec<Spanned<Cidr>> {
-        self.file
-            .network
-            .svc_cidr
-            .get()
-            .map(|cidrs| cidrs.0.clone())
-            .unwrap_or_default()
+        self.file.network.svc_cidr.get().map(|cidrs| cidrs.0.clone()).unwrap_or_default()
     }
 
     /// Every setting that shapes a node, with the place it came from.
@@ -201,10 +169,9 @@ impl Cluster {
         Mapping::explain(&node.entry, "", &mut rows);
         self.file.talos_version.explain("talos_version", &mut rows);
         match &self.file.kubernetes_version {
-            Setting::Given(_) => self
-                .file
-                .kubernetes_version
-                .explain("kubernetes_version", &mut rows),
+            Setting::Given(_) => {
+                self.file.kubernetes_version.explain("kubernetes_version", &mut rows)
+            }
             _ => rows.extend(derived("kubernetes_version", self.kubernetes_version())),
         }
         match &self.file.endpoint {
@@ -222,11 +189,7 @@ impl Cluster {
 }
 
 fn derived(path: &str, value: Option<impl ToString>) -> Option<Explained> {
-    Some(Explained {
-        path: path.to_owned(),
-        value: value?.to_string(),
-        span: None,
-    })
+    Some(Explained { path: path.to_owned(), value: value?.to_string(), span: None })
 }
 
 /// What one file says about every node. `machine` wins over the keys that set the same for the
@@ -282,14 +245,7 @@ fn resolve_node(
         }
         return None;
     };
-    Some(Node {
-        name: name.clone(),
-        role,
-        entry: NodeEntry {
-            settings,
-            ..own.clone()
-        },
-    })
+    Some(Node { name: name.clone(), role, entry: NodeEntry { settings, ..own.clone() } })
 }
 
 fn unknown_class(name: &str, span: Span, file: &InventoryFile) -> Diagnostic {

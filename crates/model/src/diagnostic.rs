@@ -90,10 +90,7 @@ codes! {
 impl Code {
     /// The file says nothing, because it could not be read.
     pub(crate) fn is_about_whole_file(self) -> bool {
-        matches!(
-            self,
-            Self::Unreadable | Self::TooLarge | Self::NotUtf8 | Self::Syntax
-        )
+        matches!(self, Self::Unreadable | Self::TooLarge | Self::NotUtf8 | Self::Syntax)
     }
 }
 
@@ -133,21 +130,11 @@ impl Diagnostic {
     }
 
     fn new(severity: Severity, code: Code, message: String) -> Self {
-        Self {
-            severity,
-            code,
-            message,
-            primary: None,
-            related: vec![],
-            hint: None,
-        }
+        Self { severity, code, message, primary: None, related: vec![], hint: None }
     }
 
     pub(crate) fn at(mut self, span: impl Into<Option<Span>>) -> Self {
-        self.primary = span.into().map(|span| Label {
-            span,
-            text: String::new(),
-        });
+        self.primary = span.into().map(|span| Label { span, text: String::new() });
         self
     }
 
@@ -157,10 +144,7 @@ impl Diagnostic {
         text: impl Into<String>,
     ) -> Self {
         if let Some(span) = span.into() {
-            self.related.push(Label {
-                span,
-                text: text.into(),
-            });
+            self.related.push(Label { span, text: text.into() });
         }
         self
     }

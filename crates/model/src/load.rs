@@ -99,20 +99,11 @@ impl Parsed {
             let in_files = |found| in_files(found, cluster, &self.sources);
             self.diagnostics.extend(found.into_iter().map(in_files));
         }
-        check::fleet(
-            &self.clusters,
-            &self.neighbours,
-            &self.sources,
-            &mut self.diagnostics,
-        );
+        check::fleet(&self.clusters, &self.neighbours, &self.sources, &mut self.diagnostics);
         // What is wrong with a layer is wrong for each node and cluster that has it.
         diagnostic::sort(&mut self.diagnostics);
         self.diagnostics.dedup();
-        Inventory {
-            sources: self.sources,
-            diagnostics: self.diagnostics,
-            clusters: self.clusters,
-        }
+        Inventory { sources: self.sources, diagnostics: self.diagnostics, clusters: self.clusters }
     }
 }
 
@@ -122,12 +113,7 @@ fn in_files(mut found: Diagnostic, cluster: &Cluster, sources: &Sources) -> Diag
     found.related.retain(|label| !is_builtin(label.span));
     match &mut found.primary {
         Some(label) if !is_builtin(label.span) => {}
-        primary => {
-            *primary = cluster.place.map(|span| Label {
-                span,
-                text: String::new(),
-            })
-        }
+        primary => *primary = cluster.place.map(|span| Label { span, text: String::new() }),
     }
     found
 }
@@ -159,18 +145,13 @@ impl Shared {
         let mut read = |file: File, kind| read_file(file, kind, sources, diagnostics);
         let cluster = files.cluster.map(|file| read(file, FileKind::Cluster));
         let nodes = files.nodes.map(|file| read(file, FileKind::Nodes));
-        let is_torn = diagnostics
-            .iter()
-            .any(|found| found.code.is_about_whole_file());
+        let is_torn = diagnostics.iter().any(|found| found.code.is_about_whole_file());
         let mut file = cluster.unwrap_or_default();
         if let Some(nodes) = nodes {
             join_nodes(&mut file, nodes, diagnostics);
         }
         layers.push(file);
-        Cluster {
-            is_torn,
-            ..Cluster::resolve(files.default_name, layers, diagnostics)
-        }
+        Cluster { is_torn, ..Cluster::resolve(files.default_name, layers, diagnostics) }
     }
 
     fn builtin(&mut self, sources: &mut Sources) -> InventoryFile {
@@ -225,17 +206,13 @@ fn read_file(
         }
         Ok(bytes) if bytes.len() > LARGEST_FILE => {
             let message = format!("{} MiB are too much for an inventory", bytes.len() >> 20);
-            let hint = format!(
-                "at most {} MiB are read; is this the right file?",
-                LARGEST_FILE >> 20
-            );
+            let hint =
+                format!("at most {} MiB are read; is this the right file?", LARGEST_FILE >> 20);
             Some(Diagnostic::error(Code::TooLarge, message).hint(hint))
         }
         Ok(bytes) => match String::from_utf8(bytes) {
             Ok(utf8) => {
-                text = utf8
-                    .strip_prefix('\u{feff}')
-                    .map_or_else(|| utf8.clone(), str::to_owned);
+                text = utf8.strip_prefix('\u{feff}').map_or_else(|| utf8.clone(), str::to_owned);
                 None
             }
             Err(error) => {
@@ -247,11 +224,7 @@ fn read_file(
     };
     let id = sources.add(Some(&file.path), text);
     if let Some(problem) = problem {
-        diagnostics.push(problem.at(Span {
-            source: id,
-            start: 0,
-            end: 0,
-        }));
+        diagnostics.push(problem.at(Span { source: id, start: 0, end: 0 }));
         return InventoryFile::default();
     }
     read_text(id, kind, sources, diagnostics)
@@ -263,15 +236,8 @@ fn read_text(
     sources: &mut Sources,
     diagnostics: &mut Vec<Diagnostic>,
 ) -> InventoryFile {
-    let start = Span {
-        source,
-        start: 0,
-        end: 0,
-    };
-    let mut file = InventoryFile {
-        span: Some(start),
-        ..InventoryFile::default()
-    };
+    let start = Span { source, start: 0, end: 0 };
+    let mut file = InventoryFile { span: Some(start), ..InventoryFile::default() };
     let documents = match talmox_yaml::read(sources.get(source).text()) {
         Ok(documents) => documents,
         Err(error) => {
@@ -289,13 +255,20 @@ fn read_text(
     let Some(document) = documents.first().filter(|document| !document.is_null()) else {
         return file;
     };
-    let mut cx = Context {
-        source,
-        sources,
-        diagnostics,
-    };
+    if document.as_map().is_none() {
+        let message = format!("the file holds {}, not settings", document.describe());
+        diagnostics.push(
+            Diagnostic::error(Code::Syntax, message)
+                .at(Span::of(source, document.span))
+                .hint("an inventory file is a mapping, such as `talos_version: v1.11.2`"),
+        );
+        return file;
+    }
+    let mut cx = Context { source, sources, diagnostics };
     read_mapping(&mut file, document, &mut cx);
-    file.span = Some(cx.span(document));
+    if let Some(first) = document.as_map().and_then(|map| map.entries.first()) {
+        file.span = Some(cx.span(&first.key));
+    }
     misplaced_keys(document, kind, &mut cx);
     file
 }
@@ -336,11 +309,7 @@ fn misplaced_keys(document: &talmox_yaml::Node, kind: FileKind, cx: &mut Context
         };
         let span = cx.span(&entry.key);
         let message = format!("`{name}` does not belong into this file");
-        cx.report(
-            Diagnostic::error(Code::MisplacedKey, message)
-                .at(span)
-                .hint(hint),
-        );
+        cx.report(Diagnostic::error(Code::MisplacedKey, message).at(span).hint(hint));
     }
 }
 
@@ -352,13 +321,10 @@ fn join_nodes(file: &mut InventoryFile, nodes: InventoryFile, diagnostics: &mut 
     ] {
         match (own.span, other.span) {
             (Some(here), Some(there)) => diagnostics.push(
-                Diagnostic::error(
-                    Code::MisplacedKey,
-                    format!("`{name}` is given in two files"),
-                )
-                .at(here)
-                .related(there, "and here")
-                .hint("keep the nodes in one of the two files"),
+                Diagnostic::error(Code::MisplacedKey, format!("`{name}` is given in two files"))
+                    .at(here)
+                    .related(there, "and here")
+                    .hint("keep the nodes in one of the two files"),
             ),
             (None, Some(_)) => *own = other,
             _ => {}

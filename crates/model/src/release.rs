@@ -15,50 +15,20 @@ pub struct Release {
 
 /// Oldest first.
 pub const RELEASES: &[Release] = &[
-    Release {
-        minor: 8,
-        kubernetes: (26, 31),
-        default_kubernetes_patch: 4,
-    },
-    Release {
-        minor: 9,
-        kubernetes: (27, 32),
-        default_kubernetes_patch: 4,
-    },
-    Release {
-        minor: 10,
-        kubernetes: (28, 33),
-        default_kubernetes_patch: 6,
-    },
-    Release {
-        minor: 11,
-        kubernetes: (29, 34),
-        default_kubernetes_patch: 1,
-    },
-    Release {
-        minor: 12,
-        kubernetes: (30, 35),
-        default_kubernetes_patch: 4,
-    },
-    Release {
-        minor: 13,
-        kubernetes: (31, 36),
-        default_kubernetes_patch: 3,
-    },
-    Release {
-        minor: 14,
-        kubernetes: (32, 37),
-        default_kubernetes_patch: 0,
-    },
+    Release { minor: 8, kubernetes: (26, 31), default_kubernetes_patch: 4 },
+    Release { minor: 9, kubernetes: (27, 32), default_kubernetes_patch: 4 },
+    Release { minor: 10, kubernetes: (28, 33), default_kubernetes_patch: 6 },
+    Release { minor: 11, kubernetes: (29, 34), default_kubernetes_patch: 1 },
+    Release { minor: 12, kubernetes: (30, 35), default_kubernetes_patch: 4 },
+    Release { minor: 13, kubernetes: (31, 36), default_kubernetes_patch: 3 },
+    Release { minor: 14, kubernetes: (32, 37), default_kubernetes_patch: 0 },
 ];
 
 impl Release {
     /// The release that a version belongs to.
     pub fn of(version: &TalosVersion) -> Option<&'static Self> {
         let (major, minor) = version.minor();
-        RELEASES
-            .iter()
-            .find(|release| major == 1 && release.minor == minor)
+        RELEASES.iter().find(|release| major == 1 && release.minor == minor)
     }
 
     pub fn runs(&self, kubernetes: &KubernetesVersion) -> bool {

@@ -36,9 +36,7 @@ pub struct Source {
 impl Source {
     /// How messages name it.
     pub fn name(&self) -> String {
-        self.path
-            .as_ref()
-            .map_or_else(|| "built-in".to_owned(), |path| path.display().to_string())
+        self.path.as_ref().map_or_else(|| "built-in".to_owned(), |path| path.display().to_string())
     }
 
     pub fn path(&self) -> Option<&Path> {
@@ -50,19 +48,10 @@ impl Source {
     }
 
     pub fn position(&self, offset: usize) -> Position {
-        let line = self
-            .lines
-            .partition_point(|start| *start <= offset)
-            .saturating_sub(1);
+        let line = self.lines.partition_point(|start| *start <= offset).saturating_sub(1);
         let start = self.lines[line];
-        let column = self
-            .text
-            .get(start..offset)
-            .map_or(0, |before| before.chars().count());
-        Position {
-            line: line + 1,
-            column: column + 1,
-        }
+        let column = self.text.get(start..offset).map_or(0, |before| before.chars().count());
+        Position { line: line + 1, column: column + 1 }
     }
 
     /// The text with every secret replaced by asterisks of the same length, for snippets.
@@ -87,19 +76,9 @@ pub struct Sources(Vec<Source>);
 impl Sources {
     pub(crate) fn add(&mut self, path: Option<&Path>, text: String) -> SourceId {
         let lines = std::iter::once(0)
-            .chain(
-                text.bytes()
-                    .enumerate()
-                    .filter(|(_, b)| *b == b'\n')
-                    .map(|(at, _)| at + 1),
-            )
+            .chain(text.bytes().enumerate().filter(|(_, b)| *b == b'\n').map(|(at, _)| at + 1))
             .collect();
-        let source = Source {
-            path: path.map(Path::to_owned),
-            text,
-            lines,
-            secret: vec![],
-        };
+        let source = Source { path: path.map(Path::to_owned), text, lines, secret: vec![] };
         self.0.push(source);
         SourceId(u32::try_from(self.0.len() - 1).expect("invariant: fewer than 2^32 files"))
     }
@@ -123,19 +102,13 @@ impl Sources {
     }
 
     pub(crate) fn hide(&mut self, span: Span) {
-        self.0[span.source.0 as usize]
-            .secret
-            .push(span.start..span.end);
+        self.0[span.source.0 as usize].secret.push(span.start..span.end);
     }
 }
 
 impl Span {
     pub(crate) fn of(source: SourceId, span: talmox_yaml::Span) -> Self {
-        Self {
-            source,
-            start: span.start,
-            end: span.end,
-        }
+        Self { source, start: span.start, end: span.end }
     }
 }
 
@@ -147,13 +120,7 @@ mod tests {
     fn positions_count_characters() {
         let mut sources = Sources::default();
         let id = sources.add(Some(Path::new("a.yaml")), "ä: 1\nbc: ü x\n".to_owned());
-        let at = |start| {
-            sources.locate(Span {
-                source: id,
-                start,
-                end: start,
-            })
-        };
+        let at = |start| sources.locate(Span { source: id, start, end: start });
         assert_eq!(at(0), "a.yaml:1:1");
         assert_eq!(at(4), "a.yaml:1:4");
         assert_eq!(at(6), "a.yaml:2:1");
@@ -164,11 +131,7 @@ mod tests {
     fn hidden_places_become_asterisks() {
         let mut sources = Sources::default();
         let id = sources.add(None, "token: geheim\nnext: 1\n".to_owned());
-        sources.hide(Span {
-            source: id,
-            start: 7,
-            end: 13,
-        });
+        sources.hide(Span { source: id, start: 7, end: 13 });
         assert_eq!(sources.get(id).redacted_text(), "token: ******\nnext: 1\n");
     }
 }

@@ -36,39 +36,22 @@ impl fmt::Display for Fingerprint {
 #[derive(Debug, thiserror::Error)]
 pub enum ProbeError {
     #[error("`{host}` is not a host name")]
-    BadName {
-        host: String,
-        source: InvalidDnsNameError,
-    },
+    BadName { host: String, source: InvalidDnsNameError },
     #[error("cannot find the address of {host}")]
     Resolve { host: String, source: io::Error },
     #[error("cannot connect to {host}:{port}")]
-    Connect {
-        host: String,
-        port: u16,
-        source: io::Error,
-    },
+    Connect { host: String, port: u16, source: io::Error },
     #[error("{host}:{port} does not speak TLS")]
-    Handshake {
-        host: String,
-        port: u16,
-        source: io::Error,
-    },
+    Handshake { host: String, port: u16, source: io::Error },
 }
 
 /// Connects, reads the certificate, and hangs up.
 pub fn probe(host: &str, port: u16, timeout: Duration) -> Result<Fingerprint, ProbeError> {
-    let name = ServerName::try_from(host.to_owned()).map_err(|source| ProbeError::BadName {
-        host: host.to_owned(),
-        source,
-    })?;
+    let name = ServerName::try_from(host.to_owned())
+        .map_err(|source| ProbeError::BadName { host: host.to_owned(), source })?;
     let mut socket = connect(host, port, timeout)?;
     let seen = Arc::new(Recorder::default());
-    let handshake = |source| ProbeError::Handshake {
-        host: host.to_owned(),
-        port,
-        source,
-    };
+    let handshake = |source| ProbeError::Handshake { host: host.to_owned(), port, source };
     let config = ClientConfig::builder_with_provider(Arc::clone(&seen.provider))
         .with_safe_default_protocol_versions()
         .map_err(|error| handshake(io::Error::other(error)))?
@@ -80,20 +63,14 @@ pub fn probe(host: &str, port: u16, timeout: Duration) -> Result<Fingerprint, Pr
     while tls.is_handshaking() {
         tls.complete_io(&mut socket).map_err(handshake)?;
     }
-    let recorded = *seen
-        .fingerprint
-        .lock()
-        .expect("invariant: nobody panics while recording");
+    let recorded = *seen.fingerprint.lock().expect("invariant: nobody panics while recording");
     recorded.ok_or_else(|| handshake(io::Error::other("no certificate was shown")))
 }
 
 fn connect(host: &str, port: u16, timeout: Duration) -> Result<TcpStream, ProbeError> {
     let addresses = (host, port)
         .to_socket_addrs()
-        .map_err(|source| ProbeError::Resolve {
-            host: host.to_owned(),
-            source,
-        })?;
+        .map_err(|source| ProbeError::Resolve { host: host.to_owned(), source })?;
     let mut last = io::Error::other("the name has no address");
     for address in addresses {
         let connected = TcpStream::connect_timeout(&address, timeout).and_then(|socket| {
@@ -106,11 +83,7 @@ fn connect(host: &str, port: u16, timeout: Duration) -> Result<TcpStream, ProbeE
             Err(error) => last = error,
         }
     }
-    Err(ProbeError::Connect {
-        host: host.to_owned(),
-        port,
-        source: last,
-    })
+    Err(ProbeError::Connect { host: host.to_owned(), port, source: last })
 }
 
 /// Takes every certificate and notes its fingerprint. Signatures are checked all the same: what is
@@ -123,10 +96,7 @@ struct Recorder {
 
 impl Default for Recorder {
     fn default() -> Self {
-        Self {
-            provider: Arc::new(aws_lc_rs::default_provider()),
-            fingerprint: Mutex::default(),
-        }
+        Self { provider: Arc::new(aws_lc_rs::default_provider()), fingerprint: Mutex::default() }
     }
 }
 
@@ -140,10 +110,8 @@ impl ServerCertVerifier for Recorder {
         _now: UnixTime,
     ) -> Result<ServerCertVerified, rustls::Error> {
         let fingerprint = Fingerprint(Sha256::digest(end_entity).into());
-        *self
-            .fingerprint
-            .lock()
-            .expect("invariant: nobody panics while recording") = Some(fingerprint);
+        *self.fingerprint.lock().expect("invariant: nobody panics while recording") =
+            Some(fingerprint);
         Ok(ServerCertVerified::assertion())
     }
 
@@ -168,9 +136,7 @@ impl ServerCertVerifier for Recorder {
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.provider
-            .signature_verification_algorithms
-            .supported_schemes()
+        self.provider.signature_verification_algorithms.supported_schemes()
     }
 }
 
@@ -218,9 +184,7 @@ mod tests {
         let port = listener.local_addr().unwrap().port();
         let server = thread::spawn(move || {
             let (mut socket, _) = listener.accept().unwrap();
-            socket
-                .write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n")
-                .unwrap();
+            socket.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n").unwrap();
         });
         let error = probe("127.0.0.1", port, TIMEOUT).unwrap_err();
         assert!(matches!(error, ProbeError::Handshake { .. }), "{error:?}");
@@ -228,10 +192,7 @@ mod tests {
 
         let error = probe("127.0.0.1", port, TIMEOUT).unwrap_err();
         assert!(matches!(error, ProbeError::Connect { .. }), "{error:?}");
-        assert!(matches!(
-            probe("a b", 1, TIMEOUT),
-            Err(ProbeError::BadName { .. })
-        ));
+        assert!(matches!(probe("a b", 1, TIMEOUT), Err(ProbeError::BadName { .. })));
     }
 
     #[test]

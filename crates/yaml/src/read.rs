@@ -19,10 +19,7 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Self {
-            depth: 200,
-            copied_nodes: 100_000,
-        }
+        Self { depth: 200, copied_nodes: 100_000 }
     }
 }
 
@@ -64,9 +61,7 @@ pub fn read_with(text: &str, limits: Limits) -> Result<Vec<Node>, ReadError> {
     let mut builder = Builder::new(limits);
     for event in Parser::new_from_str_with_options(text, options) {
         let (event, span) = event.map_err(|error| syntax(text, &error, limits))?;
-        let span = span
-            .byte_range()
-            .map_or_else(Span::default, |r| Span::new(r.start, r.end));
+        let span = span.byte_range().map_or_else(Span::default, |r| Span::new(r.start, r.end));
         builder.event(event, span)?;
     }
     Ok(builder.documents)
@@ -74,19 +69,12 @@ pub fn read_with(text: &str, limits: Limits) -> Result<Vec<Node>, ReadError> {
 
 fn syntax(text: &str, error: &ScanError, limits: Limits) -> ReadError {
     use granit_parser::ErrorKind as Kind;
-    let at = error
-        .marker()
-        .byte_offset()
-        .unwrap_or(text.len())
-        .min(text.len());
+    let at = error.marker().byte_offset().unwrap_or(text.len()).min(text.len());
     let kind = match error.kind() {
         Kind::RecursionLimitExceeded => ReadErrorKind::TooDeep(limits.depth),
         _ => ReadErrorKind::Syntax(error.info()),
     };
-    ReadError {
-        kind,
-        span: Span::new(at, at),
-    }
+    ReadError { kind, span: Span::new(at, at) }
 }
 
 struct Builder {
@@ -116,42 +104,23 @@ struct Anchored {
 
 impl Builder {
     fn new(limits: Limits) -> Self {
-        Self {
-            limits,
-            documents: vec![],
-            open: vec![],
-            anchors: HashMap::new(),
-            copied_nodes: 0,
-        }
+        Self { limits, documents: vec![], open: vec![], anchors: HashMap::new(), copied_nodes: 0 }
     }
 
     fn event(&mut self, event: Event<'_>, span: Span) -> Result<(), ReadError> {
         match event {
             Event::DocumentStart(..) => self.anchors.clear(),
             Event::Scalar(text, style, anchor, tag) => {
-                let scalar = Scalar {
-                    text: text.into_owned(),
-                    style: style_of(style),
-                };
-                let node = Node {
-                    value: Value::Scalar(scalar),
-                    span,
-                    tag: tag_of(tag.as_deref()),
-                };
+                let scalar = Scalar { text: text.into_owned(), style: style_of(style) };
+                let node = Node { value: Value::Scalar(scalar), span, tag: tag_of(tag.as_deref()) };
                 self.finish(node, anchor, 0, 1, span)?;
             }
             Event::SequenceStart(style, anchor, tag) => {
-                let seq = Seq {
-                    items: vec![],
-                    flow: style == StructureStyle::Flow,
-                };
+                let seq = Seq { items: vec![], flow: style == StructureStyle::Flow };
                 self.start(Value::Seq(seq), anchor, tag.as_deref(), span);
             }
             Event::MappingStart(style, anchor, tag) => {
-                let map = Map {
-                    entries: vec![],
-                    flow: style == StructureStyle::Flow,
-                };
+                let map = Map { entries: vec![], flow: style == StructureStyle::Flow };
                 self.start(Value::Map(map), anchor, tag.as_deref(), span);
             }
             Event::SequenceEnd | Event::MappingEnd => self.end(span)?,
@@ -162,25 +131,12 @@ impl Builder {
     }
 
     fn start(&mut self, value: Value, anchor: usize, tag: Option<&Tag>, span: Span) {
-        let node = Node {
-            value,
-            span,
-            tag: tag_of(tag),
-        };
-        self.open.push(Open {
-            node,
-            anchor,
-            key: None,
-            height: 0,
-            size: 1,
-        });
+        let node = Node { value, span, tag: tag_of(tag) };
+        self.open.push(Open { node, anchor, key: None, height: 0, size: 1 });
     }
 
     fn end(&mut self, span: Span) -> Result<(), ReadError> {
-        let mut open = self
-            .open
-            .pop()
-            .expect("invariant: the parser closes only what it opened");
+        let mut open = self.open.pop().expect("invariant: the parser closes only what it opened");
         if let Value::Map(map) = &mut open.node.value {
             apply_merge_keys(map)?;
         }
@@ -196,10 +152,7 @@ impl Builder {
 
     fn alias(&mut self, id: usize, span: Span) -> Result<(), ReadError> {
         let Some(anchored) = self.anchors.get(&id) else {
-            return Err(ReadError {
-                kind: ReadErrorKind::RecursiveAlias,
-                span,
-            });
+            return Err(ReadError { kind: ReadErrorKind::RecursiveAlias, span });
         };
         let (height, size) = (anchored.height, anchored.size);
         self.count_copy(size, span)?;
@@ -228,21 +181,11 @@ impl Builder {
         at: Span,
     ) -> Result<(), ReadError> {
         if self.open.len() + height > self.limits.depth {
-            return Err(ReadError {
-                kind: ReadErrorKind::TooDeep(self.limits.depth),
-                span: at,
-            });
+            return Err(ReadError { kind: ReadErrorKind::TooDeep(self.limits.depth), span: at });
         }
         if anchor != 0 {
             self.count_copy(size, at)?;
-            self.anchors.insert(
-                anchor,
-                Anchored {
-                    node: node.clone(),
-                    height,
-                    size,
-                },
-            );
+            self.anchors.insert(anchor, Anchored { node: node.clone(), height, size });
         }
         let Some(parent) = self.open.last_mut() else {
             self.documents.push(node);
@@ -280,10 +223,7 @@ fn tag_of(tag: Option<&Tag>) -> Option<String> {
 /// merged mappings the first wins.
 fn apply_merge_keys(map: &mut Map) -> Result<(), ReadError> {
     let is_merge = |entry: &Entry| {
-        entry
-            .key
-            .as_scalar()
-            .is_some_and(|key| key.style == Style::Plain && key.text == "<<")
+        entry.key.as_scalar().is_some_and(|key| key.style == Style::Plain && key.text == "<<")
     };
     if !map.entries.iter().any(is_merge) {
         return Ok(());
@@ -291,16 +231,10 @@ fn apply_merge_keys(map: &mut Map) -> Result<(), ReadError> {
     let (merges, own): (Vec<_>, Vec<_>) =
         mem::take(&mut map.entries).into_iter().partition(is_merge);
     map.entries = own;
-    let mut known: HashSet<String> = map
-        .entries
-        .iter()
-        .filter_map(|entry| entry.key.as_str().map(str::to_owned))
-        .collect();
+    let mut known: HashSet<String> =
+        map.entries.iter().filter_map(|entry| entry.key.as_str().map(str::to_owned)).collect();
     for merge in merges {
-        let bad = ReadError {
-            kind: ReadErrorKind::BadMerge,
-            span: merge.key.span,
-        };
+        let bad = ReadError { kind: ReadErrorKind::BadMerge, span: merge.key.span };
         let sources = match merge.value.value {
             Value::Map(source) => vec![source],
             Value::Seq(seq) => seq
@@ -314,11 +248,7 @@ fn apply_merge_keys(map: &mut Map) -> Result<(), ReadError> {
             Value::Scalar(_) => return Err(bad),
         };
         for entry in sources.into_iter().flat_map(|source| source.entries) {
-            if entry
-                .key
-                .as_str()
-                .is_none_or(|key| known.insert(key.to_owned()))
-            {
+            if entry.key.as_str().is_none_or(|key| known.insert(key.to_owned())) {
                 map.entries.push(entry);
             }
         }
@@ -349,10 +279,7 @@ mod tests {
         assert_eq!(map.get("auto").unwrap().as_str(), Some("off"));
         assert_eq!(mode.as_str(), Some("0644"));
         assert_eq!(&text[mode.span.start..mode.span.end], "0644");
-        assert_eq!(
-            map.get("name").unwrap().as_scalar().unwrap().style,
-            Style::SingleQuoted
-        );
+        assert_eq!(map.get("name").unwrap().as_scalar().unwrap().style, Style::SingleQuoted);
     }
 
     #[test]
@@ -368,13 +295,7 @@ mod tests {
     #[test]
     fn aliases_and_merge_keys_are_applied() {
         let root = one("base: &b {x: 1, y: 2}\nnode: {<<: *b, y: 3}\n");
-        let node = root
-            .as_map()
-            .unwrap()
-            .get("node")
-            .unwrap()
-            .as_map()
-            .unwrap();
+        let node = root.as_map().unwrap().get("node").unwrap().as_map().unwrap();
         assert_eq!(node.get("x").unwrap().as_str(), Some("1"));
         assert_eq!(node.get("y").unwrap().as_str(), Some("3"));
         assert_eq!(node.entries.len(), 2);
@@ -395,13 +316,8 @@ mod tests {
             bomb.push_str(&format!("a{level}: &a{level} [{alias}]\n"));
         }
         assert!(matches!(kind(&bomb), ReadErrorKind::TooManyCopies(_)));
-        assert!(matches!(
-            kind(&"[".repeat(100_000)),
-            ReadErrorKind::TooDeep(_)
-        ));
-        let staircase: String = (0..1000)
-            .map(|n| format!("{}a:\n", " ".repeat(n)))
-            .collect();
+        assert!(matches!(kind(&"[".repeat(100_000)), ReadErrorKind::TooDeep(_)));
+        let staircase: String = (0..1000).map(|n| format!("{}a:\n", " ".repeat(n))).collect();
         assert!(matches!(kind(&staircase), ReadErrorKind::TooDeep(_)));
         // Each alias is shallow, the chain of them is not.
         let mut chain = "a0: &a0 [x]\n".to_owned();

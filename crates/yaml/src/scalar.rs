@@ -85,9 +85,7 @@ fn resolve_number(text: &str) -> Resolved {
         return Resolved::Int(if text.starts_with('-') { -int } else { int });
     }
     let digits = text.replace('_', "");
-    let is_float = digits
-        .chars()
-        .all(|c| matches!(c, '0'..='9' | '.' | 'e' | 'E' | '+' | '-'))
+    let is_float = digits.chars().all(|c| matches!(c, '0'..='9' | '.' | 'e' | 'E' | '+' | '-'))
         && digits.chars().any(|c| c.is_ascii_digit());
     match digits.parse::<f64>() {
         Ok(float) if is_float => Resolved::Float(float),
@@ -119,32 +117,14 @@ mod tests {
     use super::*;
 
     fn plain(text: &str) -> Resolved {
-        Scalar {
-            text: text.to_owned(),
-            style: Style::Plain,
-        }
-        .resolve()
+        Scalar { text: text.to_owned(), style: Style::Plain }.resolve()
     }
 
     #[test]
     fn plain_scalars_mean_what_go_yaml_reads() {
-        for text in [
-            "off",
-            "on",
-            "yes",
-            "No",
-            "v1.2",
-            "1.2.3",
-            "0x",
-            "-",
-            ".",
-            "2020-01-01",
-            "08",
-        ] {
-            assert!(
-                !matches!(plain(text), Resolved::Bool(_) | Resolved::Int(_)),
-                "{text}"
-            );
+        for text in ["off", "on", "yes", "No", "v1.2", "1.2.3", "0x", "-", ".", "2020-01-01", "08"]
+        {
+            assert!(!matches!(plain(text), Resolved::Bool(_) | Resolved::Int(_)), "{text}");
         }
         assert_eq!(plain("0644"), Resolved::Int(420));
         assert_eq!(plain("0o644"), Resolved::Int(420));
@@ -158,10 +138,7 @@ mod tests {
 
     #[test]
     fn quoting_makes_text() {
-        let scalar = Scalar {
-            text: "true".to_owned(),
-            style: Style::SingleQuoted,
-        };
+        let scalar = Scalar { text: "true".to_owned(), style: Style::SingleQuoted };
         assert_eq!(scalar.resolve(), Resolved::Text);
     }
 }

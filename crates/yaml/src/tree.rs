@@ -63,20 +63,14 @@ pub struct Entry {
 impl Map {
     /// The value of the first entry with this key.
     pub fn get(&self, key: &str) -> Option<&Node> {
-        self.entries
-            .iter()
-            .find(|entry| entry.key.as_str() == Some(key))
-            .map(|entry| &entry.value)
+        self.entries.iter().find(|entry| entry.key.as_str() == Some(key)).map(|entry| &entry.value)
     }
 }
 
 impl Node {
     /// A plain scalar without a place in any source.
     pub fn plain(text: impl Into<String>) -> Self {
-        Self::from(Value::Scalar(Scalar {
-            text: text.into(),
-            style: Style::Plain,
-        }))
+        Self::from(Value::Scalar(Scalar { text: text.into(), style: Style::Plain }))
     }
 
     pub fn as_scalar(&self) -> Option<&Scalar> {
@@ -122,10 +116,6 @@ impl Node {
 
 impl From<Value> for Node {
     fn from(value: Value) -> Self {
-        Self {
-            value,
-            span: Span::default(),
-            tag: None,
-        }
+        Self { value, span: Span::default(), tag: None }
     }
 }

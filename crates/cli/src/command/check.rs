@@ -31,11 +31,7 @@ pub(crate) fn run(args: &CheckArgs, global: &Global, printer: &Printer) -> Outco
             }
         }
     }
-    Ok(if inventory.has_errors() {
-        Exit::Failed
-    } else {
-        Exit::Fine
-    })
+    Ok(if inventory.has_errors() { Exit::Failed } else { Exit::Fine })
 }
 
 /// Reads and checks an inventory, with the files that it names.
@@ -64,32 +60,22 @@ fn find_node<'a>(
     match found.as_slice() {
         [one] => Ok(*one),
         [] => {
-            let near = inventory
-                .clusters
-                .iter()
-                .find_map(|cluster| cluster.closest_node(name));
+            let near = inventory.clusters.iter().find_map(|cluster| cluster.closest_node(name));
             let hint = match near {
                 Some(near) => format!("did you mean `{near}`?"),
                 None => "`talmox check` counts the nodes; their names are in nodes.yaml".to_owned(),
             };
             Err(CommandError::usage(format!("there is no node `{name}`")).hint(hint))
         }
-        _ => Err(
-            CommandError::usage(format!("several clusters have a node `{name}`"))
-                .hint("name the cluster: `talmox check CLUSTER --explain NODE`"),
-        ),
+        _ => Err(CommandError::usage(format!("several clusters have a node `{name}`"))
+            .hint("name the cluster: `talmox check CLUSTER --explain NODE`")),
     }
 }
 
 /// One line for each cluster.
 fn summary(inventory: &Inventory) -> String {
-    let count = |severity| {
-        inventory
-            .diagnostics
-            .iter()
-            .filter(|found| found.severity == severity)
-            .count()
-    };
+    let count =
+        |severity| inventory.diagnostics.iter().filter(|found| found.severity == severity).count();
     let mut out = String::new();
     for cluster in &inventory.clusters {
         out.push_str(&format!("{}: {}\n", cluster.name, describe(cluster)));
@@ -99,11 +85,9 @@ fn summary(inventory: &Inventory) -> String {
         (0, 0) => "no problems".to_owned(),
         (0, warnings) => plural(warnings, "warning"),
         (errors, 0) => plural(errors, "error"),
-        (errors, warnings) => format!(
-            "{}, {}",
-            plural(errors, "error"),
-            plural(warnings, "warning")
-        ),
+        (errors, warnings) => {
+            format!("{}, {}", plural(errors, "error"), plural(warnings, "warning"))
+        }
     };
     out.push_str(&findings);
     out.push('\n');
@@ -142,17 +126,10 @@ fn explain(inventory: &Inventory, cluster: &Cluster, node: &Node) -> String {
         })
         .collect();
     let width = |column: usize| {
-        rows.iter()
-            .map(|row| row[column].chars().count())
-            .max()
-            .unwrap_or(0)
-            .min(48)
+        rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0).min(48)
     };
     let (first, second) = (width(0), width(1));
-    let mut out = format!(
-        "{} ({} of {})\n\n",
-        node.name.value, node.role, cluster.name
-    );
+    let mut out = format!("{} ({} of {})\n\n", node.name.value, node.role, cluster.name);
     for [path, value, origin] in &rows {
         out.push_str(&format!("{path:first$}  {value:second$}  {origin}\n"));
     }
@@ -160,10 +137,7 @@ fn explain(inventory: &Inventory, cluster: &Cluster, node: &Node) -> String {
 }
 
 fn origin(inventory: &Inventory, row: &Explained) -> String {
-    row.span.map_or_else(
-        || "derived".to_owned(),
-        |span| inventory.sources.locate(span),
-    )
+    row.span.map_or_else(|| "derived".to_owned(), |span| inventory.sources.locate(span))
 }
 
 fn to_json(inventory: &Inventory, explained: Option<(&Cluster, &Node)>) -> Json {

@@ -21,10 +21,7 @@ use answers::{Answers, Asking};
 pub(crate) fn run(args: &InitArgs, global: &Global, printer: &Printer) -> Outcome {
     let is_asking = !args.yes && io::stdin().is_terminal() && io::stderr().is_terminal();
     let asking = Asking { printer, is_asking };
-    let root = global
-        .inventory
-        .clone()
-        .unwrap_or_else(|| PathBuf::from("inventory"));
+    let root = global.inventory.clone().unwrap_or_else(|| PathBuf::from("inventory"));
     let mut answers = Answers::collect(args, &asking)?;
     let folder = root.join(&answers.cluster);
     refuse_existing(&folder)?;
@@ -49,10 +46,7 @@ pub(crate) fn run(args: &InitArgs, global: &Global, printer: &Printer) -> Outcom
 fn report(root: &Path, folder: &Path, written: &[PathBuf], printer: &Printer) -> Outcome {
     let inventory = check::load(Some(folder), &[])?;
     if printer.format == Format::Json {
-        let files: Vec<String> = written
-            .iter()
-            .map(|path| path.display().to_string())
-            .collect();
+        let files: Vec<String> = written.iter().map(|path| path.display().to_string()).collect();
         let result = serde_json::json!({
             "written": files,
             "diagnostics": render::json(&inventory),
@@ -73,11 +67,7 @@ fn report(root: &Path, folder: &Path, written: &[PathBuf], printer: &Printer) ->
         printer.say("  1. look over the files: names, addresses, sizes, storages");
         printer.say(&format!("  2. talmox check{place}"));
     }
-    Ok(if inventory.has_errors() {
-        Exit::Failed
-    } else {
-        Exit::Fine
-    })
+    Ok(if inventory.has_errors() { Exit::Failed } else { Exit::Fine })
 }
 
 fn refuse_existing(folder: &Path) -> Result<(), CommandError> {
@@ -114,18 +104,12 @@ fn confirm_fingerprint(
         Ok(found) => found.to_string(),
         Err(error) => {
             let reason = CommandError::failed(format!("no fingerprint from {url}")).because(error);
-            printer.say(&format!(
-                "{} {}",
-                printer.paint("warning:", "1;33"),
-                reason.chain()
-            ));
+            printer.say(&format!("{} {}", printer.paint("warning:", "1;33"), reason.chain()));
             printer.say("Add `fingerprint:` to cluster.yaml once it is reachable.\n");
             return Ok(None);
         }
     };
-    printer.say(&format!(
-        "\n{url} shows a certificate with this SHA-256 fingerprint:"
-    ));
+    printer.say(&format!("\n{url} shows a certificate with this SHA-256 fingerprint:"));
     printer.say(&format!("  {found}"));
     printer.say("Compare it with the one in Proxmox: the host, System, Certificates.");
     if !asking.is_asking {

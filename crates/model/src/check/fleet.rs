@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::identity::{Identity, identities};
+use super::identity::{Device, Identity, identities};
 use crate::cluster::Cluster;
 use crate::diagnostic::{Code, Diagnostic};
 use crate::source::{Sources, Span};
@@ -17,6 +17,7 @@ pub(crate) fn fleet(
         let others = clusters[..index].iter().chain(neighbours);
         for other in others.filter(|other| shares_proxmox(cluster, other)) {
             clashes(cluster, other, sources, out);
+            devices(cluster, other, sources, out);
         }
     }
 }
@@ -26,10 +27,7 @@ pub(crate) fn fleet(
 fn shares_proxmox(a: &Cluster, b: &Cluster) -> bool {
     let endpoints = |cluster: &Cluster| -> Vec<String> {
         let endpoint = cluster.file.proxmox.endpoint.get();
-        endpoint
-            .into_iter()
-            .flat_map(|urls| urls.values().map(ToString::to_string))
-            .collect()
+        endpoint.into_iter().flat_map(|urls| urls.values().map(ToString::to_string)).collect()
     };
     let (of_a, of_b) = (endpoints(a), endpoints(b));
     if of_a.is_empty() && of_b.is_empty() {
@@ -42,9 +40,7 @@ fn shares_proxmox(a: &Cluster, b: &Cluster) -> bool {
 fn clashes(cluster: &Cluster, other: &Cluster, sources: &Sources, out: &mut Vec<Diagnostic>) {
     let mut theirs: HashMap<Identity, (Span, String)> = HashMap::new();
     for (identity, span, node) in identities(other).chain(vip(other)) {
-        theirs
-            .entry(identity)
-            .or_insert_with(|| (span, node.to_owned()));
+        theirs.entry(identity).or_insert_with(|| (span, node.to_owned()));
     }
     for (identity, span, node) in identities(cluster).chain(vip(cluster)) {
         if let Some((their_span, their_node)) = theirs.get(&identity) {
@@ -56,10 +52,7 @@ fn clashes(cluster: &Cluster, other: &Cluster, sources: &Sources, out: &mut Vec<
                 Diagnostic::error(Code::SharedClash, message)
                     .at(span)
                     .related(*their_span, "used there")
-                    .hint(format!(
-                        "both live on one Proxmox; see {}",
-                        sources.locate(*their_span)
-                    )),
+                    .hint(format!("both live on one Proxmox; see {}", sources.locate(*their_span))),
             );
         }
     }
@@ -67,6 +60,25 @@ fn clashes(cluster: &Cluster, other: &Cluster, sources: &Sources, out: &mut Vec<
 
 fn vip(cluster: &Cluster) -> impl Iterator<Item = (Identity, Span, &str)> {
     let vip = cluster.file.network.vip.spanned();
-    vip.into_iter()
-        .map(|vip| (Identity::Address(vip.value), vip.span, "the VIP"))
+    vip.into_iter().map(|vip| (Identity::Address(vip.value), vip.span, "the VIP"))
+}
+
+/// One device cannot be in machines of two clusters.
+fn devices(cluster: &Cluster, other: &Cluster, sources: &Sources, out: &mut Vec<Diagnostic>) {
+    let theirs: Vec<Device<'_>> = Device::all(other).collect();
+    for ours in Device::all(cluster) {
+        let Some(theirs) = theirs.iter().find(|theirs| theirs.overlaps(&ours)) else {
+            continue;
+        };
+        let message = format!(
+            "`{}` wants the device {} of {}, which is `{}`'s of the cluster `{}`",
+            ours.node.value, ours.pci.value, ours.host, theirs.node.value, other.name
+        );
+        out.push(
+            Diagnostic::error(Code::SharedClash, message)
+                .at(ours.pci.span)
+                .related(theirs.pci.span, "used there")
+                .hint(format!("both live on one Proxmox; see {}", sources.locate(theirs.pci.span))),
+        );
+    }
 }

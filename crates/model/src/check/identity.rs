@@ -5,10 +5,11 @@ use std::fmt::Display;
 use std::hash::Hash;
 use std::net::IpAddr;
 
-use crate::cluster::{Cluster, Node};
+use crate::cluster::Cluster;
 use crate::diagnostic::{Code, Diagnostic};
+use crate::language::Spanned;
 use crate::source::Span;
-use crate::value::{MacAddress, PciAddress};
+use crate::value::{MacAddress, NodeName, PciAddress};
 
 /// What two machines can clash about.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -36,39 +37,14 @@ pub(super) fn identities(cluster: &Cluster) -> impl Iterator<Item = (Identity, S
         let name = node.name.value.as_str();
         let entry = &node.entry;
         let mut found = vec![(Identity::Name(name.to_owned()), node.name.span)];
-        found.extend(
-            entry
-                .ip
-                .spanned()
-                .map(|ip| (Identity::Address(ip.value.address), ip.span)),
-        );
-        found.extend(
-            entry
-                .vmid
-                .spanned()
-                .map(|id| (Identity::VmId(id.value.get()), id.span)),
-        );
-        found.extend(
-            entry
-                .mac
-                .spanned()
-                .map(|mac| (Identity::Mac(mac.value), mac.span)),
-        );
+        found.extend(entry.ip.spanned().map(|ip| (Identity::Address(ip.value.address), ip.span)));
+        found.extend(entry.vmid.spanned().map(|id| (Identity::VmId(id.value.get()), id.span)));
+        found.extend(entry.mac.spanned().map(|mac| (Identity::Mac(mac.value), mac.span)));
         for nic in entry.settings.hardware.nics.values() {
-            found.extend(
-                nic.ip
-                    .spanned()
-                    .map(|ip| (Identity::Address(ip.value.address), ip.span)),
-            );
-            found.extend(
-                nic.mac
-                    .spanned()
-                    .map(|mac| (Identity::Mac(mac.value), mac.span)),
-            );
+            found.extend(nic.ip.spanned().map(|ip| (Identity::Address(ip.value.address), ip.span)));
+            found.extend(nic.mac.spanned().map(|mac| (Identity::Mac(mac.value), mac.span)));
         }
-        found
-            .into_iter()
-            .map(move |(identity, span)| (identity, span, name))
+        found.into_iter().map(move |(identity, span)| (identity, span, name))
     })
 }
 
@@ -96,34 +72,46 @@ pub(super) fn check(cluster: &Cluster, out: &mut Vec<Diagnostic>) {
     }
 }
 
+/// A PCI device of a host that a node wants.
+pub(super) struct Device<'a> {
+    pub(super) host: &'a str,
+    pub(super) pci: &'a Spanned<PciAddress>,
+    pub(super) node: &'a Spanned<NodeName>,
+}
+
+impl<'a> Device<'a> {
+    pub(super) fn all(cluster: &'a Cluster) -> impl Iterator<Item = Self> {
+        cluster.nodes.iter().filter_map(|node| {
+            let pci = node.settings().hardware.gpu.pci.spanned()?;
+            let host = node.settings().placement.host.get()?.as_str();
+            Some(Self { host, pci, node: &node.name })
+        })
+    }
+
+    pub(super) fn overlaps(&self, other: &Self) -> bool {
+        self.host == other.host && self.pci.value.overlaps(other.pci.value)
+    }
+}
+
 /// One device cannot be in two machines of a host.
 fn devices(cluster: &Cluster, out: &mut Vec<Diagnostic>) {
-    let mut seen: HashMap<&str, Vec<(PciAddress, &Node, Span)>> = HashMap::new();
-    for node in &cluster.nodes {
-        let Some(pci) = node.settings().hardware.gpu.pci.spanned() else {
-            continue;
-        };
-        let Some(host) = node.settings().placement.host.get() else {
-            continue;
-        };
-        let devices = seen.entry(host.as_str()).or_default();
-        if let Some((_, first, span)) = devices.iter().find(|(other, ..)| other.overlaps(pci.value))
-        {
+    let mut seen: HashMap<&str, Vec<Device<'_>>> = HashMap::new();
+    for device in Device::all(cluster) {
+        let on_host = seen.entry(device.host).or_default();
+        if let Some(first) = on_host.iter().find(|first| first.overlaps(&device)) {
             let message = format!(
-                "`{}` and `{}` both want the device {} of {host}",
-                first.name.value, node.name.value, pci.value
+                "`{}` and `{}` both want the device {} of {}",
+                first.node.value, device.node.value, device.pci.value, device.host
             );
+            let first_place = Some(first.pci.span).filter(|span| *span != device.pci.span);
             out.push(
                 Diagnostic::error(Code::Gpu, message)
-                    .at(pci.span)
-                    .related(
-                        Some(*span).filter(|span| *span != pci.span),
-                        "first used here",
-                    )
-                    .related(node.name.span, "the second node")
+                    .at(device.pci.span)
+                    .related(first_place, "first used here")
+                    .related(device.node.span, "the second node")
                     .hint("a device can be passed through to one machine"),
             );
         }
-        devices.push((pci.value, node, pci.span));
+        on_host.push(device);
     }
 }

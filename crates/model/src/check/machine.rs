@@ -22,28 +22,18 @@ fn sizes(node: &Node, out: &mut Vec<Diagnostic>) {
         && disk.value < SMALLEST_DISK
     {
         out.push(
-            Diagnostic::error(
-                Code::TooSmall,
-                format!("a disk of {} is too small", disk.value),
-            )
-            .at(disk.span)
-            .hint(format!(
-                "{SMALLEST_DISK} are the least; a bare number is GiB"
-            )),
+            Diagnostic::error(Code::TooSmall, format!("a disk of {} is too small", disk.value))
+                .at(disk.span)
+                .hint(format!("{SMALLEST_DISK} are the least; a bare number is GiB")),
         );
     }
     if let Some(memory) = hardware.memory.spanned()
         && memory.value < SMALLEST_MEMORY
     {
         out.push(
-            Diagnostic::error(
-                Code::TooSmall,
-                format!("{} of memory are too little", memory.value),
-            )
-            .at(memory.span)
-            .hint(format!(
-                "{SMALLEST_MEMORY} are the least; a bare number is MiB"
-            )),
+            Diagnostic::error(Code::TooSmall, format!("{} of memory are too little", memory.value))
+                .at(memory.span)
+                .hint(format!("{SMALLEST_MEMORY} are the least; a bare number is MiB")),
         );
     }
 }
@@ -75,10 +65,7 @@ fn gpu(node: &Node, out: &mut Vec<Diagnostic>) {
         out.push(
             Diagnostic::warning(
                 Code::NeededLater,
-                format!(
-                    "`{}` has a device, but no host that it is in",
-                    node.name.value
-                ),
+                format!("`{}` has a device, but no host that it is in", node.name.value),
             )
             .at(at)
             .hint("add `host: …` to the node"),
@@ -110,11 +97,7 @@ fn boot(cluster: &Cluster, node: &Node, out: &mut Vec<Diagnostic>) {
                     system.image.schematic.span(),
                     "each node needs a schematic of its own",
                 ),
-                (
-                    "`template`",
-                    placement.template.span(),
-                    "a template holds no address",
-                ),
+                ("`template`", placement.template.span(), "a template holds no address"),
                 (
                     "`search`",
                     network.search.span.filter(|_| !network.search.is_empty()),
@@ -191,13 +174,10 @@ fn system(cluster: &Cluster, node: &Node, out: &mut Vec<Diagnostic>) {
         (image.schematic.spanned(), image.extensions.iter().next())
     {
         out.push(
-            Diagnostic::warning(
-                Code::Questionable,
-                "extensions have no effect beside a schematic",
-            )
-            .at(extension.span)
-            .related(schematic.span, "the schematic")
-            .hint("keep one of the two"),
+            Diagnostic::warning(Code::Questionable, "extensions have no effect beside a schematic")
+                .at(extension.span)
+                .related(schematic.span, "the schematic")
+                .hint("keep one of the two"),
         );
     }
     match system.os.required() {

@@ -13,7 +13,9 @@ pub(super) fn check(cluster: &Cluster, out: &mut Vec<Diagnostic>) {
     overlaps(cluster, out);
     taken_addresses(cluster, out);
     special_addresses(cluster, out);
-    vip(cluster, out);
+    if cluster.nodes.iter().any(Node::is_talos) {
+        vip(cluster, out);
+    }
     documents_form(cluster, out);
     missing_for_static_addresses(cluster, out);
     for node in &cluster.nodes {
@@ -23,26 +25,10 @@ pub(super) fn check(cluster: &Cluster, out: &mut Vec<Diagnostic>) {
 
 fn overlaps(cluster: &Cluster, out: &mut Vec<Diagnostic>) {
     let mut networks: Vec<(&str, Spanned<Cidr>)> = vec![];
-    networks.extend(
-        cluster
-            .file
-            .network
-            .subnet
-            .spanned()
-            .map(|subnet| ("the nodes", subnet.clone())),
-    );
-    networks.extend(
-        cluster
-            .pod_cidrs()
-            .into_iter()
-            .map(|cidr| ("the pods", cidr)),
-    );
-    networks.extend(
-        cluster
-            .service_cidrs()
-            .into_iter()
-            .map(|cidr| ("the services", cidr)),
-    );
+    networks
+        .extend(cluster.file.network.subnet.spanned().map(|subnet| ("the nodes", subnet.clone())));
+    networks.extend(cluster.pod_cidrs().into_iter().map(|cidr| ("the pods", cidr)));
+    networks.extend(cluster.service_cidrs().into_iter().map(|cidr| ("the services", cidr)));
     for (index, (whose, network)) in networks.iter().enumerate() {
         for (other_whose, other) in &networks[..index] {
             if network.value.overlaps(other.value) {
@@ -92,15 +78,10 @@ fn taken_addresses(cluster: &Cluster, out: &mut Vec<Diagnostic>) {
         let Some(address) = address.spanned() else {
             continue;
         };
-        let holder = cluster
-            .nodes
-            .iter()
-            .find(|node| node.address() == Some(address.value));
+        let holder = cluster.nodes.iter().find(|node| node.address() == Some(address.value));
         if let Some(node) = holder {
-            let message = format!(
-                "the {what} {} is the address of `{}`",
-                address.value, node.name.value
-            );
+            let message =
+                format!("the {what} {} is the address of `{}`", address.value, node.name.value);
             let hint = if what == "VIP" {
                 "a VIP is an address that no machine has; choose a free one"
             } else {
@@ -118,13 +99,10 @@ fn taken_addresses(cluster: &Cluster, out: &mut Vec<Diagnostic>) {
         && gateway.value == vip.value
     {
         out.push(
-            Diagnostic::error(
-                Code::AddressClash,
-                format!("the VIP {} is the gateway", vip.value),
-            )
-            .at(vip.span)
-            .related(gateway.span, "the gateway")
-            .hint("a VIP is an address that no machine has; choose a free one"),
+            Diagnostic::error(Code::AddressClash, format!("the VIP {} is the gateway", vip.value))
+                .at(vip.span)
+                .related(gateway.span, "the gateway")
+                .hint("a VIP is an address that no machine has; choose a free one"),
         );
     }
 }
@@ -137,13 +115,7 @@ fn special_addresses(cluster: &Cluster, out: &mut Vec<Diagnostic>) {
     };
     for (what, address) in [("gateway", &network.gateway), ("VIP", &network.vip)] {
         if let Some(address) = address.spanned() {
-            in_subnet(
-                &format!("the {what}"),
-                address.value,
-                address.span,
-                subnet,
-                out,
-            );
+            in_subnet(&format!("the {what}"), address.value, address.span, subnet, out);
         }
     }
 }
@@ -171,10 +143,7 @@ fn in_subnet(
         out.push(
             Diagnostic::error(
                 Code::OutsideSubnet,
-                format!(
-                    "{what} {address} is the network or broadcast address of {}",
-                    subnet.value
-                ),
+                format!("{what} {address} is the network or broadcast address of {}", subnet.value),
             )
             .at(span)
             .hint("no machine can have it; choose another"),
@@ -200,16 +169,9 @@ fn node_address(cluster: &Cluster, node: &Node, out: &mut Vec<Diagnostic>) {
     let (what, address) = (format!("`{}`:", node.name.value), ip.value.address);
     match ip.value.network() {
         // An address with its own prefix says itself which network it is in.
-        Some(own) => in_subnet(
-            &what,
-            address,
-            ip.span,
-            &Spanned {
-                value: own,
-                span: ip.span,
-            },
-            out,
-        ),
+        Some(own) => {
+            in_subnet(&what, address, ip.span, &Spanned { value: own, span: ip.span }, out)
+        }
         None => {
             if let Some(subnet) = cluster.file.network.subnet.spanned() {
                 in_subnet(&what, address, ip.span, subnet, out);
@@ -217,10 +179,7 @@ fn node_address(cluster: &Cluster, node: &Node, out: &mut Vec<Diagnostic>) {
         }
     }
     let gateway = &node.settings().placement.gateway;
-    let network = ip
-        .value
-        .network()
-        .or(cluster.file.network.subnet.get().copied());
+    let network = ip.value.network().or(cluster.file.network.subnet.get().copied());
     if let (Some(gateway), Some(network)) = (gateway.spanned(), network)
         && gateway.span != cluster.file.network.gateway.span().unwrap_or(ip.span)
         && !network.contains(gateway.value)
@@ -228,10 +187,7 @@ fn node_address(cluster: &Cluster, node: &Node, out: &mut Vec<Diagnostic>) {
         out.push(
             Diagnostic::error(
                 Code::OutsideSubnet,
-                format!(
-                    "the gateway {} cannot be reached from {network}",
-                    gateway.value
-                ),
+                format!("the gateway {} cannot be reached from {network}", gateway.value),
             )
             .at(gateway.span)
             .related(ip.span, "the node's address")
@@ -259,10 +215,7 @@ fn vip(cluster: &Cluster, out: &mut Vec<Diagnostic>) {
     if let Some(endpoint) = cluster.file.endpoint.spanned()
         && let Some(address) = endpoint.value.address()
         && address != vip.value
-        && !cluster
-            .nodes
-            .iter()
-            .any(|node| node.address() == Some(address))
+        && !cluster.nodes.iter().any(|node| node.address() == Some(address))
     {
         out.push(
             Diagnostic::warning(
@@ -271,10 +224,7 @@ fn vip(cluster: &Cluster, out: &mut Vec<Diagnostic>) {
             )
             .at(endpoint.span)
             .related(vip.span, "the VIP")
-            .hint(format!(
-                "leave `endpoint` out to use https://{}:6443",
-                vip.value
-            )),
+            .hint(format!("leave `endpoint` out to use https://{}:6443", vip.value)),
         );
     }
 }
@@ -313,34 +263,25 @@ fn missing_for_static_addresses(cluster: &Cluster, out: &mut Vec<Diagnostic>) {
     let network = &cluster.file.network;
     let at = network.span.or(cluster.file.controlplane.span);
     let without = |lacks: fn(&Node, &Cluster) -> bool| {
-        cluster
-            .nodes
-            .iter()
-            .filter(is_static_node)
-            .find(|node| lacks(node, cluster))
+        cluster.nodes.iter().filter(is_static_node).find(|node| lacks(node, cluster))
     };
     if network.subnet.span().is_none()
         && let Some(node) = without(|node, cluster| node.prefix_len(cluster).is_none())
     {
         out.push(
-            Diagnostic::warning(
-                Code::NeededLater,
-                "the prefix length of the nodes is not known",
-            )
-            .at(at)
-            .related(node.entry.ip.span(), "how large is this network?")
-            .hint("add `network: {subnet: …}`, or write addresses as `10.0.0.11/24`"),
+            Diagnostic::warning(Code::NeededLater, "the prefix length of the nodes is not known")
+                .at(at)
+                .related(node.entry.ip.span(), "how large is this network?")
+                .hint("add `network: {subnet: …}`, or write addresses as `10.0.0.11/24`"),
         );
     }
     if network.gateway.span().is_none()
         && without(|node, _| !node.settings().placement.gateway.is_given()).is_some()
     {
         out.push(
-            Diagnostic::warning(Code::NeededLater, "the nodes have no gateway")
-                .at(at)
-                .hint(
-                    "add `network: {gateway: …}`: static addresses need it to reach the internet",
-                ),
+            Diagnostic::warning(Code::NeededLater, "the nodes have no gateway").at(at).hint(
+                "add `network: {gateway: …}`: static addresses need it to reach the internet",
+            ),
         );
     }
 }

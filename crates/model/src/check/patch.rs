@@ -26,20 +26,12 @@ pub(super) fn bad_patch(problem: String) -> Diagnostic {
 pub(super) fn all_patches(cluster: &Cluster) -> Vec<&Spanned<Patch>> {
     let file = &cluster.file;
     let mut patches: Vec<&Spanned<Patch>> = vec![];
-    for chain in [
-        &file.patches.all,
-        &file.patches.controlplane,
-        &file.patches.workers,
-    ] {
+    for chain in [&file.patches.all, &file.patches.controlplane, &file.patches.workers] {
         patches.extend(chain.iter());
     }
     let settings = [&file.machine, &file.roles.controlplane, &file.roles.workers];
     let classes = file.classes.entries.iter().map(|(_, class)| class);
-    let nodes = file
-        .controlplane
-        .values()
-        .chain(file.workers.values())
-        .map(|node| &node.settings);
+    let nodes = file.controlplane.values().chain(file.workers.values()).map(|node| &node.settings);
     for settings in settings.into_iter().chain(classes).chain(nodes) {
         let settings: &Settings = settings;
         patches.extend(settings.system.patches.iter());
@@ -50,10 +42,7 @@ pub(super) fn all_patches(cluster: &Cluster) -> Vec<&Spanned<Patch>> {
 /// The text of a patch file, or of a block scalar.
 pub(crate) fn patch_text(text: &str) -> Result<(), String> {
     let documents = talmox_yaml::read(text).map_err(|error| {
-        let line = text[..error.span.start.min(text.len())]
-            .lines()
-            .count()
-            .max(1);
+        let line = text[..error.span.start.min(text.len())].lines().count().max(1);
         format!("not YAML (line {line}): {error}")
     })?;
     if documents.iter().all(Yaml::is_null) {
@@ -96,14 +85,9 @@ mod tests {
         ] {
             assert_eq!(patch_text(good), Ok(()), "{good}");
         }
-        for bad in [
-            "",
-            "# nothing\n",
-            "text",
-            "- a\n- b\n",
-            "a: [\n",
-            "a: 1\n---\n- op: x\n  path: y\n",
-        ] {
+        for bad in
+            ["", "# nothing\n", "text", "- a\n- b\n", "a: [\n", "a: 1\n---\n- op: x\n  path: y\n"]
+        {
             assert!(patch_text(bad).is_err(), "{bad}");
         }
     }

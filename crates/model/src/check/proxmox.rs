@@ -5,10 +5,7 @@ use crate::diagnostic::{Code, Diagnostic};
 
 pub(super) fn check(cluster: &Cluster, out: &mut Vec<Diagnostic>) {
     let proxmox = &cluster.file.proxmox;
-    let at = proxmox
-        .span
-        .filter(|_| proxmox.node.is_given())
-        .or(cluster.file.span);
+    let at = proxmox.span.filter(|_| proxmox.node.is_given()).or(cluster.file.span);
     if proxmox.endpoint.span().is_none() {
         out.push(
             Diagnostic::warning(Code::NeededLater, "the address of the Proxmox is not known")
@@ -86,12 +83,7 @@ fn vmid_range(cluster: &Cluster, out: &mut Vec<Diagnostic>) {
         return;
     };
     let in_range = |vmid: u32| (range.value.first..=range.value.last).contains(&vmid);
-    let vmids = || {
-        cluster
-            .nodes
-            .iter()
-            .filter_map(|node| node.entry.vmid.get())
-    };
+    let vmids = || cluster.nodes.iter().filter_map(|node| node.entry.vmid.get());
     let taken = vmids().filter(|vmid| in_range(vmid.get())).count();
     let needed = cluster.nodes.len() - vmids().count();
     let size = u64::from(range.value.last - range.value.first) + 1;

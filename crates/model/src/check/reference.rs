@@ -57,11 +57,7 @@ pub(crate) fn reference(
         Some(Err(problem)) => {
             let message = format!("{}: {problem}", path.display());
             let hint = "relative paths start at the folder of this file";
-            out.push(
-                Diagnostic::error(Code::MissingFile, message)
-                    .at(span)
-                    .hint(hint),
-            );
+            out.push(Diagnostic::error(Code::MissingFile, message).at(span).hint(hint));
             return;
         }
         // The caller did not look; it is not this check's to complain.

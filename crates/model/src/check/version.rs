@@ -1,11 +1,11 @@
 //! Versions of Talos and Kubernetes.
 
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, Node};
 use crate::diagnostic::{Code, Diagnostic};
 use crate::release::{RELEASES, Release};
 
 pub(super) fn check(cluster: &Cluster, out: &mut Vec<Diagnostic>) {
-    if !cluster.nodes.iter().any(|node| node.is_talos()) {
+    if !cluster.nodes.iter().any(Node::is_talos) {
         return;
     }
     let file = &cluster.file;
@@ -39,10 +39,7 @@ pub(super) fn check(cluster: &Cluster, out: &mut Vec<Diagnostic>) {
     };
     if !release.runs(&kubernetes.value) {
         let (oldest, newest) = release.kubernetes;
-        let message = format!(
-            "Talos {} does not run Kubernetes {}",
-            talos.value, kubernetes.value
-        );
+        let message = format!("Talos {} does not run Kubernetes {}", talos.value, kubernetes.value);
         out.push(
             Diagnostic::error(Code::KubernetesVersion, message)
                 .at(kubernetes.span)

@@ -50,9 +50,5 @@ impl Context<'_> {
 pub(crate) fn excerpt(text: &str) -> String {
     let line = text.lines().next().unwrap_or_default();
     let short: String = line.chars().take(60).collect();
-    if short.len() < text.len() {
-        format!("{short}…")
-    } else {
-        short
-    }
+    if short.len() < text.len() { format!("{short}…") } else { short }
 }

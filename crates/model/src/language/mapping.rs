@@ -62,9 +62,8 @@ pub(crate) fn read_mapping<M: Mapping>(target: &mut M, node: &Node, cx: &mut Con
                     .hint("keep one of the two")
             } else {
                 let message = format!("`{first}` and `{written}` are two names of one setting");
-                Diagnostic::error(Code::AliasConflict, message).hint(format!(
-                    "keep `{name}`, the name that the documentation uses"
-                ))
+                Diagnostic::error(Code::AliasConflict, message)
+                    .hint(format!("keep `{name}`, the name that the documentation uses"))
             };
             cx.report(diagnostic.at(span).related(*first_span, "first given here"));
             continue;

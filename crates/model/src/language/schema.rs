@@ -45,18 +45,9 @@ pub(crate) fn schema_of<M: Mapping>(title: &str) -> Json {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": title,
     });
-    let object = schema
-        .as_object_mut()
-        .expect("invariant: made as an object above");
-    object.extend(
-        root.as_object()
-            .expect("invariant: a mapping's schema is an object")
-            .clone(),
-    );
-    object.insert(
-        "$defs".to_owned(),
-        Json::Object(definitions.into_iter().collect()),
-    );
+    let object = schema.as_object_mut().expect("invariant: made as an object above");
+    object.extend(root.as_object().expect("invariant: a mapping's schema is an object").clone());
+    object.insert("$defs".to_owned(), Json::Object(definitions.into_iter().collect()));
     schema
 }
 

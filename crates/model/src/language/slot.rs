@@ -65,11 +65,7 @@ impl<T: Leaf> Element for T {
     }
 
     fn explain(&self, path: &str, span: Option<Span>, out: &mut Vec<Explained>) {
-        out.push(Explained {
-            path: path.to_owned(),
-            value: self.show(),
-            span,
-        });
+        out.push(Explained { path: path.to_owned(), value: self.show(), span });
     }
 }
 
@@ -136,8 +132,7 @@ impl<T> Setting<T> {
 
     /// The value of a setting that the built-in layer always gives.
     pub fn required(&self) -> &T {
-        self.get()
-            .expect("invariant: the built-in settings give every node this value")
+        self.get().expect("invariant: the built-in settings give every node this value")
     }
 }
 
@@ -157,9 +152,8 @@ impl<T: Element + Clone> Slot for Setting<T> {
         *self = if value.is_null() {
             Self::Null(span)
         } else {
-            T::decode(value, cx).map_or(Self::Bad(span), |value| {
-                Self::Given(Spanned { value, span })
-            })
+            T::decode(value, cx)
+                .map_or(Self::Bad(span), |value| Self::Given(Spanned { value, span }))
         };
     }
 
@@ -221,8 +215,7 @@ fn list_schema<T: Element>(schemas: &mut Schemas) -> Json {
 
 fn explain_items<T: Element>(items: &[Spanned<T>], path: &str, out: &mut Vec<Explained>) {
     for (index, item) in items.iter().enumerate() {
-        item.value
-            .explain(&format!("{path}[{index}]"), Some(item.span), out);
+        item.value.explain(&format!("{path}[{index}]"), Some(item.span), out);
     }
 }
 
@@ -317,10 +310,7 @@ impl<S> Default for Table<S> {
 
 impl<S> Table<S> {
     pub fn get(&self, name: &str) -> Option<&S> {
-        self.entries
-            .iter()
-            .find(|(key, _)| key.value == name)
-            .map(|(_, value)| value)
+        self.entries.iter().find(|(key, _)| key.value == name).map(|(_, value)| value)
     }
 
     pub fn names(&self) -> impl Iterator<Item = &str> {
@@ -360,31 +350,14 @@ impl<S: Slot> Slot for Table<S> {
                 continue;
             }
             let mut slot = S::default();
-            slot.fill(
-                Key {
-                    written: name,
-                    span,
-                },
-                &entry.value,
-                cx,
-            );
-            self.entries.push((
-                Spanned {
-                    value: name.to_owned(),
-                    span,
-                },
-                slot,
-            ));
+            slot.fill(Key { written: name, span }, &entry.value, cx);
+            self.entries.push((Spanned { value: name.to_owned(), span }, slot));
         }
     }
 
     fn overlay(&mut self, stronger: Self) {
         for (key, value) in stronger.entries {
-            match self
-                .entries
-                .iter_mut()
-                .find(|(other, _)| other.value == key.value)
-            {
+            match self.entries.iter_mut().find(|(other, _)| other.value == key.value) {
                 Some((_, weaker)) => weaker.overlay(value),
                 None => self.entries.push((key, value)),
             }

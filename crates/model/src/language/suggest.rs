@@ -18,11 +18,7 @@ pub(crate) fn closest<'a>(
         let is_prefix = word.len() > 2 && (other.starts_with(&word) || word.starts_with(&other));
         (distance <= allowed || is_prefix).then_some((distance, candidate))
     };
-    candidates
-        .into_iter()
-        .filter_map(near)
-        .min()
-        .map(|(_, candidate)| candidate)
+    candidates.into_iter().filter_map(near).min().map(|(_, candidate)| candidate)
 }
 
 /// Damerau-Levenshtein distance (adjacent letters swapped count as one).
@@ -52,15 +48,7 @@ mod tests {
 
     #[test]
     fn typos_find_their_word() {
-        let keys = [
-            "memory",
-            "cores",
-            "disk",
-            "disks",
-            "datastore",
-            "name",
-            "network",
-        ];
+        let keys = ["memory", "cores", "disk", "disks", "datastore", "name", "network"];
         assert_eq!(closest("memmory", keys), Some("memory"));
         assert_eq!(closest("cor", keys), Some("cores"));
         assert_eq!(closest("dsik", keys), Some("disk"));

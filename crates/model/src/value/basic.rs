@@ -128,10 +128,7 @@ impl Leaf for VmIdRange {
     fn parse(scalar: &Scalar) -> Result<Self, Option<String>> {
         let (first, last) = scalar.text.split_once('-').ok_or(None)?;
         let number = |text: &str| text.trim().parse::<u32>().map_err(|_| None);
-        let range = Self {
-            first: number(first)?,
-            last: number(last)?,
-        };
+        let range = Self { first: number(first)?, last: number(last)? };
         if range.first < 100 {
             return Err(Some("vmids below 100 are reserved by Proxmox".to_owned()));
         }
@@ -263,10 +260,7 @@ mod tests {
     use super::*;
 
     fn scalar(text: &str) -> Scalar {
-        Scalar {
-            text: text.to_owned(),
-            ..Scalar::default()
-        }
+        Scalar { text: text.to_owned(), ..Scalar::default() }
     }
 
     #[test]
@@ -280,10 +274,7 @@ mod tests {
 
     #[test]
     fn ranges_have_an_order() {
-        assert_eq!(
-            VmIdRange::parse(&scalar("300-399")).unwrap().to_string(),
-            "300-399"
-        );
+        assert_eq!(VmIdRange::parse(&scalar("300-399")).unwrap().to_string(), "300-399");
         for bad in ["300", "399-300", "1-50", "a-b", "300-"] {
             assert!(VmIdRange::parse(&scalar(bad)).is_err(), "{bad}");
         }

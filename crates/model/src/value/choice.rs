@@ -135,7 +135,7 @@ choice! {
     Os, "`talos` or `ubuntu`" {
         /// Talos Linux.
         Talos = "talos",
-        /// Ubuntu with cloud-init; a VM beside the cluster, not a member of it.
+        /// Ubuntu with cloud-init: the VM is made and set up, what runs in it is yours.
         Ubuntu = "ubuntu",
     }
 }

@@ -23,11 +23,8 @@ impl fmt::Display for Duration {
         if seconds == 0 {
             return f.write_str("0s");
         }
-        for (count, unit) in [
-            (seconds / 3600, "h"),
-            (seconds / 60 % 60, "m"),
-            (seconds % 60, "s"),
-        ] {
+        for (count, unit) in [(seconds / 3600, "h"), (seconds / 60 % 60, "m"), (seconds % 60, "s")]
+        {
             if count > 0 {
                 write!(f, "{count}{unit}")?;
             }
@@ -84,26 +81,14 @@ mod tests {
 
     #[test]
     fn durations_are_read_and_shown() {
-        let parse = |text: &str| {
-            Duration::parse(&Scalar {
-                text: text.to_owned(),
-                ..Scalar::default()
-            })
-        };
+        let parse =
+            |text: &str| Duration::parse(&Scalar { text: text.to_owned(), ..Scalar::default() });
         assert_eq!(parse("1h30m").unwrap().get().as_secs(), 5400);
         assert_eq!(parse("90s").unwrap().to_string(), "1m30s");
         assert_eq!(parse("2d").unwrap().to_string(), "48h");
-        for bad in [
-            "",
-            "m",
-            "5",
-            "5x",
-            "5ms",
-            "-5m",
-            "99999999999999999999h",
-            "999999d999999d",
-            "5ä",
-        ] {
+        for bad in
+            ["", "m", "5", "5x", "5ms", "-5m", "99999999999999999999h", "999999d999999d", "5ä"]
+        {
             assert!(parse(bad).is_err(), "{bad}");
         }
     }

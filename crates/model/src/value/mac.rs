@@ -58,24 +58,12 @@ mod tests {
 
     #[test]
     fn only_unicast_addresses_are_taken() {
-        let parse = |text: &str| {
-            MacAddress::parse(&Scalar {
-                text: text.to_owned(),
-                ..Scalar::default()
-            })
-        };
-        assert_eq!(
-            parse("bc-24-11-0a-1b-2c").unwrap().to_string(),
-            "BC:24:11:0A:1B:2C"
-        );
+        let parse =
+            |text: &str| MacAddress::parse(&Scalar { text: text.to_owned(), ..Scalar::default() });
+        assert_eq!(parse("bc-24-11-0a-1b-2c").unwrap().to_string(), "BC:24:11:0A:1B:2C");
         assert!(matches!(parse("01:00:5e:00:00:01"), Err(Some(_))));
         assert!(matches!(parse("00:00:00:00:00:00"), Err(Some(_))));
-        for bad in [
-            "bc:24:11:0a:1b",
-            "bc:24:11:0a:1b:2c:3d",
-            "bc:24:11:0a:1b:zz",
-            "b:2:1:0:1:2",
-        ] {
+        for bad in ["bc:24:11:0a:1b", "bc:24:11:0a:1b:2c:3d", "bc:24:11:0a:1b:zz", "b:2:1:0:1:2"] {
             assert_eq!(parse(bad), Err(None), "{bad}");
         }
     }

@@ -139,10 +139,9 @@ fn shorten(text: &str) -> String {
 fn word(text: &str, longest: usize, further: &str) -> Result<(), String> {
     let is_good = |c: char| c.is_ascii_alphanumeric() || further.contains(c);
     match text.chars().find(|c| !is_good(*c)) {
-        Some(bad) => Err(format!(
-            "`{}` holds {bad:?}, which cannot stand in such a name",
-            shorten(text)
-        )),
+        Some(bad) => {
+            Err(format!("`{}` holds {bad:?}, which cannot stand in such a name", shorten(text)))
+        }
         None if text.is_empty() => Err("the name is empty".to_owned()),
         None if text.len() > longest => {
             Err(format!("the name is longer than {longest} characters"))
@@ -154,9 +153,7 @@ fn word(text: &str, longest: usize, further: &str) -> Result<(), String> {
 fn dns_label(text: &str) -> Result<(), String> {
     let shown = shorten(text);
     if text.bytes().any(|b| b.is_ascii_uppercase()) {
-        return Err(format!(
-            "`{shown}` has upper-case letters: host names are lower case"
-        ));
+        return Err(format!("`{shown}` has upper-case letters: host names are lower case"));
     }
     word(text, 63, "-").map_err(|problem| {
         if text.contains(['.', '_']) {
@@ -191,29 +188,15 @@ mod tests {
         for good in ["a", "talos-cp-01", "0a", &"x".repeat(63)] {
             assert_eq!(dns_label(good), Ok(()), "{good}");
         }
-        for bad in [
-            "",
-            "-a",
-            "a-",
-            "a_b",
-            "a.b",
-            "Talos",
-            "ä",
-            "a b",
-            &"x".repeat(64),
-        ] {
+        for bad in ["", "-a", "a-", "a_b", "a.b", "Talos", "ä", "a b", &"x".repeat(64)] {
             assert!(dns_label(bad).is_err(), "{bad}");
         }
     }
 
     #[test]
     fn extensions_have_a_vendor() {
-        let parse = |text: &str| {
-            Extension::parse(&Scalar {
-                text: text.to_owned(),
-                ..Scalar::default()
-            })
-        };
+        let parse =
+            |text: &str| Extension::parse(&Scalar { text: text.to_owned(), ..Scalar::default() });
         assert!(parse("siderolabs/qemu-guest-agent").is_ok());
         for bad in ["qemu-guest-agent", "a/b/c", "/x", "x/", "a b/c"] {
             assert!(parse(bad).is_err(), "{bad}");
@@ -222,12 +205,8 @@ mod tests {
 
     #[test]
     fn subject_names_are_addresses_or_domains() {
-        let parse = |text: &str| {
-            SubjectName::parse(&Scalar {
-                text: text.to_owned(),
-                ..Scalar::default()
-            })
-        };
+        let parse =
+            |text: &str| SubjectName::parse(&Scalar { text: text.to_owned(), ..Scalar::default() });
         for good in ["10.0.0.1", "fd00::1", "k8s.example.com", "*.example.com"] {
             assert!(parse(good).is_ok(), "{good}");
         }

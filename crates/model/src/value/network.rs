@@ -123,16 +123,10 @@ impl Leaf for HostAddress {
 
     fn parse(scalar: &Scalar) -> Result<Self, Option<String>> {
         if let Ok(address) = scalar.text.parse() {
-            return Ok(Self {
-                address,
-                prefix_len: None,
-            });
+            return Ok(Self { address, prefix_len: None });
         }
         let net: IpNet = scalar.text.parse().map_err(|_| None)?;
-        Ok(Self {
-            address: net.addr(),
-            prefix_len: Some(net.prefix_len()),
-        })
+        Ok(Self { address: net.addr(), prefix_len: Some(net.prefix_len()) })
     }
 
     fn schema() -> Json {
@@ -162,16 +156,10 @@ mod tests {
 
     #[test]
     fn a_host_address_may_carry_its_prefix() {
-        let scalar = |text: &str| Scalar {
-            text: text.to_owned(),
-            ..Scalar::default()
-        };
+        let scalar = |text: &str| Scalar { text: text.to_owned(), ..Scalar::default() };
         let address = HostAddress::parse(&scalar("10.0.3.7/16")).unwrap();
         assert_eq!(address.network(), Some(cidr("10.0.0.0/16")));
-        assert_eq!(
-            HostAddress::parse(&scalar("10.0.3.7")).unwrap().network(),
-            None
-        );
+        assert_eq!(HostAddress::parse(&scalar("10.0.3.7")).unwrap().network(), None);
         assert!(HostAddress::parse(&scalar("10.0.3")).is_err());
         assert!(Cidr::parse(&scalar("10.0.3.7/16")).is_err());
     }

@@ -39,10 +39,6 @@ impl Element for Patch {
             Self::File(file) => file.0.clone(),
             Self::Inline(_) | Self::Text(_) => "(inline)".to_owned(),
         };
-        out.push(Explained {
-            path: path.to_owned(),
-            value,
-            span,
-        });
+        out.push(Explained { path: path.to_owned(), value, span });
     }
 }

@@ -28,13 +28,8 @@ impl PciAddress {
 
 impl fmt::Display for PciAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{:04x}:{:02x}:{:02x}",
-            self.domain, self.bus, self.device
-        )?;
-        self.function
-            .map_or(Ok(()), |function| write!(f, ".{function}"))
+        write!(f, "{:04x}:{:02x}:{:02x}", self.domain, self.bus, self.device)?;
+        self.function.map_or(Ok(()), |function| write!(f, ".{function}"))
     }
 }
 
@@ -44,10 +39,7 @@ impl Leaf for PciAddress {
     fn parse(scalar: &Scalar) -> Result<Self, Option<String>> {
         let hex = |text: &str, digits: usize| {
             let is_hex = text.len() == digits && text.bytes().all(|b| b.is_ascii_hexdigit());
-            is_hex
-                .then(|| u16::from_str_radix(text, 16).ok())
-                .flatten()
-                .ok_or(None)
+            is_hex.then(|| u16::from_str_radix(text, 16).ok()).flatten().ok_or(None)
         };
         let (slot, function) = match scalar.text.split_once('.') {
             Some((slot, function)) => (slot, Some(hex(function, 1)?)),
@@ -60,17 +52,10 @@ impl Leaf for PciAddress {
             _ => return Err(None),
         };
         if device > 0x1f || function.is_some_and(|function| function > 7) {
-            return Err(Some(
-                "a PCI device is 00 to 1f and its function 0 to 7".to_owned(),
-            ));
+            return Err(Some("a PCI device is 00 to 1f and its function 0 to 7".to_owned()));
         }
         let byte = |number: u16| u8::try_from(number).expect("invariant: at most two hex digits");
-        Ok(Self {
-            domain,
-            bus: byte(bus),
-            device: byte(device),
-            function: function.map(byte),
-        })
+        Ok(Self { domain, bus: byte(bus), device: byte(device), function: function.map(byte) })
     }
 
     fn schema() -> Json {
@@ -90,35 +75,16 @@ mod tests {
     use super::*;
 
     fn parse(text: &str) -> Result<PciAddress, Option<String>> {
-        PciAddress::parse(&Scalar {
-            text: text.to_owned(),
-            ..Scalar::default()
-        })
+        PciAddress::parse(&Scalar { text: text.to_owned(), ..Scalar::default() })
     }
 
     #[test]
     fn the_domain_and_the_function_may_be_left_out() {
         assert_eq!(parse("0000:28:00.0").unwrap().to_string(), "0000:28:00.0");
         assert_eq!(parse("28:00").unwrap().to_string(), "0000:28:00");
-        assert!(
-            parse("28:00")
-                .unwrap()
-                .overlaps(parse("0000:28:00.1").unwrap())
-        );
-        assert!(
-            !parse("28:00.0")
-                .unwrap()
-                .overlaps(parse("28:00.1").unwrap())
-        );
-        for bad in [
-            "28",
-            "28:00:00:00.0",
-            "28:00.8",
-            "28:20.0",
-            "0x28:00.0",
-            "",
-            "+0:00.0",
-        ] {
+        assert!(parse("28:00").unwrap().overlaps(parse("0000:28:00.1").unwrap()));
+        assert!(!parse("28:00.0").unwrap().overlaps(parse("28:00.1").unwrap()));
+        for bad in ["28", "28:00:00:00.0", "28:00.8", "28:20.0", "0x28:00.0", "", "+0:00.0"] {
             assert!(parse(bad).is_err(), "{bad}");
         }
     }

@@ -58,13 +58,7 @@ impl Element for SecretRef {
             cx.wrong_type(value, EXPECTED);
             return None;
         };
-        let text = || {
-            entry
-                .value
-                .as_str()
-                .filter(|text| !text.is_empty())
-                .map(str::to_owned)
-        };
+        let text = || entry.value.as_str().filter(|text| !text.is_empty()).map(str::to_owned);
         let found = match entry.key.as_str() {
             Some("secret") => text().map(Self::Secret),
             Some("env") => text().map(Self::Env),
@@ -116,20 +110,12 @@ impl Element for SecretRef {
             Self::Command(command) => format!("output of {}", command[0]),
             Self::Clear(_) => "(hidden)".to_owned(),
         };
-        out.push(Explained {
-            path: path.to_owned(),
-            value,
-            span,
-        });
+        out.push(Explained { path: path.to_owned(), value, span });
     }
 }
 
 fn command(node: &Node) -> Option<Vec<String>> {
-    let words: Option<Vec<String>> = node
-        .as_seq()?
-        .items
-        .iter()
-        .map(|item| item.as_str().map(str::to_owned))
-        .collect();
+    let words: Option<Vec<String>> =
+        node.as_seq()?.items.iter().map(|item| item.as_str().map(str::to_owned)).collect();
     words.filter(|words| words.first().is_some_and(|program| !program.is_empty()))
 }

@@ -41,9 +41,7 @@ impl DiskSize {
 
 /// Reads `40`, `40G`, `40GiB`, `1T`, `512M`.
 fn parse(text: &str, bare_unit: u64) -> Result<u64, Option<String>> {
-    let digits = text
-        .trim_end_matches(|c: char| c.is_ascii_alphabetic())
-        .trim_end();
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic()).trim_end();
     let unit = text[digits.len()..].trim_start();
     if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_digit()) {
         let is_fraction = digits.parse::<f64>().is_ok_and(|n| n > 0.0);
@@ -112,11 +110,7 @@ macro_rules! size {
     };
 }
 
-size!(
-    Memory,
-    "an amount of memory such as `8192` (MiB) or `8G`",
-    MIB
-);
+size!(Memory, "an amount of memory such as `8192` (MiB) or `8G`", MIB);
 size!(DiskSize, "a disk size such as `40` (GiB) or `40G`", GIB);
 
 #[cfg(test)]
@@ -134,14 +128,9 @@ mod tests {
 
     #[test]
     fn other_units_are_refused_with_a_word() {
-        for bad in [
-            "40GB",
-            "40 gigs",
-            "40g",
-            "1.5T",
-            "99999999999999999999",
-            "18446744073709551615T",
-        ] {
+        for bad in
+            ["40GB", "40 gigs", "40g", "1.5T", "99999999999999999999", "18446744073709551615T"]
+        {
             assert!(matches!(parse(bad, GIB), Err(Some(_))), "{bad}");
         }
         for bad in ["", "G", "four", "-1", "-"] {

@@ -42,11 +42,7 @@ impl Leaf for Taint {
         if key.is_empty() {
             return Err(None);
         }
-        Ok(Self {
-            key: key.to_owned(),
-            value,
-            effect: effect.to_owned(),
-        })
+        Ok(Self { key: key.to_owned(), value, effect: effect.to_owned() })
     }
 
     fn schema() -> Json {
@@ -64,17 +60,9 @@ mod tests {
 
     #[test]
     fn taints_are_read_as_kubectl_writes_them() {
-        let parse = |text: &str| {
-            Taint::parse(&Scalar {
-                text: text.to_owned(),
-                ..Scalar::default()
-            })
-        };
-        for good in [
-            "gpu=true:NoSchedule",
-            "dedicated:NoExecute",
-            "a/b=:PreferNoSchedule",
-        ] {
+        let parse =
+            |text: &str| Taint::parse(&Scalar { text: text.to_owned(), ..Scalar::default() });
+        for good in ["gpu=true:NoSchedule", "dedicated:NoExecute", "a/b=:PreferNoSchedule"] {
             assert_eq!(parse(good).unwrap().to_string(), good);
         }
         for bad in ["gpu", "gpu=true", "gpu:Never", ":NoSchedule"] {

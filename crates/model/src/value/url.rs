@@ -46,9 +46,7 @@ fn parse(text: &str) -> Result<HttpUrl, Option<String>> {
         Some(("http", rest)) => (false, rest),
         Some((scheme, _)) => return Err(Some(format!("`{scheme}://` is neither http nor https"))),
         None => {
-            return Err(Some(
-                "the address does not start with `https://`".to_owned(),
-            ));
+            return Err(Some("the address does not start with `https://`".to_owned()));
         }
     };
     let (authority, path) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
@@ -59,20 +57,14 @@ fn parse(text: &str) -> Result<HttpUrl, Option<String>> {
         return Err(None);
     }
     let (host, port) = parse_authority(authority)?;
-    Ok(HttpUrl {
-        https,
-        host,
-        port,
-        path: path.to_owned(),
-    })
+    Ok(HttpUrl { https, host, port, path: path.to_owned() })
 }
 
 /// `host`, `host:port`, `[v6]`, `[v6]:port`.
 fn parse_authority(text: &str) -> Result<(String, Option<u16>), Option<String>> {
     let (host, port) = if let Some(rest) = text.strip_prefix('[') {
         let (host, rest) = rest.split_once(']').ok_or(None)?;
-        host.parse::<Ipv6Addr>()
-            .map_err(|_| Some(format!("`{host}` is not an IPv6 address")))?;
+        host.parse::<Ipv6Addr>().map_err(|_| Some(format!("`{host}` is not an IPv6 address")))?;
         match rest.strip_prefix(':') {
             Some(port) => (host, Some(port)),
             None if rest.is_empty() => (host, None),
@@ -147,20 +139,14 @@ impl std::str::FromStr for ProxmoxUrl {
                 if !matches!(url.path.trim_end_matches('/'), "" | "/api2/json") {
                     return Err(format!("`{}` is not part of a Proxmox address", url.path));
                 }
-                return Ok(Self {
-                    host: url.host,
-                    port: url.port.unwrap_or(8006),
-                });
+                return Ok(Self { host: url.host, port: url.port.unwrap_or(8006) });
             }
             Some(_) => return Err("Proxmox answers on https only".to_owned()),
             None => text,
         };
         let (host, port) =
             parse_authority(rest).map_err(|problem| problem.unwrap_or_else(expected))?;
-        Ok(Self {
-            host,
-            port: port.unwrap_or(8006),
-        })
+        Ok(Self { host, port: port.unwrap_or(8006) })
     }
 }
 
@@ -189,12 +175,9 @@ mod tests {
 
     #[test]
     fn urls_are_taken_apart_and_put_together() {
-        for url in [
-            "https://10.0.0.20:6443",
-            "http://x",
-            "https://[fd00::1]:6443/a?b",
-            "https://h/",
-        ] {
+        for url in
+            ["https://10.0.0.20:6443", "http://x", "https://[fd00::1]:6443/a?b", "https://h/"]
+        {
             assert_eq!(parse(url).unwrap().to_string(), url);
         }
         for bad in [

@@ -67,10 +67,7 @@ fn parse(text: &str) -> Result<Version, Option<String>> {
     let number = text.strip_prefix('v').unwrap_or(text);
     Version::parse(number).map_err(|_| {
         let mut parts = number.split('.');
-        let is_short = parts
-            .by_ref()
-            .take(2)
-            .all(|part| part.parse::<u64>().is_ok());
+        let is_short = parts.by_ref().take(2).all(|part| part.parse::<u64>().is_ok());
         (is_short && parts.next().is_none())
             .then(|| format!("the version is not complete: which patch release of {text}?"))
     })

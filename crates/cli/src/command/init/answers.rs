@@ -69,48 +69,30 @@ impl FromStr for Subnet {
         let address: Ipv4Addr = address.parse().map_err(|_| bad())?;
         let prefix_len: u8 = prefix.parse().map_err(|_| bad())?;
         if !(8..=29).contains(&prefix_len) {
-            return Err(format!(
-                "/{prefix_len} is no size for a network of nodes: use /8 to /29"
-            ));
+            return Err(format!("/{prefix_len} is no size for a network of nodes: use /8 to /29"));
         }
         let mask = u32::MAX << (32 - u32::from(prefix_len));
-        Ok(Self {
-            network: address.to_bits() & mask,
-            prefix_len,
-        })
+        Ok(Self { network: address.to_bits() & mask, prefix_len })
     }
 }
 
 impl std::fmt::Display for Subnet {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(
-            f,
-            "{}/{}",
-            Ipv4Addr::from_bits(self.network),
-            self.prefix_len
-        )
+        write!(f, "{}/{}", Ipv4Addr::from_bits(self.network), self.prefix_len)
     }
 }
 
 impl Answers {
     pub(super) fn collect(args: &InitArgs, asking: &Asking<'_>) -> Result<Self, CommandError> {
-        let cluster = asking.ask(
-            "Name of the cluster",
-            args.cluster.as_deref(),
-            Some("home"),
-            name,
-        )?;
+        let cluster =
+            asking.ask("Name of the cluster", args.cluster.as_deref(), Some("home"), name)?;
         let proxmox = asking.ask_optional(
             "Address of the Proxmox (empty: later)",
             args.proxmox.as_deref(),
             ProxmoxUrl::from_str,
         )?;
-        let node = asking.ask(
-            "Name of the Proxmox host",
-            args.node.as_deref(),
-            Some("pve"),
-            name,
-        )?;
+        let node =
+            asking.ask("Name of the Proxmox host", args.node.as_deref(), Some("pve"), name)?;
         let subnet: Subnet = asking.ask(
             "Network of the nodes, such as 10.0.0.0/24",
             args.subnet.as_deref(),
@@ -118,48 +100,28 @@ impl Answers {
             Subnet::from_str,
         )?;
         let inside = |text: &str| -> Result<Ipv4Addr, String> {
-            let address: Ipv4Addr = text
-                .parse()
-                .map_err(|_| format!("`{text}` is not an address"))?;
+            let address: Ipv4Addr =
+                text.parse().map_err(|_| format!("`{text}` is not an address"))?;
             let problem =
                 || format!("{address} is not an address of {subnet} that a machine can have");
-            subnet
-                .contains(address)
-                .then_some(address)
-                .ok_or_else(problem)
+            subnet.contains(address).then_some(address).ok_or_else(problem)
         };
         let default = |n: u32| subnet.nth(n).map(|address| address.to_string());
-        let gateway = asking.ask(
-            "Gateway",
-            args.gateway.as_deref(),
-            default(1).as_deref(),
-            inside,
-        )?;
-        let count = |text: &str| {
-            text.parse::<u16>()
-                .map_err(|_| format!("`{text}` is not a number"))
-        };
+        let gateway =
+            asking.ask("Gateway", args.gateway.as_deref(), default(1).as_deref(), inside)?;
+        let count =
+            |text: &str| text.parse::<u16>().map_err(|_| format!("`{text}` is not a number"));
         let flag = |number: Option<u16>| number.map(|number| number.to_string());
         let controlplane_count = asking.ask(
             "How many control planes",
             flag(args.controlplanes).as_deref(),
             Some("3"),
             |text| {
-                count(text).and_then(|n| {
-                    if n > 0 {
-                        Ok(n)
-                    } else {
-                        Err("at least one".to_owned())
-                    }
-                })
+                count(text).and_then(|n| if n > 0 { Ok(n) } else { Err("at least one".to_owned()) })
             },
         )?;
-        let worker_count = asking.ask(
-            "How many workers",
-            flag(args.workers).as_deref(),
-            Some("2"),
-            count,
-        )?;
+        let worker_count =
+            asking.ask("How many workers", flag(args.workers).as_deref(), Some("2"), count)?;
         let first = asking.ask(
             "Address of the first control plane",
             args.first_address.as_deref(),
@@ -170,9 +132,8 @@ impl Answers {
             CommandError::usage(format!("{subnet} has not enough addresses from {first} on"))
                 .hint("choose a larger --subnet or a lower --first-address")
         };
-        let controlplanes = subnet
-            .free_from(first, controlplane_count, &[gateway])
-            .ok_or_else(too_small)?;
+        let controlplanes =
+            subnet.free_from(first, controlplane_count, &[gateway]).ok_or_else(too_small)?;
         let vip = Self::vip(args, asking, subnet, gateway, &controlplanes, &inside)?;
         let mut taken = controlplanes.clone();
         taken.push(gateway);
@@ -241,9 +202,7 @@ fn name(text: &str) -> Result<String, String> {
     if is_name {
         Ok(text.to_owned())
     } else {
-        Err(format!(
-            "`{text}` is not a name: lower-case letters, digits and `-`"
-        ))
+        Err(format!("`{text}` is not a name: lower-case letters, digits and `-`"))
     }
 }
 
@@ -276,11 +235,7 @@ impl Asking<'_> {
         }
         loop {
             let line = self.line(question, default)?;
-            let answer = if line.is_empty() {
-                default.unwrap_or_default()
-            } else {
-                &line
-            };
+            let answer = if line.is_empty() { default.unwrap_or_default() } else { &line };
             match parse(answer) {
                 Ok(value) => return Ok(value),
                 Err(problem) => self.printer.say(&format!("  {problem}")),
@@ -295,11 +250,7 @@ impl Asking<'_> {
         parse: impl Fn(&str) -> Result<T, String>,
     ) -> Result<Option<T>, CommandError> {
         self.ask(question, flag, Some(""), |text| {
-            if text.is_empty() {
-                Ok(None)
-            } else {
-                parse(text).map(Some)
-            }
+            if text.is_empty() { Ok(None) } else { parse(text).map(Some) }
         })
     }
 
@@ -343,14 +294,9 @@ mod tests {
         assert_eq!(subnet.nth(6), Some(Ipv4Addr::new(10, 0, 0, 6)));
         assert_eq!(subnet.nth(7), None, "the broadcast address");
         let gateway = Ipv4Addr::new(10, 0, 0, 3);
-        let found = subnet
-            .free_from(Ipv4Addr::new(10, 0, 0, 2), 3, &[gateway])
-            .unwrap();
+        let found = subnet.free_from(Ipv4Addr::new(10, 0, 0, 2), 3, &[gateway]).unwrap();
         assert_eq!(found, [2, 4, 5].map(|n| Ipv4Addr::new(10, 0, 0, n)));
-        assert_eq!(
-            subnet.free_from(Ipv4Addr::new(10, 0, 0, 2), 5, &[gateway]),
-            None
-        );
+        assert_eq!(subnet.free_from(Ipv4Addr::new(10, 0, 0, 2), 5, &[gateway]), None);
         assert_eq!(subnet.free_from(Ipv4Addr::new(9, 0, 0, 2), 1, &[]), None);
         for bad in ["10.0.0.0", "10.0.0.0/31", "10.0.0.0/4", "fd00::/64", "x/24"] {
             assert!(bad.parse::<Subnet>().is_err(), "{bad}");

@@ -8,18 +8,9 @@ use super::answers::Answers;
 const MODELINE: &str = "# yaml-language-server: $schema=../talmox.schema.json\n";
 
 pub(super) fn cluster(answers: &Answers) -> String {
-    let Answers {
-        cluster,
-        talos_version,
-        subnet,
-        gateway,
-        node,
-        ..
-    } = answers;
+    let Answers { cluster, talos_version, subnet, gateway, node, .. } = answers;
     let vip = match answers.vip {
-        Some(vip) => format!(
-            "  vip: {vip}                    # a free address: the control plane as a whole\n"
-        ),
+        Some(vip) => line(&format!("  vip: {vip}"), "a free address: the control plane as a whole"),
         None => String::new(),
     };
     let endpoint = match &answers.proxmox {
@@ -28,8 +19,7 @@ pub(super) fn cluster(answers: &Answers) -> String {
     };
     let fingerprint = match &answers.fingerprint {
         Some(fingerprint) => format!("  fingerprint: \"{fingerprint}\"\n"),
-        None => "  # fingerprint: \"AB:CD:…\"        # else the CAs that this system trusts\n"
-            .to_owned(),
+        None => line("  # fingerprint: \"AB:CD:…\"", "else the CAs that this system trusts"),
     };
     format!(
         r#"{MODELINE}cluster_name: {cluster}
@@ -73,11 +63,7 @@ fn line(text: &str, comment: &str) -> String {
 pub(super) fn nodes(answers: &Answers) -> String {
     let list = |role: &str, addresses: &[Ipv4Addr]| -> String {
         let line = |(index, address): (usize, &Ipv4Addr)| {
-            format!(
-                "  - {{name: {}-{role}-{}, ip: {address}}}\n",
-                answers.cluster,
-                index + 1
-            )
+            format!("  - {{name: {}-{role}-{}, ip: {address}}}\n", answers.cluster, index + 1)
         };
         addresses.iter().enumerate().map(line).collect()
     };
@@ -86,8 +72,5 @@ pub(super) fn nodes(answers: &Answers) -> String {
     } else {
         format!("workers:\n{}", list("wk", &answers.workers))
     };
-    format!(
-        "{MODELINE}controlplane:\n{}\n{workers}",
-        list("cp", &answers.controlplanes)
-    )
+    format!("{MODELINE}controlplane:\n{}\n{workers}", list("cp", &answers.controlplanes))
 }

@@ -1,0 +1,400 @@
+//! Every check: what it finds, and where it points.
+
+mod support;
+
+use support::{file, findings, load, load_bytes, load_clusters};
+use talmox_model::Inventory;
+use talmox_model::load::ClusterFiles;
+
+/// A cluster without any findings, with `extra` put in at line 1.
+fn with(extra: &str) -> String {
+    format!("{extra}\n{GOOD}")
+}
+
+const GOOD: &str = "\
+talos_version: v1.11.2
+network: {subnet: 10.0.0.0/16, gateway: 10.0.0.1}
+proxmox: {endpoint: https://pve:8006, token: {env: TOKEN}, node: pve}
+controlplane:
+  - {name: cp-1, ip: 10.0.0.11}
+";
+
+/// Replaces a part of the good cluster.
+fn but(part: &str, other: &str) -> String {
+    assert!(GOOD.contains(part), "{part}");
+    GOOD.replace(part, other)
+}
+
+/// Loads a text in which `§` marks the places that findings must point at, in their order.
+#[track_caller]
+fn finds(marked: &str, expected: &[&str]) {
+    let mut places = vec![];
+    for (line, text) in (1..).zip(marked.lines()) {
+        let columns = text.chars().enumerate().filter(|(_, c)| *c == '§').map(|(at, _)| at);
+        places.extend(columns.enumerate().map(|(nth, at)| format!("{line}:{}", at + 1 - nth)));
+    }
+    let inventory = load(&marked.replace('§', ""));
+    let found = findings(&inventory);
+    if places.is_empty() {
+        assert_eq!(codes(&inventory), expected, "{found:?} {:#?}", inventory.diagnostics);
+    } else {
+        assert_eq!(places.len(), expected.len(), "a mark for each finding");
+        let with_place = |(code, place)| format!("{code} {place}");
+        let expected: Vec<String> = expected.iter().zip(&places).map(with_place).collect();
+        assert_eq!(found, expected, "{:#?}", inventory.diagnostics);
+    }
+}
+
+/// Findings without their places.
+fn codes(inventory: &Inventory) -> Vec<String> {
+    let strip = |finding: String| finding.rsplit_once(' ').unwrap().0.to_owned();
+    findings(inventory).into_iter().map(strip).collect()
+}
+
+#[test]
+fn a_good_cluster_has_no_findings() {
+    finds(GOOD, &[]);
+}
+
+#[test]
+fn keys_are_known_once_and_under_one_name() {
+    finds(&with("§netwrok: {}"), &["error unknown-key"]);
+    finds(&with("talos_version: v1.11.3"), &["error duplicate-key"]);
+    finds(&with("machine: {cpu: 2, §cores: 4}"), &["error alias-conflict"]);
+    finds(
+        &with("machine: {gpu_pci_bdf: '01:00', gpu: {§pci: '01:00'}}"),
+        &["error alias-conflict"],
+    );
+    finds(
+        &with("machine: {gpu: {pci: '01:00'}, §gpu_pci_bdf: '01:00'}"),
+        &["error alias-conflict"],
+    );
+    finds(&with("classes: {a: {}, §a: {}}"), &["error duplicate-key"]);
+    finds(&with("§[a]: 1"), &["error wrong-type"]);
+    finds(&with("machine: {§memmory: 1}"), &["error unknown-key"]);
+}
+
+#[test]
+fn suggestions_name_the_key_that_was_meant() {
+    let hint = |text: &str| load(text).diagnostics[0].hint.clone().unwrap();
+    assert_eq!(hint(&with("netwrok: {}")), "did you mean `network`?");
+    assert_eq!(hint(&with("machine: {momory: 1}")), "did you mean `memory`?");
+    assert_eq!(hint(&with("patches: {frobnicate: []}")), "known keys: all, controlplane, workers");
+    assert_eq!(hint(&but("pve}", "pve, vmid_rang: 1}")), "did you mean `vmid_range`?");
+}
+
+#[test]
+fn values_have_types() {
+    for (setting, place) in [
+        ("machine: {cores: four}", "1:18"),
+        ("machine: {onboot: yes}", "1:19"),
+        ("machine: [a]", "1:10"),
+        ("cert_sans: x", "1:12"),
+        ("boot: pxe", "1:7"),
+        ("reach: [a]", "1:8"),
+        ("machine: {cores: [1]}", "1:18"),
+        ("machine: {mac: x}", "1:11"),
+    ] {
+        let found = findings(&load(&with(setting)));
+        assert_eq!(found.len(), 1, "{setting}: {found:?}");
+        assert!(found[0].ends_with(place), "{setting}: {found:?}");
+    }
+}
+
+#[test]
+fn values_are_well_formed() {
+    for setting in [
+        "machine: {memory: 4GB}",
+        "machine: {vlan: 5000}",
+        "timeouts: {boot: 5}",
+        "kubernetes_version: v1.32",
+        "cluster_name: -x",
+        "cluster_name: Home",
+        "image: {extensions: [tailscale]}",
+        "image: {schematic: abc}",
+        "endpoint: 10.0.0.1:6443",
+        "machine: {taints: [a=b:Never]}",
+        "classes: {g: {gpu: {pci: '0000:28:00.9'}}}",
+    ] {
+        finds(&with(setting), &["error bad-value"]);
+    }
+    finds(&but("cp-1,", "cp-1, vmid: §99,"), &["error bad-value"]);
+    finds(&but("cp-1,", "cp-1, mac: §'01:00:5e:00:00:01',"), &["error bad-value"]);
+    finds(&but("name: cp-1", "name: §cp_1"), &["error bad-value"]);
+    finds(&but("10.0.0.0/16", "§10.0.0.5/16"), &["error bad-value"]);
+}
+
+#[test]
+fn names_addresses_vmids_and_macs_are_unique() {
+    let two = |first: &str, second: &str| {
+        format!("{}workers:\n  - {{name: wk-1, {second}}}\n", but("ip: 10.0.0.11", first))
+    };
+    finds(&two("ip: 10.0.0.11", "ip: §10.0.0.11"), &["error duplicate"]);
+    finds(&two("ip: 10.0.0.11, vmid: 300", "ip: 10.0.0.12, vmid: §300"), &["error duplicate"]);
+    let mac = "mac: BC:24:11:00:00:01";
+    finds(
+        &two(
+            &format!("ip: 10.0.0.11, {mac}"),
+            &format!("ip: 10.0.0.12, {}", mac.replace("BC", "bc")),
+        ),
+        &["error duplicate"],
+    );
+    finds(
+        &but("cp-1, ip: 10.0.0.11}", "cp-1, ip: 10.0.0.11, nics: [{ip: §10.0.0.11}]}"),
+        &["error duplicate"],
+    );
+    finds(&format!("{GOOD}workers:\n  - {{name: cp-1, ip: 10.0.0.12}}\n"), &["error duplicate"]);
+    finds(
+        &two("ip: 10.0.0.11, gpu: {pci: '28:00'}", "ip: 10.0.0.12, gpu: {pci: §'0000:28:00.1'}"),
+        &["error gpu"],
+    );
+}
+
+#[test]
+fn addresses_lie_where_they_belong() {
+    finds(&but("10.0.0.11", "10.1.0.11"), &["error outside-subnet"]);
+    finds(&but("10.0.0.11", "§10.0.255.255"), &["error outside-subnet"]);
+    finds(&but("10.0.0.11", "§10.0.0.0"), &["error outside-subnet"]);
+    finds(&but("10.0.0.11", "10.0.0.1"), &["error address-clash"]);
+    finds(&but("10.0.0.1}", "10.0.0.1, vip: §10.0.0.11}"), &["error address-clash"]);
+    finds(&but("10.0.0.1}", "10.0.0.1, vip: §10.9.0.20}"), &["error outside-subnet"]);
+    finds(&but("10.0.0.1}", "10.0.0.1, vip: §10.0.0.1}"), &["error address-clash"]);
+    finds(&but("gateway: 10.0.0.1}", "gateway: §10.9.0.1}"), &["error outside-subnet"]);
+    // An address with a network of its own needs a gateway in it.
+    finds(&but("10.0.0.11}", "10.9.0.11/24, gateway: 10.9.0.1}"), &[]);
+    finds(&but("10.0.0.11}", "10.9.0.11/24, gateway: §10.8.0.1}"), &["error outside-subnet"]);
+}
+
+#[test]
+fn networks_do_not_overlap() {
+    finds(&but("10.0.0.1}", "10.0.0.1, pod_cidr: §10.0.64.0/18}"), &["error network-overlap"]);
+    finds(&but("10.0.0.1}", "10.0.0.1, svc_cidr: §10.244.0.0/20}"), &["error network-overlap"]);
+    finds(&but("10.0.0.1}", "10.0.0.1, pod_cidr: [10.244.0.0/16, fd00::/48]}"), &[]);
+    let inside = but("network: {subnet: 10.0.0.0/16, gateway: 10.0.0.1}", "")
+        .replace("10.0.0.11", "10.96.0.11/24");
+    finds(&inside, &["warning needed-later", "error network-overlap"]);
+}
+
+#[test]
+fn control_planes_are_counted() {
+    let nodes = "controlplane:\n  - {name: cp-1, ip: 10.0.0.11}\n";
+    finds(&but(nodes, "workers:\n  - {name: wk-1, ip: 10.0.0.11}\n"), &["error no-control-plane"]);
+    finds(&but(nodes, "§controlplane: []\n"), &["error no-control-plane"]);
+    let four: String =
+        (1..=4).map(|n| format!("  - {{name: cp-{n}, ip: 10.0.0.1{n}}}\n")).collect();
+    let text = but(nodes, &format!("controlplane:\n{four}"))
+        .replace("gateway:", "vip: 10.0.0.20, gateway:");
+    finds(&text, &["warning even-control-planes"]);
+}
+
+#[test]
+fn several_control_planes_want_one_address() {
+    let three: String =
+        (1..=3).map(|n| format!("  - {{name: cp-{n}, ip: 10.0.0.1{n}}}\n")).collect();
+    let text = but("  - {name: cp-1, ip: 10.0.0.11}\n", &three);
+    finds(&text, &["warning questionable"]);
+    finds(&format!("endpoint: https://lb.lan:6443\n{text}"), &[]);
+    let vip = text.replace("gateway:", "vip: 10.0.0.20, gateway:");
+    finds(&vip, &[]);
+    finds(&format!("endpoint: §https://10.0.0.99:6443\n{vip}"), &["warning questionable"]);
+}
+
+#[test]
+fn versions_fit_together() {
+    finds(&but("v1.11.2", "§v1.7.6"), &["error talos-version"]);
+    finds(&but("v1.11.2", "§v1.15.0"), &["error talos-version"]);
+    finds(&but("talos_version: v1.11.2", "cluster_name: x"), &["error missing"]);
+    for (talos, oldest, newest) in [
+        (8, 26, 31),
+        (9, 27, 32),
+        (10, 28, 33),
+        (11, 29, 34),
+        (12, 30, 35),
+        (13, 31, 36),
+        (14, 32, 37),
+    ] {
+        let version = |minor: i32| {
+            format!(
+                "kubernetes_version: v1.{minor}.1\n{}",
+                but("v1.11.2", &format!("v1.{talos}.0"))
+            )
+        };
+        finds(&version(oldest - 1), &["error kubernetes-version"]);
+        finds(&version(oldest), &[]);
+        finds(&version(newest), &[]);
+        finds(&version(newest + 1), &["error kubernetes-version"]);
+    }
+}
+
+#[test]
+fn machines_are_large_enough() {
+    finds(&with("machine: {disk: §9}"), &["error too-small"]);
+    finds(&with("machine: {memory: §2047}"), &["error too-small"]);
+    finds(&with("machine: {memory: §2G}"), &["warning questionable"]);
+    finds(&with("machine: {disks: [§{volume: data}]}"), &["error missing"]);
+}
+
+#[test]
+fn devices_need_the_right_machine() {
+    finds(&with("machine: {machine_type: §i440fx, gpu: {mapping: rtx}}"), &["error gpu"]);
+    finds(&with("machine: {machine_type: i440fx, gpu: {mapping: rtx, pcie: false}}"), &[]);
+    finds(&with("machine: {gpu: {mapping: §rtx, pci: '28:00'}}"), &["error gpu"]);
+    finds(&with("machine: {secureboot: §true, bios: seabios}"), &["error conflict"]);
+}
+
+#[test]
+fn classes_and_files_exist() {
+    finds(&but("cp-1,", "cp-1, class: §gpu,"), &["error unknown-class"]);
+    finds(&with("patches: {all: [good.yaml, §missing.yaml]}"), &["error missing-file"]);
+    finds(&with("patches: {all: [§bad.yaml]}"), &["error bad-patch"]);
+    finds(&with("patches: {all: [§[1, 2]]}"), &["error bad-patch"]);
+    finds(&with("patches: {all: [{machine: {}}, [{op: add, path: /a, value: off}]]}"), &[]);
+    finds(&with("patches:\n  workers:\n    - |\n      machine: [\n"), &["error bad-patch"]);
+    finds(&but("node: pve}", "node: pve, ca_file: §ca.pem}"), &["error missing-file"]);
+}
+
+#[test]
+fn ways_of_booting_have_their_needs() {
+    let id = "a".repeat(64);
+    finds(&with(&format!("image: {{schematic: {id}}}\nboot: meta")), &["error conflict"]);
+    finds(&with("boot: meta\nmachine: {template: §x}"), &["error conflict"]);
+    finds(&with("boot: §template"), &["error missing"]);
+    finds(&with("machine: {template: §talos-v1.11.2-base}"), &["warning questionable"]);
+    let no_address = but(", ip: 10.0.0.11", "");
+    finds(&no_address, &["warning needed-later"]);
+    finds(&format!("boot: dhcp\n{no_address}"), &["warning needed-later"]);
+    finds(
+        &format!("boot: dhcp\nimage: {{extensions: [siderolabs/qemu-guest-agent]}}\n{no_address}"),
+        &[],
+    );
+}
+
+#[test]
+fn a_plan_will_need_more_than_topology() {
+    let text = but("network: {subnet: 10.0.0.0/16, gateway: 10.0.0.1}\n", "");
+    finds(&text, &["warning needed-later", "warning needed-later"]);
+    finds(&text.replace("10.0.0.11", "10.0.0.11/16"), &["warning needed-later"]);
+    finds(&but("endpoint: https://pve:8006, ", ""), &["warning needed-later"]);
+    finds(&but(", token: {env: TOKEN}", ""), &["warning needed-later"]);
+    finds(&but(", node: pve", ""), &["warning needed-later"]);
+}
+
+#[test]
+fn secrets_are_references_and_never_shown() {
+    let inventory = load(&but("{env: TOKEN}", "root@pam!x=geheim"));
+    assert_eq!(codes(&inventory), ["warning clear-secret"]);
+    for text in [
+        but("{env: TOKEN}", "root@pam!x=geheim"),
+        but("token: {env: TOKEN}", "tokn: geheim"),
+        but("{env: TOKEN}", "{scret: geheim}"),
+        but("token: {env: TOKEN}", "pasword: geheim"),
+    ] {
+        let inventory = load(&text);
+        assert!(!inventory.diagnostics.is_empty());
+        assert!(!format!("{:?}", inventory.diagnostics).contains("geheim"), "{text}");
+        assert!(!format!("{:?}", inventory.clusters).contains("geheim"), "{text}");
+        for source in inventory.sources.iter() {
+            assert!(!source.redacted_text().contains("geheim"), "{text}");
+        }
+    }
+    finds(&but("{env: TOKEN}", "{command: [op, read, x]}"), &[]);
+    finds(&but("{env: TOKEN}", "{command: §op}"), &["error wrong-type"]);
+    finds(&but("{env: TOKEN}", "§{env: A, secret: b}"), &["error wrong-type"]);
+    finds(&but("{env: TOKEN}", "§{env: A}, password: {env: B}"), &["error conflict"]);
+    finds(&but("token: {env: TOKEN}", "password: §{env: B}"), &["error missing"]);
+}
+
+#[test]
+fn vmid_ranges_suffice() {
+    finds(&but("node: pve}", "node: pve, vmid_range: 300-300}"), &[]);
+    let two = format!(
+        "{}workers:\n  - {{name: wk-1, ip: 10.0.0.12}}\n",
+        but("node: pve}", "node: pve, vmid_range: 300-300}")
+    );
+    finds(&two, &["error too-small"]);
+    finds(&two.replace("cp-1,", "cp-1, vmid: 200,"), &[]);
+    finds(&two.replace("cp-1,", "cp-1, vmid: 300,"), &["error too-small"]);
+}
+
+#[test]
+fn texts_that_are_no_inventory_are_refused_with_a_place() {
+    finds("a: §[", &["error syntax"]);
+    finds("network:\n\t§vip: 1", &["error syntax"]);
+    finds("§- a\n- b\n", &["error syntax"]);
+    finds("§text", &["error syntax"]);
+    finds(&format!("{GOOD}---\n§x: 1\n"), &["error several-documents"]);
+    assert_eq!(codes(&load_bytes(b"a: \xff\xfe")), ["error not-utf8"]);
+    assert_eq!(codes(&load_bytes(&vec![b'a'; 50 << 20])), ["error too-large"]);
+    assert_eq!(codes(&load("")), ["error no-control-plane", "warning needed-later"]);
+    assert_eq!(codes(&load("# nothing\n")).len(), 2);
+}
+
+#[test]
+fn a_bom_and_windows_lines_are_fine() {
+    assert_eq!(codes(&load(&format!("\u{feff}{GOOD}"))), Vec::<String>::new());
+    assert_eq!(codes(&load(&GOOD.replace('\n', "\r\n"))), Vec::<String>::new());
+    let windows = but("10.0.0.11", "10.1.0.11").replace('\n', "\r\n");
+    assert_eq!(codes(&load(&windows)), ["error outside-subnet"]);
+}
+
+#[test]
+fn hostile_texts_are_refused() {
+    let deep = "[".repeat(100_000);
+    assert_eq!(codes(&load(&deep)), ["error syntax"]);
+    let mut bomb = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n".to_owned();
+    for level in 1..10 {
+        bomb.push_str(&format!(
+            "a{level}: &a{level} [{}]\n",
+            format!("*a{}, ", level - 1).repeat(10)
+        ));
+    }
+    let found = codes(&load(&bomb));
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert!(found[0].starts_with("error syntax"), "{found:?}");
+}
+
+#[test]
+fn clusters_on_one_proxmox_do_not_take_each_others_things() {
+    let cluster = |name: &str, text: &str, is_neighbour| ClusterFiles {
+        default_name: name.to_owned(),
+        cluster: file(&format!("{name}.yaml"), text.as_bytes()),
+        is_neighbour,
+        ..ClusterFiles::default()
+    };
+    let clash = |one: &str, other: &str| {
+        codes(&load_clusters(vec![cluster("one", one, false), cluster("other", other, true)]))
+    };
+    let other = but("cp-1", "cp-9").replace("10.0.0.11", "10.0.0.19");
+    assert_eq!(clash(GOOD, &other), Vec::<String>::new());
+    assert_eq!(clash(GOOD, &other.replace("cp-9", "cp-1")), ["error shared-clash"]);
+    assert_eq!(clash(GOOD, &other.replace("10.0.0.19", "10.0.0.11")), ["error shared-clash"]);
+    let vmid = |text: &str| text.replace("name:", "vmid: 300, name:");
+    assert_eq!(clash(&vmid(GOOD), &vmid(&other)), ["error shared-clash"]);
+    let gpu = |text: &str| text.replace("name:", "gpu: {pci: '28:00'}, name:");
+    assert_eq!(clash(&gpu(GOOD), &gpu(&other)), ["error shared-clash"]);
+    // Another Proxmox, another world; and a neighbour's own mistakes are not ours.
+    assert_eq!(clash(GOOD, &GOOD.replace("https://pve:", "https://other:")), Vec::<String>::new());
+    assert_eq!(clash(GOOD, "a: ["), Vec::<String>::new());
+    // Both asked for: each clash is told once.
+    let both = load_clusters(vec![cluster("one", GOOD, false), cluster("two", GOOD, false)]);
+    assert_eq!(codes(&both), ["error shared-clash", "error shared-clash"]);
+}
+
+#[test]
+fn files_hold_what_belongs_into_them() {
+    let cluster = |defaults: &str, cluster: &str, nodes: &str| {
+        codes(&load_clusters(vec![ClusterFiles {
+            default_name: "x".to_owned(),
+            defaults: file("defaults.yaml", defaults.as_bytes()),
+            cluster: file("cluster.yaml", cluster.as_bytes()),
+            nodes: file("nodes.yaml", nodes.as_bytes()),
+            is_neighbour: false,
+        }]))
+    };
+    assert_eq!(cluster("", GOOD, ""), Vec::<String>::new());
+    assert_eq!(cluster("cluster_name: x\nboot: dhcp", GOOD, ""), ["error misplaced-key"]);
+    assert_eq!(cluster("", GOOD, "boot: dhcp"), ["error misplaced-key"]);
+    assert_eq!(cluster("", GOOD, "workers: []"), Vec::<String>::new());
+    assert_eq!(cluster("", GOOD, "controlplane: []"), ["error misplaced-key"]);
+    assert_eq!(cluster("a: [", GOOD, ""), ["error syntax"]);
+}
