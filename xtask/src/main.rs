@@ -1,1 +1,41 @@
-fn main() {}
+//! Chores of this repository: `cargo xtask generate` writes the generated files, `cargo xtask
+//! check` proves what no compiler proves.
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "a tool for developers")]
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+mod generated;
+mod layering;
+mod size;
+
+type Problems = Vec<String>;
+
+fn main() -> ExitCode {
+    let root = root();
+    let command = std::env::args().nth(1);
+    let problems = match command.as_deref() {
+        Some("generate") => generated::write(&root),
+        Some("check") => {
+            let mut problems = layering::check(&root);
+            problems.extend(generated::check(&root));
+            problems.extend(size::check(&root));
+            problems
+        }
+        _ => vec!["usage: cargo xtask generate | check".to_owned()],
+    };
+    for problem in &problems {
+        eprintln!("xtask: {problem}");
+    }
+    if problems.is_empty() {
+        println!("xtask: fine");
+        return ExitCode::SUCCESS;
+    }
+    ExitCode::FAILURE
+}
+
+/// The folder of the workspace.
+fn root() -> PathBuf {
+    let xtask = Path::new(env!("CARGO_MANIFEST_DIR"));
+    xtask.parent().expect("xtask lies in the workspace").to_owned()
+}

@@ -3,11 +3,14 @@
 mod answers;
 mod files;
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use talmox_model::Severity;
+use talmox_model::load::{ClusterFiles, File, Parsed};
 use talmox_model::value::ProxmoxUrl;
 use talmox_pve::fingerprint;
 
@@ -32,9 +35,11 @@ pub(crate) fn run(args: &InitArgs, global: &Global, printer: &Printer) -> Outcom
     }
 
     let schema_path = root.join("talmox.schema.json");
+    let (cluster, nodes) = (files::cluster(&answers), files::nodes(&answers));
+    refuse_bad(&cluster, &nodes)?;
     let mut written = vec![
-        write_new(&folder.join("cluster.yaml"), &files::cluster(&answers))?,
-        write_new(&folder.join("nodes.yaml"), &files::nodes(&answers))?,
+        write_new(&folder.join("cluster.yaml"), &cluster)?,
+        write_new(&folder.join("nodes.yaml"), &nodes)?,
     ];
     if !schema_path.exists() {
         written.push(write_new(&schema_path, &schema::text())?);
@@ -79,6 +84,29 @@ fn refuse_existing(folder: &Path) -> Result<(), CommandError> {
         }
     }
     Ok(())
+}
+
+/// Answers that make no good inventory are refused before anything is written.
+fn refuse_bad(cluster: &str, nodes: &str) -> Result<(), CommandError> {
+    let file = |name: &str, text: &str| {
+        Some(File { path: PathBuf::from(name), content: Ok(text.as_bytes().to_vec()) })
+    };
+    let files = ClusterFiles {
+        cluster: file("cluster.yaml", cluster),
+        nodes: file("nodes.yaml", nodes),
+        ..ClusterFiles::default()
+    };
+    let inventory = Parsed::new(vec![files]).check(&BTreeMap::new());
+    match inventory.diagnostics.iter().find(|found| found.severity == Severity::Error) {
+        None => Ok(()),
+        Some(found) => {
+            let error = CommandError::usage(&found.message);
+            Err(match &found.hint {
+                Some(hint) => error.hint(hint),
+                None => error,
+            })
+        }
+    }
 }
 
 /// Creates a file that must not be there yet.

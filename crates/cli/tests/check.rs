@@ -1,0 +1,201 @@
+//! `talmox check`
+
+mod support;
+
+use insta::assert_snapshot;
+use serde_json::Value as Json;
+use support::{Folder, repository};
+
+const CLUSTER: &str = "\
+talos_version: v1.11.2
+network: {subnet: 10.0.0.0/16, gateway: 10.0.0.1}
+proxmox: {endpoint: https://pve:8006, token: {env: TOKEN}, node: pve}
+controlplane:
+  - {name: cp-1, ip: 10.0.0.11, cores: 4}
+";
+
+fn folder(cluster: &str) -> Folder {
+    let folder = Folder::new();
+    folder.write("inventory/dev/cluster.yaml", cluster);
+    folder
+}
+
+#[test]
+fn a_good_inventory_is_summed_up() {
+    let run = folder(CLUSTER).talmox("check");
+    assert_eq!((run.code, run.stderr.as_str()), (0, ""));
+    assert_snapshot!(run.stdout, @r"
+    dev: 1 control plane, 0 workers, Talos v1.11.2, Kubernetes v1.34.1
+    no problems
+    ");
+}
+
+#[test]
+fn findings_show_the_line_and_a_hint() {
+    let run = folder(&CLUSTER.replace("cores: 4", "cpus: four, ramm: 1")).talmox("check dev");
+    assert_eq!(run.code, 1);
+    assert_snapshot!(run.stderr, @r"
+    error[wrong-type]: `four` does not belong here
+     --> inventory/dev/cluster.yaml:5:39
+      |
+    5 |   - {name: cp-1, ip: 10.0.0.11, cpus: four, ramm: 1}
+      |                                       ^^^^
+      |
+      = hint: expected a number of cores
+
+    error[unknown-key]: unknown key `ramm` in a node
+     --> inventory/dev/cluster.yaml:5:45
+      |
+    5 |   - {name: cp-1, ip: 10.0.0.11, cpus: four, ramm: 1}
+      |                                             ^^^^
+      |
+      = hint: did you mean `ram`?
+    ");
+    assert_snapshot!(run.stdout, @r"
+    dev: 1 control plane, 0 workers, Talos v1.11.2, Kubernetes v1.34.1
+    2 errors
+    ");
+}
+
+#[test]
+fn warnings_are_no_failure() {
+    let run = folder(&CLUSTER.replace("endpoint: https://pve:8006, ", "")).talmox("check");
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    assert!(run.stdout.ends_with("1 warning\n"), "{}", run.stdout);
+}
+
+#[test]
+fn secrets_are_not_shown() {
+    let run = folder(&CLUSTER.replace("{env: TOKEN}", "root@pam!a=hunter2")).talmox("check");
+    assert!(run.stderr.contains("a secret in clear text"), "{}", run.stderr);
+    assert!(!run.stderr.contains("hunter2"), "{}", run.stderr);
+}
+
+#[test]
+fn json_has_every_finding() {
+    let run = folder(&CLUSTER.replace("cores", "coress")).talmox("check --format json");
+    assert_eq!((run.code, run.stderr.as_str()), (1, ""));
+    let json: Json = serde_json::from_str(&run.stdout).unwrap();
+    assert_snapshot!(format!("{json:#}"), @r#"
+    {
+      "ok": false,
+      "clusters": [
+        {
+          "name": "dev",
+          "controlplanes": 1,
+          "workers": 0,
+          "talos_version": "v1.11.2",
+          "kubernetes_version": "v1.34.1"
+        }
+      ],
+      "diagnostics": [
+        {
+          "severity": "error",
+          "code": "unknown-key",
+          "message": "unknown key `coress` in a node",
+          "file": "inventory/dev/cluster.yaml",
+          "line": 5,
+          "column": 33,
+          "end_line": 5,
+          "end_column": 39,
+          "hint": "did you mean `cores`?"
+        }
+      ]
+    }
+    "#);
+}
+
+#[test]
+fn explain_says_where_each_value_came_from() {
+    let folder = folder(CLUSTER);
+    folder.write("inventory/defaults.yaml", "machine: {disk: 50G}\n");
+    let run = folder.talmox("check --explain cp-1");
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    let line = |setting: &str| {
+        let starts = format!("{setting} ");
+        run.stdout
+            .lines()
+            .find(|line| line.starts_with(&starts))
+            .map(|line| line.split_whitespace().collect::<Vec<_>>())
+    };
+    assert_eq!(line("cores").unwrap(), ["cores", "4", "inventory/dev/cluster.yaml:5:40"]);
+    assert_eq!(line("disk").unwrap(), ["disk", "50", "GiB", "inventory/defaults.yaml:1:17"]);
+    assert_eq!(line("cpu_type").unwrap(), ["cpu_type", "host", "built-in"]);
+
+    let run = folder.talmox("check --explain cp-2");
+    assert_eq!(run.code, 64);
+    assert_snapshot!(run.stderr, @r"
+    error: there is no node `cp-2`
+
+    hint: did you mean `cp-1`?
+    ");
+    let run = folder.talmox("check --explain cp-1 --format json");
+    let json: Json = serde_json::from_str(&run.stdout).unwrap();
+    assert_eq!(json["node"]["settings"][0]["setting"], "name");
+}
+
+#[test]
+fn inventories_are_found_by_path_and_by_name() {
+    let folder = folder(CLUSTER);
+    let other = CLUSTER.replace("cp-1", "cp-9").replace("10.0.0.11", "10.0.0.19");
+    folder.write("inventory/prod/cluster.yaml", &other);
+    folder.write("single.yaml", CLUSTER);
+    for (args, clusters) in [
+        ("check", &["dev", "prod"][..]),
+        ("check dev", &["dev"]),
+        ("check prod dev", &["dev", "prod"]),
+        ("check --inventory inventory", &["dev", "prod"]),
+        ("check -i inventory/prod", &["prod"]),
+        ("check -i inventory/prod/cluster.yaml", &["prod"]),
+        ("check -i inventory/prod/ prod", &["prod"]),
+        ("check -i single.yaml", &["single"]),
+    ] {
+        let run = folder.talmox(args);
+        assert_eq!(run.code, 0, "{args}: {}", run.stderr);
+        let names: Vec<&str> =
+            run.stdout.lines().filter_map(|line| Some(line.split_once(": ")?.0)).collect();
+        assert_eq!(names, clusters, "{args}");
+    }
+    for args in ["check staging", "check -i nowhere", "check -i inventory/dev prod"] {
+        let run = folder.talmox(args);
+        assert_eq!(run.code, 64, "{args}");
+        assert!(run.stderr.contains("hint: "), "{args}: {}", run.stderr);
+    }
+    assert_eq!(Folder::new().talmox("check").code, 64);
+}
+
+#[test]
+fn a_neighbour_on_the_same_proxmox_is_respected() {
+    let folder = folder(CLUSTER);
+    folder.write("inventory/prod/cluster.yaml", &CLUSTER.replace("cp-1", "cp-9"));
+    let run = folder.talmox("check dev");
+    assert_eq!(run.code, 1);
+    assert!(run.stderr.contains("inventory/prod/cluster.yaml:5:"), "{}", run.stderr);
+}
+
+#[test]
+fn wrong_usage_has_its_own_exit_code() {
+    let folder = folder(CLUSTER);
+    for args in ["", "chekc", "check --fromat json", "check --format xml"] {
+        assert_eq!(folder.talmox(args).code, 64, "{args}");
+    }
+    for args in ["--help", "--version", "check --help", "init -h", "schema --help"] {
+        let run = folder.talmox(args);
+        assert_eq!((run.code, run.stderr.as_str()), (0, ""), "{args}");
+    }
+}
+
+#[test]
+fn every_example_is_fine() {
+    let run =
+        Folder::new().talmox(&format!("check -i {}", repository().join("examples").display()));
+    assert_eq!((run.code, run.stderr.as_str()), (0, ""), "{}", run.stderr);
+    assert_snapshot!(run.stdout, @r"
+    dev: 1 control plane, 1 worker, Talos v1.8.2, Kubernetes v1.30.1
+    home: 3 control planes, 2 workers, Talos v1.11.2, Kubernetes v1.32.1
+    talos-cluster: 3 control planes, 4 workers, Talos v1.12.4, Kubernetes v1.35.4
+    ubuntu-cluster: 3 control planes, 4 workers
+    k3s-dev: 1 control plane, 1 worker, Talos v1.12.4, Kubernetes v1.35.4
+    no problems
+    ");
+}

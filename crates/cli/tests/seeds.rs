@@ -1,0 +1,51 @@
+//! Inventories as users wrote them before talmox: they load unchanged. `TALMOX_SEEDS` names a
+//! folder of documents; the two files stand in one of them as code blocks.
+
+mod support;
+
+use std::fs;
+
+use support::Folder;
+
+/// The code block that follows a heading.
+fn block_after<'a>(document: &'a str, heading: &str) -> Option<&'a str> {
+    let (_, rest) = document.split_once(heading)?;
+    let (_, rest) = rest.split_once("```\n")?;
+    Some(rest.split_once("```")?.0)
+}
+
+#[test]
+fn the_two_files_of_a_users_document_load_as_they_are() {
+    let Some(folder) = std::env::var_os("TALMOX_SEEDS") else {
+        eprintln!("SKIPPED: TALMOX_SEEDS is not set, no user's document was loaded");
+        assert!(std::env::var_os("CI").is_none(), "this must run in CI");
+        return;
+    };
+    let mut found = 0;
+    for entry in fs::read_dir(folder).unwrap().flatten() {
+        let document = String::from_utf8_lossy(&fs::read(entry.path()).unwrap()).into_owned();
+        let files = ["cluster.yaml", "nodes.yaml"];
+        let [Some(cluster), Some(nodes)] =
+            files.map(|name| block_after(&document, &format!("\n## {name}\n")))
+        else {
+            continue;
+        };
+        found += 1;
+        let folder = Folder::new();
+        folder.write("inventory/dev/cluster.yaml", cluster);
+        folder.write("inventory/dev/nodes.yaml", nodes);
+        let run = folder.talmox("check dev");
+        assert_eq!(run.code, 0, "{}", run.stderr);
+        assert!(
+            run.stdout
+                .starts_with("dev: 1 control plane, 1 worker, Talos v1.8.2, Kubernetes v1.30.1\n"),
+            "{}",
+            run.stdout
+        );
+        for missing in ["prefix length", "gateway", "address of the Proxmox"] {
+            assert!(run.stderr.contains(missing), "{}", run.stderr);
+        }
+        assert!(!run.stderr.contains("error"), "{}", run.stderr);
+    }
+    assert_eq!(found, 1, "one document has the two files");
+}

@@ -1,0 +1,101 @@
+//! What holds for every text: loading never panics, and every finding has a place in a file.
+
+mod support;
+
+use proptest::prelude::*;
+use support::{findings, load, load_bytes};
+use talmox_model::Inventory;
+
+/// Looks at everything that a renderer would look at.
+fn examine(inventory: &Inventory) {
+    findings(inventory);
+    for diagnostic in &inventory.diagnostics {
+        let labels = diagnostic.primary.iter().chain(&diagnostic.related);
+        for label in labels {
+            let source = inventory.sources.get(label.span.source);
+            assert!(
+                source.text().get(label.span.start..label.span.end).is_some(),
+                "{diagnostic:?}"
+            );
+        }
+    }
+    for cluster in &inventory.clusters {
+        for node in &cluster.nodes {
+            cluster.explain(node);
+        }
+    }
+    for source in inventory.sources.iter() {
+        assert_eq!(source.redacted_text().len(), source.text().len());
+    }
+}
+
+const VALID: &str = include_str!("../../../examples/home/cluster.yaml");
+
+/// Pieces that a text of the language is made of, right and wrong.
+fn piece() -> impl Strategy<Value = String> {
+    let words: Vec<String> = [
+        "controlplane:\n",
+        "workers:\n",
+        "  - ",
+        "name: a",
+        "ip: 10.0.0.11",
+        "{",
+        "}",
+        "[",
+        "]",
+        ",",
+        ": ",
+        "\n",
+        "machine:",
+        " gpu:",
+        "pci: '28:00'",
+        "null",
+        "&x ",
+        "*x",
+        "<<: ",
+        "network:\n",
+        "  vip: ",
+        "10.0.0.0/16",
+        "patches: [x.yaml]",
+        "classes: {a: {}}",
+        "class: a",
+        "proxmox: {token: ",
+        "{env: X}",
+        "\"",
+        "'",
+        "|\n",
+        "# c\n",
+        "talos_version: v1.11.2\n",
+        "boot: meta\n",
+        "ä",
+        "\t",
+        "---\n",
+        "image: {extensions: [a/b]}\n",
+    ]
+    .into_iter()
+    .map(str::to_owned)
+    .collect();
+    prop_oneof![8 => prop::sample::select(words), 1 => "[ -~]{1,6}"]
+}
+
+proptest! {
+    #[test]
+    fn arbitrary_bytes_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+        examine(&load_bytes(&bytes));
+    }
+
+    #[test]
+    fn texts_of_the_language_never_panic(pieces in prop::collection::vec(piece(), 0..40)) {
+        examine(&load(&pieces.concat()));
+    }
+
+    /// A character lost, doubled or replaced anywhere in a good file.
+    #[test]
+    fn typos_never_panic(at in 0..VALID.len(), typo in "[ -~\\n\\t]{0,2}", lost in 0usize..3) {
+        let mut text = VALID.to_owned();
+        let floor = |at: usize| (0..=at.min(VALID.len())).rev().find(|at| VALID.is_char_boundary(*at)).unwrap();
+        let (start, end) = (floor(at), floor(at + lost).max(floor(at)));
+        text.replace_range(start..end, &typo);
+        examine(&load(&text));
+    }
+}

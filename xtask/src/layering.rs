@@ -1,0 +1,66 @@
+//! Which crate may use which: the picture in ARCHITECTURE.md, proven from `cargo metadata`.
+
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::Value as Json;
+
+use crate::Problems;
+
+/// Each crate, and the crates of this workspace that it may depend on. Dependencies for tests are
+/// held to the same rule.
+const ALLOWED: &[(&str, &[&str])] = &[
+    ("talmox-yaml", &[]),
+    ("talmox-model", &["talmox-yaml"]),
+    ("talmox-pve", &[]),
+    ("talmox", &["talmox-model", "talmox-pve"]),
+    ("xtask", &["talmox-model"]),
+];
+
+/// Dependencies that would let a crate do what its layer must not.
+const FORBIDDEN: &[(&str, &[&str], &str)] = &[
+    ("talmox-yaml", &["tokio", "reqwest", "rustls"], "leaf crates are sync and do no I/O"),
+    ("talmox-model", &["tokio", "reqwest", "rustls", "clap"], "leaf crates are sync and do no I/O"),
+    ("talmox-pve", &["clap", "annotate-snippets"], "only the cli talks to people"),
+];
+
+pub(crate) fn check(root: &Path) -> Problems {
+    let metadata = match metadata(root) {
+        Ok(metadata) => metadata,
+        Err(problem) => return vec![problem],
+    };
+    let mut problems = vec![];
+    for package in metadata["packages"].as_array().into_iter().flatten() {
+        let name = package["name"].as_str().unwrap_or_default();
+        let Some((_, allowed)) = ALLOWED.iter().find(|(known, _)| *known == name) else {
+            problems.push(format!("{name} has no place in the layering: add it in xtask"));
+            continue;
+        };
+        let forbidden = FORBIDDEN.iter().filter(|(of, ..)| *of == name);
+        for dependency in package["dependencies"].as_array().into_iter().flatten() {
+            let used = dependency["name"].as_str().unwrap_or_default();
+            let is_ours = dependency["path"].is_string();
+            if is_ours && !allowed.contains(&used) {
+                problems.push(format!("{name} must not depend on {used}"));
+            }
+            for (_, crates, why) in forbidden.clone() {
+                if crates.contains(&used) {
+                    problems.push(format!("{name} must not depend on {used}: {why}"));
+                }
+            }
+        }
+    }
+    problems
+}
+
+fn metadata(root: &Path) -> Result<Json, String> {
+    let output = Command::new(env!("CARGO"))
+        .args(["metadata", "--format-version", "1", "--no-deps", "--locked"])
+        .current_dir(root)
+        .output()
+        .map_err(|error| format!("cannot run cargo metadata: {error}"))?;
+    if !output.status.success() {
+        return Err(String::from_utf8_lossy(&output.stderr).into_owned());
+    }
+    serde_json::from_slice(&output.stdout).map_err(|error| format!("cargo metadata: {error}"))
+}
