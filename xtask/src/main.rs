@@ -1,10 +1,11 @@
 //! Chores of this repository: `cargo xtask generate` writes the generated files, `cargo xtask
-//! check` proves what no compiler proves.
+//! check` proves what no compiler proves, `cargo xtask dist` makes the static binary.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a tool for developers")]
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+mod dist;
 mod generated;
 mod layering;
 mod size;
@@ -22,7 +23,8 @@ fn main() -> ExitCode {
             problems.extend(size::check(&root));
             problems
         }
-        _ => vec!["usage: cargo xtask generate | check".to_owned()],
+        Some("dist") => dist::build(&root),
+        _ => vec!["usage: cargo xtask generate | check | dist".to_owned()],
     };
     for problem in &problems {
         eprintln!("xtask: {problem}");

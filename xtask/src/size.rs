@@ -39,7 +39,7 @@ fn rust_files(folder: &Path, out: &mut Vec<PathBuf>) {
         // Integration tests and generated code are not gated.
         if path.is_dir() && !matches!(name.as_str(), "tests" | "generated" | "target") {
             rust_files(&path, out);
-        } else if name.ends_with(".rs") {
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
             out.push(path);
         }
     }

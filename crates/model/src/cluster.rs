@@ -170,7 +170,7 @@ impl Cluster {
         self.file.talos_version.explain("talos_version", &mut rows);
         match &self.file.kubernetes_version {
             Setting::Given(_) => {
-                self.file.kubernetes_version.explain("kubernetes_version", &mut rows)
+                self.file.kubernetes_version.explain("kubernetes_version", &mut rows);
             }
             _ => rows.extend(derived("kubernetes_version", self.kubernetes_version())),
         }

@@ -170,7 +170,7 @@ fn node_address(cluster: &Cluster, node: &Node, out: &mut Vec<Diagnostic>) {
     match ip.value.network() {
         // An address with its own prefix says itself which network it is in.
         Some(own) => {
-            in_subnet(&what, address, ip.span, &Spanned { value: own, span: ip.span }, out)
+            in_subnet(&what, address, ip.span, &Spanned { value: own, span: ip.span }, out);
         }
         None => {
             if let Some(subnet) = cluster.file.network.subnet.spanned() {

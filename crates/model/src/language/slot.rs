@@ -78,20 +78,14 @@ pub struct Spanned<T> {
 
 /// A single setting: a stronger layer replaces it, and an explicit `null` takes it back to what is
 /// built in.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, Default, PartialEq, Eq)]
 pub enum Setting<T> {
+    #[default]
     Unset,
     Null(Span),
     /// Something is there, but not such a value; that has been reported.
     Bad(Span),
     Given(Spanned<T>),
-}
-
-// Not derived: that would ask for `T: Default`.
-impl<T> Default for Setting<T> {
-    fn default() -> Self {
-        Self::Unset
-    }
 }
 
 impl<T: fmt::Debug> fmt::Debug for Setting<T> {

@@ -45,7 +45,7 @@ impl Leaf for Duration {
         while !rest.is_empty() {
             let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
             let number: u64 = rest[..digits].parse().map_err(|_| None)?;
-            let (factor, length) = match rest[digits..].as_bytes() {
+            let (factor, length) = match &rest.as_bytes()[digits..] {
                 [b'd', ..] => (86_400, 1),
                 [b'h', ..] => (3600, 1),
                 [b'm', b's', ..] => {

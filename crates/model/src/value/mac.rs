@@ -13,8 +13,8 @@ pub struct MacAddress(pub [u8; 6]);
 
 impl fmt::Display for MacAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let [a, b, c, d, e, g] = self.0;
-        write!(f, "{a:02X}:{b:02X}:{c:02X}:{d:02X}:{e:02X}:{g:02X}")
+        let pairs = self.0.map(|byte| format!("{byte:02X}"));
+        f.write_str(&pairs.join(":"))
     }
 }
 

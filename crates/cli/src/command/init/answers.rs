@@ -146,7 +146,7 @@ impl Answers {
             .ok_or_else(too_small)?;
         Ok(Self {
             cluster,
-            talos_version: asking.flag_or(args.talos_version.as_deref(), "v1.13.9"),
+            talos_version: args.talos_version.clone().unwrap_or_else(|| "v1.13.9".to_owned()),
             subnet,
             gateway,
             vip,
@@ -252,10 +252,6 @@ impl Asking<'_> {
         self.ask(question, flag, Some(""), |text| {
             if text.is_empty() { Ok(None) } else { parse(text).map(Some) }
         })
-    }
-
-    fn flag_or(&self, flag: Option<&str>, default: &str) -> String {
-        flag.unwrap_or(default).to_owned()
     }
 
     pub(super) fn yes_or_no(&self, question: &str, default: bool) -> Result<bool, CommandError> {

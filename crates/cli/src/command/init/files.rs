@@ -22,7 +22,7 @@ pub(super) fn cluster(answers: &Answers) -> String {
         None => line("  # fingerprint: \"AB:CD:…\"", "else the CAs that this system trusts"),
     };
     format!(
-        r#"{MODELINE}cluster_name: {cluster}
+        r"{MODELINE}cluster_name: {cluster}
 talos_version: {talos_version}
 # kubernetes_version: v1.36.3        # default: the one that this Talos brings
 
@@ -51,7 +51,7 @@ machine:
   cores: 2
   memory: 4096                       # MiB, or 4G
   disk: 40G
-"#
+"
     )
 }
 

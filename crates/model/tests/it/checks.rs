@@ -1,8 +1,6 @@
 //! Every check: what it finds, and where it points.
 
-mod support;
-
-use support::{file, findings, load, load_bytes, load_clusters};
+use crate::support::{file, findings, load, load_bytes, load_clusters};
 use talmox_model::Inventory;
 use talmox_model::load::ClusterFiles;
 
@@ -357,7 +355,7 @@ fn hostile_texts_are_refused() {
 fn clusters_on_one_proxmox_do_not_take_each_others_things() {
     let cluster = |name: &str, text: &str, is_neighbour| ClusterFiles {
         default_name: name.to_owned(),
-        cluster: file(&format!("{name}.yaml"), text.as_bytes()),
+        cluster: Some(file(&format!("{name}.yaml"), text.as_bytes())),
         is_neighbour,
         ..ClusterFiles::default()
     };
@@ -385,9 +383,9 @@ fn files_hold_what_belongs_into_them() {
     let cluster = |defaults: &str, cluster: &str, nodes: &str| {
         codes(&load_clusters(vec![ClusterFiles {
             default_name: "x".to_owned(),
-            defaults: file("defaults.yaml", defaults.as_bytes()),
-            cluster: file("cluster.yaml", cluster.as_bytes()),
-            nodes: file("nodes.yaml", nodes.as_bytes()),
+            defaults: Some(file("defaults.yaml", defaults.as_bytes())),
+            cluster: Some(file("cluster.yaml", cluster.as_bytes())),
+            nodes: Some(file("nodes.yaml", nodes.as_bytes())),
             is_neighbour: false,
         }]))
     };

@@ -1,10 +1,8 @@
 //! Layers: what wins, what adds up, and where each value is said to come from.
 
-mod support;
-
 use std::collections::BTreeMap;
 
-use support::{file, findings, load, load_clusters};
+use crate::support::{file, findings, load, load_clusters};
 use talmox_model::load::ClusterFiles;
 use talmox_model::{Cluster, Inventory};
 
@@ -41,9 +39,9 @@ workers:
 fn inventory() -> Inventory {
     load_clusters(vec![ClusterFiles {
         default_name: "layers".to_owned(),
-        defaults: file("defaults.yaml", DEFAULTS.as_bytes()),
-        cluster: file("cluster.yaml", CLUSTER.as_bytes()),
-        nodes: file("nodes.yaml", NODES.as_bytes()),
+        defaults: Some(file("defaults.yaml", DEFAULTS.as_bytes())),
+        cluster: Some(file("cluster.yaml", CLUSTER.as_bytes())),
+        nodes: Some(file("nodes.yaml", NODES.as_bytes())),
         is_neighbour: false,
     }])
 }

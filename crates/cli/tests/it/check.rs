@@ -1,10 +1,8 @@
 //! `talmox check`
 
-mod support;
-
+use crate::support::{Folder, repository};
 use insta::assert_snapshot;
 use serde_json::Value as Json;
-use support::{Folder, repository};
 
 const CLUSTER: &str = "\
 talos_version: v1.11.2

@@ -1,9 +1,10 @@
 //! What holds for every text: loading never panics, and every finding has a place in a file.
 
-mod support;
+use crate::support::{findings, load, load_bytes};
+use std::fs;
+use std::path::Path;
 
 use proptest::prelude::*;
-use support::{findings, load, load_bytes};
 use talmox_model::Inventory;
 
 /// Looks at everything that a renderer would look at.
@@ -29,7 +30,7 @@ fn examine(inventory: &Inventory) {
     }
 }
 
-const VALID: &str = include_str!("../../../examples/home/cluster.yaml");
+const VALID: &str = include_str!("../../../../examples/home/cluster.yaml");
 
 /// Pieces that a text of the language is made of, right and wrong.
 fn piece() -> impl Strategy<Value = String> {
@@ -76,6 +77,19 @@ fn piece() -> impl Strategy<Value = String> {
     .map(str::to_owned)
     .collect();
     prop_oneof![8 => prop::sample::select(words), 1 => "[ -~]{1,6}"]
+}
+
+/// The texts that fuzzing starts from, and those it has found.
+#[test]
+fn the_fuzz_corpus_never_panics() {
+    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/load");
+    let mut texts = 0;
+    for entry in fs::read_dir(corpus).unwrap().flatten() {
+        let bytes = fs::read(entry.path()).unwrap();
+        examine(&load_bytes(bytes.get(1..).unwrap_or_default()));
+        texts += 1;
+    }
+    assert!(texts > 5, "only {texts} texts");
 }
 
 proptest! {

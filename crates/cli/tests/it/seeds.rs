@@ -1,11 +1,9 @@
 //! Inventories as users wrote them before talmox: they load unchanged. `TALMOX_SEEDS` names a
 //! folder of documents; the two files stand in one of them as code blocks.
 
-mod support;
-
 use std::fs;
 
-use support::Folder;
+use crate::support::Folder;
 
 /// The code block that follows a heading.
 fn block_after<'a>(document: &'a str, heading: &str) -> Option<&'a str> {

@@ -1,11 +1,9 @@
 //! `talmox init`
 
-mod support;
-
 use std::process::{Command, Stdio};
 
+use crate::support::Folder;
 use insta::assert_snapshot;
-use support::Folder;
 
 #[test]
 fn what_it_writes_passes_the_check() {

@@ -1,5 +1,4 @@
 //! Runs the program in a folder of its own.
-#![allow(dead_code, clippy::allow_attributes, reason = "each test file uses a part")]
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,36 +6,36 @@ use std::path::{Path, PathBuf};
 use assert_cmd::Command;
 use tempfile::TempDir;
 
-pub struct Folder(TempDir);
+pub(crate) struct Folder(TempDir);
 
 /// What a run printed, and how it ended.
-pub struct Run {
-    pub stdout: String,
-    pub stderr: String,
-    pub code: i32,
+pub(crate) struct Run {
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+    pub(crate) code: i32,
 }
 
 impl Folder {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self(tempfile::tempdir().unwrap())
     }
 
-    pub fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         self.0.path()
     }
 
-    pub fn write(&self, path: &str, text: &str) {
+    pub(crate) fn write(&self, path: &str, text: &str) {
         let path = self.path().join(path);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, text).unwrap();
     }
 
-    pub fn read(&self, path: &str) -> String {
+    pub(crate) fn read(&self, path: &str) -> String {
         fs::read_to_string(self.path().join(path)).unwrap()
     }
 
     /// `args` are separated by blanks.
-    pub fn talmox(&self, args: &str) -> Run {
+    pub(crate) fn talmox(&self, args: &str) -> Run {
         let output =
             talmox().current_dir(self.path()).args(args.split_whitespace()).output().unwrap();
         Run {
@@ -47,11 +46,11 @@ impl Folder {
     }
 }
 
-pub fn talmox() -> Command {
+pub(crate) fn talmox() -> Command {
     Command::new(env!("CARGO_BIN_EXE_talmox"))
 }
 
 /// The folder of the repository.
-pub fn repository() -> PathBuf {
+pub(crate) fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }

@@ -6,24 +6,24 @@ use std::path::{Path, PathBuf};
 use talmox_model::load::{ClusterFiles, Content, File, Parsed};
 use talmox_model::{Inventory, Severity};
 
-pub fn file(path: &str, text: &[u8]) -> Option<File> {
-    Some(File { path: PathBuf::from(path), content: Ok(text.to_vec()) })
+pub(crate) fn file(path: &str, text: &[u8]) -> File {
+    File { path: PathBuf::from(path), content: Ok(text.to_vec()) }
 }
 
 /// A single-file inventory. Files it names are there if their name starts with `good`.
-pub fn load(text: &str) -> Inventory {
+pub(crate) fn load(text: &str) -> Inventory {
     load_bytes(text.as_bytes())
 }
 
-pub fn load_bytes(bytes: &[u8]) -> Inventory {
+pub(crate) fn load_bytes(bytes: &[u8]) -> Inventory {
     load_clusters(vec![ClusterFiles {
         default_name: "test".to_owned(),
-        cluster: file("cluster.yaml", bytes),
+        cluster: Some(file("cluster.yaml", bytes)),
         ..ClusterFiles::default()
     }])
 }
 
-pub fn load_clusters(clusters: Vec<ClusterFiles>) -> Inventory {
+pub(crate) fn load_clusters(clusters: Vec<ClusterFiles>) -> Inventory {
     let parsed = Parsed::new(clusters);
     let content = |path: &Path| -> Content {
         let name = path.file_name().unwrap().to_string_lossy().into_owned();
@@ -45,7 +45,7 @@ pub fn load_clusters(clusters: Vec<ClusterFiles>) -> Inventory {
 }
 
 /// Findings as `severity code file:line:column`, in the order they are shown.
-pub fn findings(inventory: &Inventory) -> Vec<String> {
+pub(crate) fn findings(inventory: &Inventory) -> Vec<String> {
     let show = |diagnostic: &talmox_model::Diagnostic| {
         assert!(diagnostic.hint.is_some(), "without a hint: {diagnostic:?}");
         let severity = match diagnostic.severity {

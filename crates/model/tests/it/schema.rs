@@ -1,12 +1,10 @@
 //! The JSON schema agrees with the loader.
 
-mod support;
-
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use crate::support::load;
 use serde_json::{Map, Value as Json, json};
-use support::load;
 use talmox_model::Severity;
 use talmox_yaml::{Node, Resolved, Value};
 

@@ -1,0 +1,8 @@
+//! Tests of the program, run as people run it.
+#![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+#![expect(clippy::disallowed_methods, reason = "data from elsewhere is named by variables")]
+
+mod check;
+mod init;
+mod seeds;
+mod support;
