@@ -1,5 +1,7 @@
 //! Findings, for people and for programs.
 
+use std::ops::Range;
+
 use annotate_snippets::renderer::DecorStyle;
 use annotate_snippets::{AnnotationKind, Level, Origin, Renderer, Snippet};
 use serde_json::{Value as Json, json};
@@ -60,7 +62,7 @@ fn snippet<'a>(
     let annotations: Vec<_> = labels
         .iter()
         .map(|(label, kind)| {
-            let range = first_line(&text, label.span.start, label.span.end);
+            let range = first_line(&text, label.span.range());
             let annotation = kind.span(range);
             if label.text.is_empty() { annotation } else { annotation.label(&label.text) }
         })
@@ -69,9 +71,9 @@ fn snippet<'a>(
 }
 
 /// A place that spans lines is pointed at by its first one: the rest only pushes the hint away.
-fn first_line(text: &str, start: usize, end: usize) -> std::ops::Range<usize> {
-    let start = start.min(text.len());
-    let end = end.clamp(start, text.len());
+fn first_line(text: &str, place: Range<usize>) -> Range<usize> {
+    let start = place.start.min(text.len());
+    let end = place.end.clamp(start, text.len());
     let line_end = text[start..end].find(['\n', '\r']).map_or(end, |newline| start + newline);
     start..line_end
 }
@@ -141,7 +143,8 @@ fn severity(severity: Severity) -> &'static str {
 
 fn place(label: &Label, sources: &Sources) -> Json {
     let source = sources.get(label.span.source);
-    let (start, end) = (source.position(label.span.start), source.position(label.span.end));
+    let place = label.span.range();
+    let (start, end) = (source.position(place.start), source.position(place.end));
     json!({
         "file": source.name(),
         "line": start.line,

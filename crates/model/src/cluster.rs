@@ -1,5 +1,6 @@
 //! Clusters with every setting resolved.
 
+use std::mem;
 use std::net::IpAddr;
 
 use crate::diagnostic::{Code, Diagnostic, Severity};
@@ -28,10 +29,13 @@ impl Inventory {
 #[derive(Clone, Debug)]
 pub struct Cluster {
     pub name: String,
-    /// Built-in settings, defaults.yaml and cluster.yaml laid over each other.
+    /// Built-in settings, defaults.yaml and cluster.yaml laid over each other. Its lists of nodes
+    /// are empty: see `nodes`.
     pub file: InventoryFile,
     /// Control planes first, each role in the order of the files.
     pub nodes: Vec<Node>,
+    /// How many control planes the files list, those without a usable name included.
+    pub(crate) listed_controlplanes: usize,
     /// Where to point at for what the cluster as a whole lacks.
     pub(crate) place: Option<Span>,
     /// A file of it could not be read at all: what the rest says is no use.
@@ -95,23 +99,23 @@ impl Cluster {
         let mut worker = base;
         Mapping::overlay(&mut worker, role_settings(&file, Role::Worker));
 
-        let entries = [
-            (Role::ControlPlane, &controlplane, &file.controlplane),
-            (Role::Worker, &worker, &file.workers),
+        // The nodes leave the lists: a large inventory is held once.
+        let lists = [
+            (Role::ControlPlane, &controlplane, mem::take(&mut file.controlplane.items)),
+            (Role::Worker, &worker, mem::take(&mut file.workers.items)),
         ];
-        let mut nodes =
-            Vec::with_capacity(file.controlplane.items.len() + file.workers.items.len());
-        for (role, base, list) in entries {
-            for item in list.iter() {
-                let node = resolve_node(item, role, base, &file, diagnostics);
-                nodes.extend(node.map(|mut node| {
+        let listed_controlplanes = lists[0].2.len();
+        let mut nodes = Vec::with_capacity(lists.iter().map(|(.., items)| items.len()).sum());
+        for (role, base, items) in lists {
+            for item in items {
+                if let Some(mut node) = resolve_node(item, role, base, &file, diagnostics) {
                     Mapping::settle(&mut node.entry.settings, &builtin_settings);
-                    node
-                }));
+                    nodes.push(node);
+                }
             }
         }
         let name = file.cluster_name.get().map_or(default_name, ToString::to_string);
-        Self { name, file, nodes, place, is_torn: false }
+        Self { name, file, nodes, listed_controlplanes, place, is_torn: false }
     }
 
     pub fn controlplanes(&self) -> impl Iterator<Item = &Node> {
@@ -222,30 +226,30 @@ fn role_settings(file: &InventoryFile, role: Role) -> Settings {
 }
 
 fn resolve_node(
-    item: &Spanned<NodeEntry>,
+    item: Spanned<NodeEntry>,
     role: Role,
     base: &Settings,
     file: &InventoryFile,
     diagnostics: &mut Vec<Diagnostic>,
 ) -> Option<Node> {
-    let own = &item.value;
-    let mut settings = base.clone();
-    for class in own.class.get().into_iter().flat_map(|classes| &classes.0) {
+    let mut entry = item.value;
+    let own = mem::replace(&mut entry.settings, base.clone());
+    for class in entry.class.get().into_iter().flat_map(|classes| &classes.0) {
         match file.classes.get(class.value.as_str()) {
-            Some(class) => Mapping::overlay(&mut settings, class.clone()),
+            Some(class) => Mapping::overlay(&mut entry.settings, class.clone()),
             None => diagnostics.push(unknown_class(&class.value.to_string(), class.span, file)),
         }
     }
-    Mapping::overlay(&mut settings, own.settings.clone());
-    let Some(name) = own.name.spanned() else {
+    Mapping::overlay(&mut entry.settings, own);
+    let Some(name) = entry.name.spanned().cloned() else {
         // A name that is there and bad has been reported.
-        if own.name.span().is_none() {
+        if entry.name.span().is_none() {
             let diagnostic = Diagnostic::error(Code::Missing, "a node without a name");
             diagnostics.push(diagnostic.at(item.span).hint("add `name: …`"));
         }
         return None;
     };
-    Some(Node { name: name.clone(), role, entry: NodeEntry { settings, ..own.clone() } })
+    Some(Node { name, role, entry })
 }
 
 fn unknown_class(name: &str, span: Span, file: &InventoryFile) -> Diagnostic {

@@ -224,7 +224,7 @@ fn read_file(
     };
     let id = sources.add(Some(&file.path), text);
     if let Some(problem) = problem {
-        diagnostics.push(problem.at(Span { source: id, start: 0, end: 0 }));
+        diagnostics.push(problem.at(Span::new(id, 0..0)));
         return InventoryFile::default();
     }
     read_text(id, kind, sources, diagnostics)
@@ -236,7 +236,7 @@ fn read_text(
     sources: &mut Sources,
     diagnostics: &mut Vec<Diagnostic>,
 ) -> InventoryFile {
-    let start = Span { source, start: 0, end: 0 };
+    let start = Span::new(source, 0..0);
     let mut file = InventoryFile { span: Some(start), ..InventoryFile::default() };
     let documents = match talmox_yaml::read(sources.get(source).text()) {
         Ok(documents) => documents,
@@ -336,7 +336,7 @@ fn join_nodes(file: &mut InventoryFile, nodes: InventoryFile, diagnostics: &mut 
 pub(crate) fn parse_patch(patch: &Patch) -> Result<(), String> {
     match patch {
         Patch::File(_) => Ok(()),
-        Patch::Inline(node) => check::patch_shape(std::slice::from_ref(node)),
+        Patch::Inline(node) => check::patch_shape(std::slice::from_ref(&**node)),
         Patch::Text(text) => check::patch_text(text),
     }
 }

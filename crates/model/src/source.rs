@@ -7,12 +7,12 @@ use std::path::{Path, PathBuf};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SourceId(u32);
 
-/// A place in one of the texts.
+/// A place in one of the texts. Every value of an inventory has one, so it is kept small.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Span {
     pub source: SourceId,
-    pub start: usize,
-    pub end: usize,
+    start: u32,
+    end: u32,
 }
 
 /// Line and column, both from 1; columns count characters.
@@ -97,18 +97,28 @@ impl Sources {
         if source.path.is_none() {
             return source.name();
         }
-        let position = source.position(span.start);
+        let position = source.position(span.range().start);
         format!("{}:{}:{}", source.name(), position.line, position.column)
     }
 
     pub(crate) fn hide(&mut self, span: Span) {
-        self.0[span.source.0 as usize].secret.push(span.start..span.end);
+        self.0[span.source.0 as usize].secret.push(span.range());
     }
 }
 
 impl Span {
+    pub(crate) fn new(source: SourceId, range: Range<usize>) -> Self {
+        let offset = |at: usize| u32::try_from(at).expect("invariant: files are a few MiB at most");
+        Self { source, start: offset(range.start), end: offset(range.end) }
+    }
+
     pub(crate) fn of(source: SourceId, span: talmox_yaml::Span) -> Self {
-        Self { source, start: span.start, end: span.end }
+        Self::new(source, span.start..span.end)
+    }
+
+    /// The bytes it covers.
+    pub fn range(self) -> Range<usize> {
+        self.start as usize..self.end as usize
     }
 }
 
@@ -120,7 +130,7 @@ mod tests {
     fn positions_count_characters() {
         let mut sources = Sources::default();
         let id = sources.add(Some(Path::new("a.yaml")), "ä: 1\nbc: ü x\n".to_owned());
-        let at = |start| sources.locate(Span { source: id, start, end: start });
+        let at = |start| sources.locate(Span::new(id, start..start));
         assert_eq!(at(0), "a.yaml:1:1");
         assert_eq!(at(4), "a.yaml:1:4");
         assert_eq!(at(6), "a.yaml:2:1");
@@ -131,7 +141,7 @@ mod tests {
     fn hidden_places_become_asterisks() {
         let mut sources = Sources::default();
         let id = sources.add(None, "token: geheim\nnext: 1\n".to_owned());
-        sources.hide(Span { source: id, start: 7, end: 13 });
+        sources.hide(Span::new(id, 7..13));
         assert_eq!(sources.get(id).redacted_text(), "token: ******\nnext: 1\n");
     }
 }

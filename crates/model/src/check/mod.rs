@@ -33,7 +33,7 @@ pub(crate) fn cluster(cluster: &Cluster, out: &mut Vec<Diagnostic>) {
 fn control_planes(cluster: &Cluster, out: &mut Vec<Diagnostic>) {
     let list = &cluster.file.controlplane;
     // Nodes that could not be read have been reported, and count.
-    match list.items.len() {
+    match cluster.listed_controlplanes {
         0 => out.push(
             Diagnostic::error(Code::NoControlPlane, "the cluster has no control plane")
                 .at(list.span.or(cluster.file.span))

@@ -199,7 +199,7 @@ fn node_address(cluster: &Cluster, node: &Node, out: &mut Vec<Diagnostic>) {
 fn vip(cluster: &Cluster, out: &mut Vec<Diagnostic>) {
     let network = &cluster.file.network;
     let Some(vip) = network.vip.spanned() else {
-        let controlplanes = cluster.file.controlplane.items.len();
+        let controlplanes = cluster.listed_controlplanes;
         if controlplanes > 1 && !cluster.file.endpoint.is_given() {
             out.push(
                 Diagnostic::warning(

@@ -1,10 +1,11 @@
 //! Patches: whether they can be one. What they do to a config is found out when it is rendered.
 
+use std::collections::HashSet;
+
 use talmox_yaml::{Node as Yaml, Value};
 
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, Node};
 use crate::diagnostic::{Code, Diagnostic};
-use crate::inventory::Settings;
 use crate::language::Spanned;
 use crate::load::parse_patch;
 use crate::value::Patch;
@@ -25,18 +26,14 @@ pub(super) fn bad_patch(problem: String) -> Diagnostic {
 /// Every patch that stands in the cluster's files, each once.
 pub(super) fn all_patches(cluster: &Cluster) -> Vec<&Spanned<Patch>> {
     let file = &cluster.file;
-    let mut patches: Vec<&Spanned<Patch>> = vec![];
-    for chain in [&file.patches.all, &file.patches.controlplane, &file.patches.workers] {
-        patches.extend(chain.iter());
-    }
-    let settings = [&file.machine, &file.roles.controlplane, &file.roles.workers];
+    let by_role = [&file.patches.all, &file.patches.controlplane, &file.patches.workers];
+    let shared = [&file.machine, &file.roles.controlplane, &file.roles.workers];
     let classes = file.classes.entries.iter().map(|(_, class)| class);
-    let nodes = file.controlplane.values().chain(file.workers.values()).map(|node| &node.settings);
-    for settings in settings.into_iter().chain(classes).chain(nodes) {
-        let settings: &Settings = settings;
-        patches.extend(settings.system.patches.iter());
-    }
-    patches
+    let nodes = cluster.nodes.iter().map(Node::settings);
+    let settings = shared.into_iter().chain(classes).chain(nodes);
+    let chains = by_role.into_iter().chain(settings.map(|settings| &settings.system.patches));
+    let mut seen = HashSet::new();
+    chains.flat_map(|chain| chain.iter()).filter(|patch| seen.insert(patch.span)).collect()
 }
 
 /// The text of a patch file, or of a block scalar.

@@ -1,5 +1,7 @@
 //! Patches of machine configs: a file, or written right there.
 
+use std::sync::Arc;
+
 use serde_json::{Value as Json, json};
 use talmox_yaml::{Node, Style};
 
@@ -8,12 +10,13 @@ use crate::language::{Context, Element, Explained, Schemas};
 use crate::source::Span;
 
 /// A patch of a machine config. What it says is not interpreted here: scalars keep their text.
+/// Inline patches are shared by the nodes that get them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Patch {
     /// A file beside the inventory.
     File(FilePath),
     /// A mapping (strategic merge) or a list of operations (JSON6902).
-    Inline(Node),
+    Inline(Arc<Node>),
     /// The text of a patch, in a block scalar.
     Text(String),
 }
@@ -21,7 +24,7 @@ pub enum Patch {
 impl Element for Patch {
     fn decode(value: &Node, cx: &mut Context<'_>) -> Option<Self> {
         let Some(scalar) = value.as_scalar() else {
-            return Some(Self::Inline(value.clone()));
+            return Some(Self::Inline(Arc::new(value.clone())));
         };
         let is_block = matches!(scalar.style, Style::Literal | Style::Folded);
         if is_block || scalar.text.contains('\n') {

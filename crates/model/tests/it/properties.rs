@@ -14,10 +14,7 @@ fn examine(inventory: &Inventory) {
         let labels = diagnostic.primary.iter().chain(&diagnostic.related);
         for label in labels {
             let source = inventory.sources.get(label.span.source);
-            assert!(
-                source.text().get(label.span.start..label.span.end).is_some(),
-                "{diagnostic:?}"
-            );
+            assert!(source.text().get(label.span.range()).is_some(), "{diagnostic:?}");
         }
     }
     for cluster in &inventory.clusters {
