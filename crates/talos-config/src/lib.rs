@@ -1,0 +1,5 @@
+//! What `talosctl gen secrets | gen config | machineconfig patch | validate` and the Image
+//! Factory's schematic id do, as a pure library.
+//!
+//! Nothing here reads files, the clock, the environment or the network: the caller hands over
+//! bytes and the time.
