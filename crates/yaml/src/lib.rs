@@ -10,10 +10,12 @@
 //! It deliberately has no generic "value" type and no serde support: a value that is read without
 //! knowing its type is how `off` becomes `false`.
 
+mod comment;
 mod read;
 mod scalar;
 mod tree;
 
-pub use read::{Limits, ReadError, ReadErrorKind, read, read_with};
+pub use comment::Comment;
+pub use read::{Limits, ReadError, ReadErrorKind, read, read_with, read_with_comments};
 pub use scalar::{Resolved, Scalar, Style};
 pub use tree::{Entry, Map, Node, Seq, Span, Value};
