@@ -11,11 +11,14 @@
 //! knowing its type is how `off` becomes `false`.
 
 mod comment;
+mod emit;
 mod read;
 mod scalar;
+mod timestamp;
 mod tree;
 
-pub use comment::Comment;
+pub use emit::{STRING_TAG, TIMESTAMP_TAG, emit, emit_all, key_order};
 pub use read::{Limits, ReadError, ReadErrorKind, read, read_with, read_with_comments};
 pub use scalar::{Resolved, Scalar, Style};
+pub use timestamp::timestamp;
 pub use tree::{Entry, Map, Node, Seq, Span, Value};

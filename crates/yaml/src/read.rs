@@ -5,7 +5,7 @@ use std::mem;
 
 use granit_parser::{Event, Options, Parser, ScalarStyle, ScanError, StructureStyle, Tag, options};
 
-use crate::comment::Comment;
+use crate::comment;
 use crate::scalar::{Scalar, Style};
 use crate::tree::{Entry, Map, Node, Seq, Span, Value};
 
@@ -70,9 +70,8 @@ pub fn read_with(text: &str, limits: Limits) -> Result<Vec<Node>, ReadError> {
     Ok(builder.documents)
 }
 
-/// Like [`read`], and hands over the comments as well, in the order of the text. Which node a
-/// comment speaks of is left for the caller to decide: the tree itself stays free of comments.
-pub fn read_with_comments(text: &str) -> Result<(Vec<Node>, Vec<Comment>), ReadError> {
+/// Like [`read`], and keeps the comments: see [`Node::comment`].
+pub fn read_with_comments(text: &str) -> Result<Vec<Node>, ReadError> {
     let limits = Limits::default();
     let options: Options = options! {
         emit_comments: true,
@@ -85,13 +84,12 @@ pub fn read_with_comments(text: &str) -> Result<(Vec<Node>, Vec<Comment>), ReadE
         let (event, span) = event.map_err(|error| syntax(text, &error, limits))?;
         let span = span_of(&span);
         match event {
-            Event::Comment(comment, _) => comments.push(Comment::at(text, &comment, span)),
+            Event::Comment(comment, _) => comments.push(comment::Found::new(text, &comment, span)),
             event => builder.event(event, span)?,
         }
     }
-    // The parser looks ahead, and may see a comment before it tells of the node in front of it.
-    comments.sort_by_key(|comment| comment.span);
-    Ok((builder.documents, comments))
+    comment::place(text, &mut builder.documents, comments);
+    Ok(builder.documents)
 }
 
 fn span_of(span: &granit_parser::Span) -> Span {
@@ -441,26 +439,6 @@ mod tests {
             ReadErrorKind::RecursiveAlias | ReadErrorKind::Syntax(_)
         ));
         assert!(matches!(kind("<<: 1"), ReadErrorKind::BadMerge));
-    }
-
-    #[test]
-    fn comments_are_handed_over_with_their_place() {
-        let text = "# top\na: 1 # beside\nb:\n    #deep\n    - '# no'\n# end\n";
-        let (documents, comments) = read_with_comments(text).unwrap();
-        assert_eq!(documents, read(text).unwrap());
-        let seen: Vec<_> = comments
-            .iter()
-            .map(|comment| (comment.text.as_str(), comment.column, comment.own_line))
-            .collect();
-        assert_eq!(
-            seen,
-            [
-                (" top", 0, true),
-                (" beside", 5, false),
-                ("deep", 4, true),
-                (" end", 0, true),
-            ]
-        );
     }
 
     proptest::proptest! {
