@@ -7,4 +7,5 @@
 pub mod age;
 pub mod random;
 pub mod secret;
+pub mod sops;
 pub mod time;

@@ -6,6 +6,7 @@
 //! - plain: a null, boolean or number if it reads as one (and is then written as it stands), else
 //!   a string;
 //! - tagged `!!timestamp`: written as it stands;
+//! - tagged `!!binary`: base64, written with its tag;
 //! - tagged `!!str` and plain: a string in a hand-made go-yaml node, which is quoted only where it
 //!   must be (`off` stays bare).
 //!
@@ -23,6 +24,9 @@ use crate::tree::{Entry, Map, Node, Seq, Value};
 pub const TIMESTAMP_TAG: &str = "tag:yaml.org,2002:timestamp";
 /// The tag of a string that came as a hand-made go-yaml node.
 pub const STRING_TAG: &str = "tag:yaml.org,2002:str";
+
+/// The tag of base64 that stands for bytes, which are not text.
+pub const BINARY_TAG: &str = "tag:yaml.org,2002:binary";
 
 /// Writes one document. `indent` is what a level costs: 4 in Talos, 2 in most others.
 pub fn emit(node: &Node, indent: usize) -> String {
@@ -233,6 +237,9 @@ impl Emitter {
             some => self.block_indent(some, place),
         };
         let wanted = wanted_style(scalar, node.tag.as_deref());
+        if node.tag.as_deref() == Some(BINARY_TAG) {
+            self.indicator("!!binary", true, false);
+        }
         let traits = Traits::of(text);
         match traits.allowed_style(wanted, place == Place::Key) {
             Style::Plain => {

@@ -17,7 +17,7 @@ mod scalar;
 mod timestamp;
 mod tree;
 
-pub use emit::{STRING_TAG, TIMESTAMP_TAG, emit, emit_all, key_order};
+pub use emit::{BINARY_TAG, STRING_TAG, TIMESTAMP_TAG, emit, emit_all, key_order};
 pub use read::{Limits, ReadError, ReadErrorKind, read, read_with, read_with_comments};
 pub use scalar::{Resolved, Scalar, Style};
 pub use timestamp::timestamp;

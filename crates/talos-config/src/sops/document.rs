@@ -1,0 +1,477 @@
+//! A decrypted file, and the ways into and out of it.
+
+use aws_lc_rs::digest;
+use talmox_yaml::{Entry, Map, Node, Seq, Value};
+
+use super::cipher::{DataKey, Kind, Nonces, OpenError, Plain, is_sealed};
+use super::metadata::{AgeKey, Mac, Metadata};
+use super::scalar::{canonical, node_of, plain_of, string};
+use super::walk::{Place, Visit, walk};
+use super::{METADATA_KEY, Scope, Settings, SopsError};
+use crate::age::{self, AgeError, Identity, Recipient};
+use crate::random::Randomness;
+use crate::secret::SecretText;
+use crate::time::UnixTime;
+
+/// A MAC over encrypted values only begins with this, so that it differs from one over all: the
+/// SHA-256 of `sops`.
+const ONLY_ENCRYPTED: [u8; 32] = [
+    0x8a, 0x3f, 0xd2, 0xad, 0x54, 0xce, 0x66, 0x52, 0x7b, 0x10, 0x34, 0xf3, 0xd1, 0x47, 0xbe, 0x0b,
+    0x0b, 0x97, 0x5b, 0x3b, 0xf4, 0x4f, 0x72, 0xc6, 0xfd, 0xad, 0xec, 0x81, 0x76, 0xf2, 0x7d, 0x69,
+];
+
+/// What a level of indentation costs, as in `sops`.
+const INDENT: usize = 4;
+
+/// The content of a SOPS file in the clear, with its comments, and all that is needed to encrypt it
+/// again.
+#[derive(Clone)]
+pub struct Document {
+    /// Each one a mapping. There is more than one only if the file holds several YAML documents.
+    roots: Vec<Node>,
+    metadata: Metadata,
+    data_key: DataKey,
+    nonces: Nonces,
+}
+
+/// Takes a plain text, to be encrypted for these recipients.
+pub fn create(
+    plaintext: &str,
+    recipients: &[Recipient],
+    settings: Settings,
+    randomness: &mut dyn Randomness,
+) -> Result<Document, SopsError> {
+    let mut document = Document {
+        roots: read_plain(plaintext)?,
+        metadata: Metadata::new(settings),
+        data_key: DataKey::generate(randomness),
+        nonces: Nonces::default(),
+    };
+    document.wrap_data_key(recipients, randomness)?;
+    Ok(document)
+}
+
+/// Reads an encrypted file with the first identity that fits, and checks that it is whole.
+pub fn decrypt(text: &str, identities: &[Identity]) -> Result<Document, SopsError> {
+    let mut roots = talmox_yaml::read_with_comments(text).map_err(SopsError::Yaml)?;
+    let first = roots.first().and_then(Node::as_map);
+    let section = first.and_then(|map| map.get(METADATA_KEY));
+    let (metadata, mac) = Metadata::read(section.ok_or(SopsError::NotSops)?)?;
+    for root in &mut roots {
+        if let Value::Map(map) = &mut root.value {
+            map.entries
+                .retain(|entry| entry.as_comment().is_some() || !is_metadata(entry));
+        }
+    }
+    let data_key = unwrap_data_key(&metadata, identities)?;
+    let mut nonces = Nonces::default();
+    let mut opening = Opening {
+        data_key: &data_key,
+        settings: &metadata.settings,
+        nonces: &mut nonces,
+        digest: MacDigest::new(&metadata.settings),
+    };
+    let opened = roots
+        .iter()
+        .map(|root| walk(root, &mut opening))
+        .collect::<Result<Vec<_>, _>>()?;
+    let computed = opening.digest.finish();
+    let expected = data_key.open(&mac.sealed, &mac.last_modified, &mut Nonces::default());
+    match expected {
+        Ok(expected) if expected.bytes.as_slice() == computed.as_bytes() => Ok(Document {
+            roots: opened,
+            metadata,
+            data_key,
+            nonces,
+        }),
+        _ => Err(SopsError::BrokenMac),
+    }
+}
+
+impl Document {
+    /// The mapping at the root, comments among its entries.
+    pub fn root(&self) -> &Node {
+        &self.roots[0]
+    }
+
+    pub fn settings(&self) -> &Settings {
+        &self.metadata.settings
+    }
+
+    /// For whom the file is encrypted, as it is spelled there.
+    pub fn recipients(&self) -> impl Iterator<Item = &str> {
+        self.metadata.age.iter().map(|key| key.recipient.as_str())
+    }
+
+    /// The value at a path such as `proxmox.token` or `values.hosts.0`, without comments.
+    pub fn get(&self, path: &str) -> Option<Node> {
+        let mut node = self.root();
+        for key in path.split('.') {
+            node = match &node.value {
+                Value::Map(map) => {
+                    let mut own = map.entries.iter().filter(|e| e.as_comment().is_none());
+                    &own.find(|entry| entry.key.as_str() == Some(key))?.value
+                }
+                Value::Seq(seq) => {
+                    let mut own = seq.items.iter().filter(|item| item.as_comment().is_none());
+                    own.nth(key.parse().ok()?)?
+                }
+                Value::Scalar(_) => return None,
+            };
+        }
+        Some(node.without_comments())
+    }
+
+    /// The text of a scalar at a path.
+    pub fn get_text(&self, path: &str) -> Option<SecretText> {
+        let node = self.get(path)?;
+        let text = node.as_str().filter(|_| !node.is_null())?;
+        Some(SecretText::new(text))
+    }
+
+    /// Sets the value at a path, and makes the mappings that lead to it. A list is changed as a
+    /// whole, by setting it anew.
+    pub fn set(&mut self, path: &str, value: Node) {
+        let mut node = &mut self.roots[0];
+        for key in path.split('.') {
+            if node.as_map().is_none() {
+                node.value = Value::Map(Map::default());
+                node.tag = None;
+            }
+            let Value::Map(map) = &mut node.value else {
+                return;
+            };
+            let is_own =
+                |entry: &Entry| entry.as_comment().is_none() && entry.key.as_str() == Some(key);
+            let position = map.entries.iter().position(is_own).unwrap_or_else(|| {
+                map.entries.push(Entry {
+                    key: string(key),
+                    value: Node::from(Value::Map(Map::default())),
+                });
+                map.entries.len() - 1
+            });
+            node = &mut map.entries[position].value;
+        }
+        *node = value;
+    }
+
+    /// Sets the value at a path to a text.
+    pub fn set_text(&mut self, path: &str, text: &SecretText) {
+        self.set(path, string(text.expose()));
+    }
+
+    /// The whole content as YAML with its comments, as `sops --decrypt` prints it.
+    pub fn plaintext(&self) -> SecretText {
+        SecretText::new(talmox_yaml::emit_all(&self.roots, INDENT))
+    }
+
+    /// Takes over a text that a person edited.
+    pub fn replace_plaintext(&mut self, text: &str) -> Result<(), SopsError> {
+        self.roots = read_plain(text)?;
+        Ok(())
+    }
+
+    /// Writes the file for the recipients it has. What did not change keeps its ciphertext.
+    pub fn encrypt(
+        &self,
+        now: UnixTime,
+        randomness: &mut dyn Randomness,
+    ) -> Result<String, SopsError> {
+        let mut sealing = Sealing {
+            data_key: &self.data_key,
+            settings: &self.metadata.settings,
+            nonces: &self.nonces,
+            randomness,
+            digest: MacDigest::new(&self.metadata.settings),
+        };
+        let mut roots = self
+            .roots
+            .iter()
+            .map(|root| walk(&hoist_lonely_comments(root), &mut sealing))
+            .collect::<Result<Vec<_>, _>>()?;
+        let computed = sealing.digest.finish();
+        let last_modified = now.to_string();
+        let plain = Plain::new(Kind::Text, computed);
+        let sealed = self
+            .data_key
+            .seal(&plain, &last_modified, &self.nonces, randomness);
+        let section = self.metadata.write(&Mac {
+            sealed,
+            last_modified,
+        });
+        for root in &mut roots {
+            if let Value::Map(map) = &mut root.value {
+                map.entries.push(Entry {
+                    key: string(METADATA_KEY),
+                    value: section.clone(),
+                });
+            }
+        }
+        Ok(talmox_yaml::emit_all(&roots, INDENT))
+    }
+
+    /// Sets for whom the file is encrypted, and draws a new data key, so that whoever is no longer
+    /// named cannot read what is written from now on.
+    pub fn rekey(
+        &mut self,
+        recipients: &[Recipient],
+        randomness: &mut dyn Randomness,
+    ) -> Result<(), SopsError> {
+        let foreign = self.metadata.foreign_names();
+        if !foreign.is_empty() {
+            return Err(SopsError::ForeignRecipients(foreign));
+        }
+        let data_key = std::mem::replace(&mut self.data_key, DataKey::generate(randomness));
+        if let Err(error) = self.wrap_data_key(recipients, randomness) {
+            self.data_key = data_key;
+            return Err(error);
+        }
+        // With another key the same nonce gives another ciphertext anyway.
+        self.nonces = Nonces::default();
+        Ok(())
+    }
+
+    fn wrap_data_key(
+        &mut self,
+        recipients: &[Recipient],
+        randomness: &mut dyn Randomness,
+    ) -> Result<(), SopsError> {
+        if recipients.is_empty() {
+            return Err(SopsError::NoRecipients);
+        }
+        let mut wrapped: Vec<AgeKey> = vec![];
+        for recipient in recipients {
+            let name = recipient.to_string();
+            if wrapped.iter().all(|key| key.recipient != name) {
+                wrapped.push(AgeKey {
+                    enc: age::encrypt(self.data_key.as_bytes(), &[*recipient], randomness),
+                    recipient: name,
+                });
+            }
+        }
+        self.metadata.age = wrapped;
+        Ok(())
+    }
+}
+
+impl PartialEq for Document {
+    /// Whether both hold the same values and comments.
+    fn eq(&self, other: &Self) -> bool {
+        self.plaintext() == other.plaintext()
+    }
+}
+
+impl std::fmt::Debug for Document {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Document")
+            .field("metadata", &self.metadata)
+            .finish_non_exhaustive()
+    }
+}
+
+fn is_metadata(entry: &Entry) -> bool {
+    entry.key.as_str() == Some(METADATA_KEY)
+}
+
+fn read_plain(text: &str) -> Result<Vec<Node>, SopsError> {
+    let mut roots = talmox_yaml::read_with_comments(text).map_err(SopsError::Yaml)?;
+    if roots.is_empty() {
+        roots.push(Node::from(Value::Map(Map::default())));
+    }
+    let has_section = |root: &Node| {
+        root.as_map()
+            .is_some_and(|map| map.get(METADATA_KEY).is_some())
+    };
+    if roots.iter().any(has_section) {
+        return Err(SopsError::AlreadySops);
+    }
+    // What sops reads from a file is the value, not its spelling.
+    roots.iter().map(|root| walk(root, &mut Normal)).collect()
+}
+
+fn unwrap_data_key(metadata: &Metadata, identities: &[Identity]) -> Result<DataKey, SopsError> {
+    if metadata.age.is_empty() {
+        return Err(SopsError::NoAgeRecipient(metadata.foreign_names()));
+    }
+    let mut broken = None;
+    for key in &metadata.age {
+        match age::decrypt(&key.enc, identities) {
+            Ok(bytes) => {
+                return DataKey::from_bytes(&bytes).ok_or_else(|| {
+                    SopsError::BadMetadata("the data key has not 32 bytes".to_owned())
+                });
+            }
+            Err(AgeError::NoMatch | AgeError::NoX25519(_)) => {}
+            Err(source) => {
+                broken = Some(SopsError::DataKey {
+                    recipient: key.recipient.clone(),
+                    source,
+                });
+            }
+        }
+    }
+    Err(broken.unwrap_or_else(|| SopsError::WrongKey {
+        identities: identities.len(),
+        recipients: metadata.age.iter().map(|k| k.recipient.clone()).collect(),
+    }))
+}
+
+/// The digest over all values in their order, or over the encrypted ones.
+struct MacDigest {
+    context: digest::Context,
+    only_encrypted: bool,
+}
+
+impl MacDigest {
+    fn new(settings: &Settings) -> Self {
+        let mut context = digest::Context::new(&digest::SHA512);
+        if settings.mac_only_encrypted {
+            context.update(&ONLY_ENCRYPTED);
+        }
+        Self {
+            context,
+            only_encrypted: settings.mac_only_encrypted,
+        }
+    }
+
+    fn add(&mut self, plain: &Plain, encrypted: bool) {
+        if plain.kind != Kind::Comment && (encrypted || !self.only_encrypted) {
+            self.context.update(&plain.bytes);
+        }
+    }
+
+    fn finish(self) -> String {
+        let digest = self.context.finish();
+        digest.as_ref().iter().map(|b| format!("{b:02X}")).collect()
+    }
+}
+
+/// Turns scalars into what sops would write for their values.
+struct Normal;
+
+impl Visit for Normal {
+    fn leaf(&mut self, leaf: &Node, place: &Place) -> Result<Node, SopsError> {
+        let plain = plain_at(leaf, place)?;
+        node_of(&plain).ok_or_else(|| SopsError::Damaged {
+            path: place.describe(),
+        })
+    }
+}
+
+struct Opening<'a> {
+    data_key: &'a DataKey,
+    settings: &'a Settings,
+    nonces: &'a mut Nonces,
+    digest: MacDigest,
+}
+
+impl Visit for Opening<'_> {
+    fn leaf(&mut self, leaf: &Node, place: &Place) -> Result<Node, SopsError> {
+        let path = || place.describe();
+        let comment = leaf.as_comment();
+        let encrypted = self
+            .settings
+            .scope
+            .covers(&place.path, &place.comments, comment.is_some());
+        let plain = match comment {
+            // Older files have comments in the clear.
+            Some(text) if !encrypted || !is_sealed(text) => Plain::new(Kind::Comment, text),
+            _ if encrypted => {
+                let is_text = leaf.describe() == "text";
+                let text = leaf.as_str().filter(|_| is_text || comment.is_some());
+                let text = text.ok_or_else(|| SopsError::NotEncrypted { path: path() })?;
+                let opened = self.data_key.open(text, &place.context(), self.nonces);
+                let opened = opened.map_err(|error| match error {
+                    OpenError::NotSealed if !is_sealed(text) => {
+                        SopsError::NotEncrypted { path: path() }
+                    }
+                    _ => SopsError::Damaged { path: path() },
+                })?;
+                canonical(opened).ok_or_else(|| SopsError::Damaged { path: path() })?
+            }
+            _ => plain_at(leaf, place)?,
+        };
+        self.digest.add(&plain, encrypted);
+        node_of(&plain).ok_or_else(|| SopsError::Damaged { path: path() })
+    }
+}
+
+struct Sealing<'a> {
+    data_key: &'a DataKey,
+    settings: &'a Settings,
+    nonces: &'a Nonces,
+    randomness: &'a mut dyn Randomness,
+    digest: MacDigest,
+}
+
+impl Visit for Sealing<'_> {
+    fn leaf(&mut self, leaf: &Node, place: &Place) -> Result<Node, SopsError> {
+        let plain = plain_at(leaf, place)?;
+        let is_comment = plain.kind == Kind::Comment;
+        let encrypted = self
+            .settings
+            .scope
+            .covers(&place.path, &place.comments, is_comment);
+        self.digest.add(&plain, encrypted);
+        if !encrypted {
+            return Ok(node_of(&plain).unwrap_or_else(|| leaf.clone()));
+        }
+        let context = place.context();
+        let sealed = self
+            .data_key
+            .seal(&plain, &context, self.nonces, self.randomness);
+        if let Scope::UnencryptedCommentRegex(regex) = &self.settings.scope
+            && is_comment
+            && regex.is_match(&sealed)
+        {
+            return Err(SopsError::BadPattern(regex.as_str().to_owned()));
+        }
+        Ok(string(&sealed))
+    }
+}
+
+fn plain_at(leaf: &Node, place: &Place) -> Result<Plain, SopsError> {
+    let unsupported = |what| SopsError::Unsupported {
+        path: place.describe(),
+        what,
+    };
+    let scalar = leaf.as_scalar().ok_or_else(|| unsupported("no scalar"))?;
+    let plain = plain_of(leaf, scalar).map_err(unsupported)?;
+    plain.ok_or_else(|| unsupported("a null with a tag"))
+}
+
+/// A mapping without entries is written as `{}` with its comments in front. They must be bound to
+/// the path where they will be read again.
+fn hoist_lonely_comments(node: &Node) -> Node {
+    let value = match &node.value {
+        Value::Scalar(_) => return node.clone(),
+        Value::Map(map) => {
+            let mut entries = vec![];
+            for entry in &map.entries {
+                let mut entry = Entry {
+                    key: entry.key.clone(),
+                    value: hoist_lonely_comments(&entry.value),
+                };
+                if let Value::Map(inner) = &mut entry.value.value
+                    && inner.entries.iter().all(|own| own.as_comment().is_some())
+                {
+                    entries.append(&mut inner.entries);
+                }
+                entries.push(entry);
+            }
+            Value::Map(Map {
+                entries,
+                flow: false,
+            })
+        }
+        Value::Seq(seq) => Value::Seq(Seq {
+            items: seq.items.iter().map(hoist_lonely_comments).collect(),
+            flow: false,
+        }),
+    };
+    Node {
+        value,
+        span: node.span,
+        tag: node.tag.clone(),
+    }
+}
