@@ -121,9 +121,18 @@ pub(crate) fn place(source: &str, documents: &mut [Node], mut found: Vec<Found>)
     };
     let starts: Vec<usize> = documents.iter().map(|node| node.span.start).collect();
     for (index, document) in documents.iter_mut().enumerate() {
-        let limit = starts.get(index + 1).copied().unwrap_or(source.len());
+        let limit = match starts.get(index + 1) {
+            Some(next) => marker_before(source, *next),
+            None => source.len(),
+        };
         placer.node(document, 0, limit);
     }
+}
+
+/// Where the `---` stands that begins the document at `start`.
+fn marker_before(source: &str, start: usize) -> usize {
+    let before = source.get(..start).unwrap_or_default();
+    before.rfind("\n---").map_or(start, |at| at + 1)
 }
 
 struct Placer<'a> {
@@ -289,6 +298,12 @@ h: |
             again("a:\n- b\n# c\n- d\n"),
             "a:\n    - b\n    # c\n    - d\n"
         );
+    }
+
+    #[test]
+    fn comments_belong_to_the_document_they_stand_in() {
+        let text = "a: 1\n# end of one\n---\n# two\nb: 2\n";
+        assert_eq!(again(text), text);
     }
 
     #[test]

@@ -1,9 +1,10 @@
 //! A decrypted file, and the ways into and out of it.
 
 use aws_lc_rs::digest;
-use talmox_yaml::{Entry, Map, Node, Seq, Value};
+use talmox_yaml::{Entry, Map, Node, Value};
 
 use super::cipher::{DataKey, Kind, Nonces, OpenError, Plain, is_sealed};
+use super::comments::settled;
 use super::metadata::{AgeKey, Mac, Metadata};
 use super::scalar::{canonical, node_of, plain_of, string};
 use super::walk::{Place, Visit, walk};
@@ -79,7 +80,8 @@ pub fn decrypt(text: &str, identities: &[Identity]) -> Result<Document, SopsErro
     let expected = data_key.open(&mac.sealed, &mac.last_modified, &mut Nonces::default());
     match expected {
         Ok(expected) if expected.bytes.as_slice() == computed.as_bytes() => Ok(Document {
-            roots: opened,
+            // `sops` would show them there too.
+            roots: opened.iter().map(settled).collect(),
             metadata,
             data_key,
             nonces,
@@ -187,7 +189,7 @@ impl Document {
         let mut roots = self
             .roots
             .iter()
-            .map(|root| walk(&hoist_lonely_comments(root), &mut sealing))
+            .map(|root| walk(&settled(root), &mut sealing))
             .collect::<Result<Vec<_>, _>>()?;
         let computed = sealing.digest.finish();
         let last_modified = now.to_string();
@@ -438,40 +440,4 @@ fn plain_at(leaf: &Node, place: &Place) -> Result<Plain, SopsError> {
     let scalar = leaf.as_scalar().ok_or_else(|| unsupported("no scalar"))?;
     let plain = plain_of(leaf, scalar).map_err(unsupported)?;
     plain.ok_or_else(|| unsupported("a null with a tag"))
-}
-
-/// A mapping without entries is written as `{}` with its comments in front. They must be bound to
-/// the path where they will be read again.
-fn hoist_lonely_comments(node: &Node) -> Node {
-    let value = match &node.value {
-        Value::Scalar(_) => return node.clone(),
-        Value::Map(map) => {
-            let mut entries = vec![];
-            for entry in &map.entries {
-                let mut entry = Entry {
-                    key: entry.key.clone(),
-                    value: hoist_lonely_comments(&entry.value),
-                };
-                if let Value::Map(inner) = &mut entry.value.value
-                    && inner.entries.iter().all(|own| own.as_comment().is_some())
-                {
-                    entries.append(&mut inner.entries);
-                }
-                entries.push(entry);
-            }
-            Value::Map(Map {
-                entries,
-                flow: false,
-            })
-        }
-        Value::Seq(seq) => Value::Seq(Seq {
-            items: seq.items.iter().map(hoist_lonely_comments).collect(),
-            flow: false,
-        }),
-    };
-    Node {
-        value,
-        span: node.span,
-        tag: node.tag.clone(),
-    }
 }

@@ -13,6 +13,7 @@
 //! KMS, PGP or Vault could unwrap. Such entries beside age recipients are kept.
 
 mod cipher;
+mod comments;
 pub mod creation_rules;
 mod document;
 mod metadata;
