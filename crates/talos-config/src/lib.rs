@@ -5,6 +5,7 @@
 //! bytes and the time.
 
 pub mod age;
+pub mod pki;
 pub mod random;
 pub mod secret;
 pub mod sops;

@@ -7,20 +7,31 @@
 
 use talmox_yaml::{Entry, Map, Node, Seq, Value};
 
+use super::cipher::is_sealed;
+
+/// How far a tree has come.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Stage {
+    /// As it stands in an encrypted file. Encrypted comments are bound to where they stand.
+    Sealed,
+    /// In the clear. A comment in a list may become an item when it is encrypted.
+    Plain,
+}
+
 /// The same tree with its comments where they will be read again.
-pub(super) fn settled(root: &Node) -> Node {
+pub(super) fn settled(root: &Node, stage: Stage) -> Node {
     let mut root = root.clone();
     // What ends the root stands in front of the metadata, which is read as it looks.
-    settle_children(&mut root);
+    settle_children(&mut root, stage);
     root
 }
 
-fn settle(node: &mut Node) {
-    settle_children(node);
+fn settle(node: &mut Node, stage: Stage) {
+    settle_children(node, stage);
     let Some(last) = last_child(node).filter(|last| is_block(last)) else {
         return;
     };
-    if !ends_with_comment(last) {
+    if !ends_with_comment(last, stage) && !ends_with_sealed_comment(node) {
         let comments = take_trailing(node);
         if let Some(last) = last_child(node) {
             append(last, comments);
@@ -28,14 +39,14 @@ fn settle(node: &mut Node) {
     }
 }
 
-fn settle_children(node: &mut Node) {
+fn settle_children(node: &mut Node, stage: Stage) {
     match &mut node.value {
         Value::Scalar(_) => {}
-        Value::Seq(seq) => seq.items.iter_mut().for_each(settle),
+        Value::Seq(seq) => seq.items.iter_mut().for_each(|item| settle(item, stage)),
         Value::Map(map) => {
             let mut entries = Vec::with_capacity(map.entries.len());
             for mut entry in std::mem::take(&mut map.entries) {
-                settle(&mut entry.value);
+                settle(&mut entry.value, stage);
                 // A mapping without entries is written as `{}`, with its comments in front.
                 if let Value::Map(inner) = &mut entry.value.value
                     && inner.entries.iter().all(is_comment_entry)
@@ -78,15 +89,23 @@ fn is_block(node: &Node) -> bool {
     }
 }
 
-/// Whether the last line of a block will be a comment. In a list an encrypted comment becomes an
-/// item, so one there does not count.
-fn ends_with_comment(node: &mut Node) -> bool {
-    if let Value::Map(map) = &node.value
-        && map.entries.last().is_some_and(is_comment_entry)
-    {
-        return true;
-    }
-    last_child(node).is_some_and(|last| is_block(last) && ends_with_comment(last))
+/// Whether the last line of a block will be a comment.
+fn ends_with_comment(node: &mut Node, stage: Stage) -> bool {
+    let is_last = match &node.value {
+        Value::Scalar(_) => false,
+        Value::Seq(seq) => stage == Stage::Sealed && seq.items.last().is_some_and(is_comment),
+        Value::Map(map) => map.entries.last().is_some_and(is_comment_entry),
+    };
+    is_last || last_child(node).is_some_and(|last| is_block(last) && ends_with_comment(last, stage))
+}
+
+fn ends_with_sealed_comment(node: &Node) -> bool {
+    let comment = match &node.value {
+        Value::Scalar(_) => None,
+        Value::Seq(seq) => seq.items.last().and_then(Node::as_comment),
+        Value::Map(map) => map.entries.last().and_then(Entry::as_comment),
+    };
+    comment.is_some_and(is_sealed)
 }
 
 fn take_trailing(node: &mut Node) -> Vec<String> {
@@ -125,11 +144,11 @@ fn append(node: &mut Node, comments: Vec<String>) {
 
 #[cfg(test)]
 mod tests {
-    use super::settled;
+    use super::{Stage, settled};
 
     fn again(text: &str) -> String {
         let documents = talmox_yaml::read_with_comments(text).unwrap();
-        talmox_yaml::emit(&settled(&documents[0]), 4)
+        talmox_yaml::emit(&settled(&documents[0], Stage::Plain), 4)
     }
 
     #[test]

@@ -4,7 +4,7 @@ use aws_lc_rs::digest;
 use talmox_yaml::{Entry, Map, Node, Value};
 
 use super::cipher::{DataKey, Kind, Nonces, OpenError, Plain, is_sealed};
-use super::comments::settled;
+use super::comments::{Stage, settled};
 use super::metadata::{AgeKey, Mac, Metadata};
 use super::scalar::{canonical, node_of, plain_of, string};
 use super::walk::{Place, Visit, walk};
@@ -74,14 +74,13 @@ pub fn decrypt(text: &str, identities: &[Identity]) -> Result<Document, SopsErro
     };
     let opened = roots
         .iter()
-        .map(|root| walk(root, &mut opening))
+        .map(|root| walk(&settled(root, Stage::Sealed), &mut opening))
         .collect::<Result<Vec<_>, _>>()?;
     let computed = opening.digest.finish();
     let expected = data_key.open(&mac.sealed, &mac.last_modified, &mut Nonces::default());
     match expected {
         Ok(expected) if expected.bytes.as_slice() == computed.as_bytes() => Ok(Document {
-            // `sops` would show them there too.
-            roots: opened.iter().map(settled).collect(),
+            roots: opened,
             metadata,
             data_key,
             nonces,
@@ -189,7 +188,7 @@ impl Document {
         let mut roots = self
             .roots
             .iter()
-            .map(|root| walk(&settled(root), &mut sealing))
+            .map(|root| walk(&settled(root, Stage::Plain), &mut sealing))
             .collect::<Result<Vec<_>, _>>()?;
         let computed = sealing.digest.finish();
         let last_modified = now.to_string();
