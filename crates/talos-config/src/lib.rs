@@ -5,8 +5,11 @@
 //! bytes and the time.
 
 pub mod age;
+pub mod client;
+mod node;
 pub mod pki;
 pub mod random;
 pub mod secret;
+pub mod secrets;
 pub mod sops;
 pub mod time;

@@ -6,10 +6,11 @@ use talmox_yaml::{Entry, Map, Node, Value};
 use super::cipher::{DataKey, Kind, Nonces, OpenError, Plain, is_sealed};
 use super::comments::{Stage, settled};
 use super::metadata::{AgeKey, Mac, Metadata};
-use super::scalar::{canonical, node_of, plain_of, string};
+use super::scalar::{canonical, node_of, plain_of};
 use super::walk::{Place, Visit, walk};
 use super::{METADATA_KEY, Scope, Settings, SopsError};
 use crate::age::{self, AgeError, Identity, Recipient};
+use crate::node::string;
 use crate::random::Randomness;
 use crate::secret::SecretText;
 use crate::time::UnixTime;
@@ -427,7 +428,7 @@ impl Visit for Sealing<'_> {
         {
             return Err(SopsError::BadPattern(regex.as_str().to_owned()));
         }
-        Ok(string(&sealed))
+        Ok(string(sealed))
     }
 }
 

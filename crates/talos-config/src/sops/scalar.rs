@@ -5,10 +5,11 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use talmox_yaml::{BINARY_TAG, Node, Resolved, Scalar, Style, TIMESTAMP_TAG, Value, timestamp};
+use talmox_yaml::{BINARY_TAG, Node, Resolved, Scalar, Style, TIMESTAMP_TAG, timestamp};
 use zeroize::Zeroize as _;
 
 use super::cipher::{Kind, Plain};
+use crate::node::string;
 
 const STRING_TAG: &str = talmox_yaml::STRING_TAG;
 /// go-yaml breaks long binary values after as many characters.
@@ -79,14 +80,6 @@ pub(super) fn canonical(plain: Plain) -> Option<Plain> {
     })
 }
 
-/// A scalar that is text, whatever it looks like.
-pub(super) fn string(text: &str) -> Node {
-    Node::from(Value::Scalar(Scalar {
-        text: text.to_owned(),
-        style: Style::DoubleQuoted,
-    }))
-}
-
 fn binary(bytes: &[u8]) -> Node {
     let mut base64 = STANDARD.encode(bytes);
     if base64.len() > BINARY_LINE {
@@ -101,7 +94,7 @@ fn binary(bytes: &[u8]) -> Node {
         base64.zeroize();
         base64 = lines;
     }
-    let mut node = string(&base64);
+    let mut node = string(base64);
     node.tag = Some(BINARY_TAG.to_owned());
     node
 }
