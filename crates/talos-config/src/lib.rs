@@ -5,10 +5,14 @@
 //! bytes and the time.
 
 pub mod age;
+pub mod cidata;
 pub mod client;
+pub mod meta;
+pub mod network;
 mod node;
 pub mod pki;
 pub mod random;
+pub mod schematic;
 pub mod secret;
 pub mod secrets;
 pub mod sops;

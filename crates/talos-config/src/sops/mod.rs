@@ -26,6 +26,7 @@ use talmox_yaml::ReadError;
 use crate::age::AgeError;
 
 pub use document::{Document, create, decrypt};
+pub(crate) use scalar::normal_scalar;
 pub use scope::{Scope, Settings};
 
 /// The release of `sops` whose behaviour this module follows.

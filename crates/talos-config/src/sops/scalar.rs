@@ -80,6 +80,16 @@ pub(super) fn canonical(plain: Plain) -> Option<Plain> {
     })
 }
 
+/// A scalar of no known type as go-yaml writes it after reading it.
+pub(crate) fn normal_scalar(node: &Node) -> Node {
+    let plain = node.as_scalar().map(|scalar| plain_of(node, scalar));
+    match plain {
+        Some(Ok(Some(plain))) => node_of(&plain).unwrap_or_else(|| node.clone()),
+        Some(Ok(None)) => Node::plain("null"),
+        _ => node.clone(),
+    }
+}
+
 fn binary(bytes: &[u8]) -> Node {
     let mut base64 = STANDARD.encode(bytes);
     if base64.len() > BINARY_LINE {
