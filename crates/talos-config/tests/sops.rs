@@ -81,12 +81,16 @@ fn discover(folder: &Path) -> Result<(BTreeSet<String>, Vec<Identity>), String> 
         .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
         .collect();
     let mut identities = vec![];
-    for name in names.iter().filter(|name| name.ends_with(".key")) {
+    for name in names.iter().filter(|name| has_extension(name, "key")) {
         let text = read(&folder.join(name))?;
         identities.extend(parse_identities(&text).map_err(|error| format!("{name}: {error}"))?);
     }
-    let is_yaml = |name: &String| name.ends_with(".yaml") || name.ends_with(".yml");
+    let is_yaml = |name: &String| has_extension(name, "yaml") || has_extension(name, "yml");
     Ok((names.into_iter().filter(is_yaml).collect(), identities))
+}
+
+fn has_extension(name: &str, wanted: &str) -> bool {
+    Path::new(name).extension().is_some_and(|own| own == wanted)
 }
 
 fn read(path: &Path) -> Result<String, String> {
@@ -164,12 +168,11 @@ fn flatten(node: &Node, path: &str, lines: &mut Vec<String>) {
         Value::Map(map) => {
             lines.push(format!("{path} mapping"));
             for entry in &map.entries {
-                match entry.as_comment() {
-                    Some(comment) => lines.push(format!("{path} #{comment}")),
-                    None => {
-                        let key = entry.key.as_str().unwrap_or("?");
-                        flatten(&entry.value, &format!("{path}.{key}"), lines);
-                    }
+                if let Some(comment) = entry.as_comment() {
+                    lines.push(format!("{path} #{comment}"));
+                } else {
+                    let key = entry.key.as_str().unwrap_or("?");
+                    flatten(&entry.value, &format!("{path}.{key}"), lines);
                 }
             }
         }

@@ -237,14 +237,11 @@ fn next_start(starts: &[usize], index: usize, from: usize, limit: usize) -> usiz
 
 #[cfg(test)]
 mod tests {
-    use crate::{emit_all, read, read_with_comments};
+    use crate::{Node, emit_all, read, read_with_comments};
 
     fn again(text: &str) -> String {
         let documents = read_with_comments(text).expect("readable");
-        let bare: Vec<_> = documents
-            .iter()
-            .map(|node| node.without_comments())
-            .collect();
+        let bare: Vec<_> = documents.iter().map(Node::without_comments).collect();
         let plain = read(text).expect("readable");
         assert_eq!(emit_all(&bare, 4), emit_all(&plain, 4));
         emit_all(&documents, 4)

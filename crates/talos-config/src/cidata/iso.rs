@@ -71,11 +71,11 @@ pub(super) fn image(label: &str, files: &[(&str, &[u8])]) -> Result<Vec<u8>, Iso
         let root = root_sector(names);
         put(
             PATH_TABLES + 2 * index,
-            &path_table(&root.to_le_bytes(), [1, 0]),
+            &path_table(root.to_le_bytes(), [1, 0]),
         );
         put(
             PATH_TABLES + 2 * index + 1,
-            &path_table(&root.to_be_bytes(), [0, 1]),
+            &path_table(root.to_be_bytes(), [0, 1]),
         );
         put(ROOTS + index, &directory(&placed, names)?);
     }
@@ -165,7 +165,7 @@ fn descriptor(label: &str, total: u32, names: Names) -> Vec<u8> {
 }
 
 /// The only folder is the root, its own parent.
-fn path_table(sector: &[u8; 4], parent: [u8; 2]) -> Vec<u8> {
+fn path_table(sector: [u8; 4], parent: [u8; 2]) -> Vec<u8> {
     [&[1, 0], sector.as_slice(), &parent, &[0, 0]].concat()
 }
 

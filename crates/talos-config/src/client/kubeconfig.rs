@@ -227,7 +227,7 @@ mod tests {
             cluster: "home",
             server: "https://10.0.0.20:6443",
             tls_server_name: None,
-            ttl: Duration::from_secs(86_400),
+            ttl: Duration::from_hours(24),
         };
         generate(bundle, &request, NOW, &mut Seeded(1)).unwrap()
     }
@@ -240,7 +240,7 @@ mod tests {
         let expiry = expiry(text.expose()).unwrap();
         assert_eq!(
             expiry[0].not_after,
-            Some(NOW.plus(Duration::from_secs(86_400)))
+            Some(NOW.plus(Duration::from_hours(24)))
         );
     }
 

@@ -23,7 +23,7 @@ use crate::time::UnixTime;
 pub use role::{Role, UnknownRole};
 
 /// A node's clock may be behind ours; a certificate that is not valid yet would be refused there.
-const BACKDATED: Duration = Duration::from_secs(5 * 60);
+const BACKDATED: Duration = Duration::from_mins(5);
 
 /// Why a client file cannot be made or merged.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -157,13 +157,13 @@ mod tests {
     use crate::random::Seeded;
     use base64::Engine as _;
 
-    fn request<'a>(endpoints: &'a [String]) -> Request<'a> {
+    fn request(endpoints: &[String]) -> Request<'_> {
         Request {
             context: "home",
             endpoints,
             nodes: &[],
             roles: &[Role::Reader, Role::Admin, Role::Reader],
-            ttl: Duration::from_secs(3600),
+            ttl: Duration::from_hours(1),
         }
     }
 
@@ -187,7 +187,7 @@ mod tests {
             expiry(text.expose()).unwrap(),
             [ContextExpiry {
                 context: "home".to_owned(),
-                not_after: Some(NOW.plus(Duration::from_secs(3600))),
+                not_after: Some(NOW.plus(Duration::from_hours(1))),
             }]
         );
     }

@@ -148,11 +148,8 @@ mod tests {
         let mut bundle = generate_with(&key, now, &mut randomness).unwrap();
         assert_eq!(bundle.check(), Ok(()));
         let os = bundle.certificates().last().unwrap();
-        assert_eq!(os.remaining(now), Some(Duration::from_secs(87_600 * 3600)));
-        assert_eq!(
-            os.remaining(now.plus(Duration::from_secs(87_601 * 3600))),
-            None
-        );
+        assert_eq!(os.remaining(now), Some(Duration::from_hours(87_600)));
+        assert_eq!(os.remaining(now.plus(Duration::from_hours(87_601))), None);
 
         bundle.secrets.aescbc_encryption_secret = Some(SecretText::new("x"));
         bundle.trustd_info.token = SecretText::new("ABCDEF.0123456789abcdef");

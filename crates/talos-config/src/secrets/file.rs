@@ -217,7 +217,7 @@ impl<'a> Section<'a> {
         Some(&entry.value).filter(|node| !node.is_null())
     }
 
-    fn section(&self, key: &str) -> Result<Section<'a>, BundleError> {
+    fn section(&self, key: &str) -> Result<Self, BundleError> {
         let path = self.path_of(key);
         let Some(node) = self.find(key) else {
             return Err(BundleError::Missing(path));

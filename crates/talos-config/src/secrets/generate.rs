@@ -13,7 +13,7 @@ use crate::secret::SecretText;
 use crate::time::UnixTime;
 
 /// Ten years.
-const LIFETIME: Duration = Duration::from_secs(87_600 * 3600);
+const LIFETIME: Duration = Duration::from_hours(87_600);
 
 /// Makes all secrets of a new cluster. The service account's RSA key takes a second or more, and is
 /// made on a thread of its own meanwhile; an async caller still wants a blocking task around this.
