@@ -3,3 +3,14 @@
 //!
 //! Nothing here reads files, the clock, the environment or the network: the caller hands over
 //! bytes and the time.
+
+mod any;
+mod decode;
+mod document;
+mod encode;
+mod format;
+pub mod patch;
+mod schema;
+
+pub use document::{Config, DecodeError, Document};
+pub use schema::Release;
