@@ -5,12 +5,16 @@
 //! bytes and the time.
 
 mod any;
+pub mod contract;
 mod decode;
 mod document;
 mod encode;
 mod format;
+pub mod generate;
 pub mod patch;
 mod schema;
+mod tree;
+pub mod validate;
 
 pub use document::{Config, DecodeError, Document};
 pub use schema::Release;
