@@ -5,6 +5,7 @@
 //! bytes and the time.
 
 mod any;
+mod cel;
 pub mod contract;
 mod decode;
 mod document;
