@@ -41,7 +41,8 @@ pub(crate) fn decode(
     let decoded = decoder.record(node, record);
     if !decoder.errors.is_empty() {
         return Err(format!(
-            "yaml: unmarshal errors:\n  {}",
+            "yaml: {} errors:\n  {}",
+            decoder.verb(),
             decoder.errors.join("\n  ")
         ));
     }
@@ -312,7 +313,16 @@ impl Decoder<'_> {
                 format!("{} `{shown}`", go_tag(scalar))
             }
         };
-        self.error(node, &format!("cannot unmarshal {what} into {go}"));
+        let verb = self.verb();
+        self.error(node, &format!("cannot {verb} {what} into {go}"));
+    }
+
+    /// What the YAML library of the release calls its work.
+    fn verb(&self) -> &'static str {
+        match self.release {
+            Release::V1_12 => "unmarshal",
+            Release::V1_13 => "construct",
+        }
     }
 
     fn error(&mut self, node: &Node, reason: &str) {

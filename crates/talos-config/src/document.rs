@@ -33,6 +33,10 @@ pub(crate) enum Item {
 }
 
 impl Item {
+    fn is_legacy(&self) -> bool {
+        matches!(self, Self::Document(document) if document.kind.name == CONFIG_KIND)
+    }
+
     /// What documents of patch and config are matched by.
     pub(crate) fn id(&self) -> String {
         match self {
@@ -140,21 +144,24 @@ impl Config {
         texts.join("---\n")
     }
 
-    /// Puts documents in order and refuses those that exclude each other.
+    /// Puts the v1alpha1 document first and refuses documents that exclude each other.
     pub(crate) fn collect(items: Vec<Item>, release: Release) -> Result<Self, DecodeError> {
         check_conflicts(&items)?;
-        let is_legacy = |item: &Item| item.id() == format!("/{CONFIG_KIND}");
-        let (legacy, rest): (Vec<_>, Vec<_>) = items.into_iter().partition(is_legacy);
-        // Deletions in the v1alpha1 document come before the rest of a patch for it.
-        let (mut entries, documents): (Vec<_>, Vec<_>) = legacy
-            .into_iter()
-            .partition(|item| matches!(item, Item::Deletion(_)));
-        if documents.len() > 1 {
+        let (mut entries, rest): (Vec<_>, Vec<_>) = items.into_iter().partition(Item::is_legacy);
+        if entries.len() > 1 {
             return Err(DecodeError("duplicate v1alpha1.Config".to_owned()));
         }
-        entries.extend(documents);
         entries.extend(rest);
         Ok(Self { release, entries })
+    }
+
+    /// The order in which Talos patches: deletions in the v1alpha1 document come first.
+    pub(crate) fn in_patch_order(&self) -> Vec<Item> {
+        let legacy = format!("/{CONFIG_KIND}");
+        let is_first = |item: &Item| matches!(item, Item::Deletion(_)) && item.id() == legacy;
+        let (mut items, rest): (Vec<_>, Vec<_>) = self.entries.iter().cloned().partition(is_first);
+        items.extend(rest);
+        items
     }
 }
 
@@ -196,10 +203,10 @@ fn parse(text: &str, release: Release, allow_delete: bool) -> Result<Config, Dec
     })?;
     let mut items = vec![];
     let mut known: Vec<[String; 3]> = vec![];
-    for (index, mut node) in nodes.into_iter().enumerate() {
+    for mut node in nodes {
         let line = lines.line(&node);
         if allow_delete {
-            let (deletions, left) = delete::extract(node, index).map_err(|reason| {
+            let (deletions, left) = delete::extract(node).map_err(|reason| {
                 DecodeError(format!(
                     "error processing patch delete statements at line {line}: {reason}"
                 ))

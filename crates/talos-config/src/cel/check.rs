@@ -190,8 +190,14 @@ impl Checker<'_> {
             self.check(&arguments[0]);
             return Type::Bool;
         }
+        if self.function(name, &[]).is_none() {
+            let reason = format!("undeclared reference to '{name}' (in container '')");
+            self.problem(at, reason);
+        }
+        let before = self.problems.len();
         let types: Vec<Type> = arguments.iter().map(|item| self.check(item)).collect();
-        if self.problems_in(arguments) {
+        // Where something inside is wrong already, saying more would be noise.
+        if self.problems.len() > before {
             return Type::Dyn;
         }
         match self.function(name, &types) {
@@ -200,16 +206,8 @@ impl Checker<'_> {
                 let reason = no_overload(name, &types);
                 self.problem(at, reason)
             }
-            None => {
-                let reason = format!("undeclared reference to '{name}' (in container '')");
-                self.problem(at, reason)
-            }
+            None => Type::Dyn,
         }
-    }
-
-    /// Whether something inside is wrong already; saying more would be noise.
-    fn problems_in(&self, arguments: &[Expression]) -> bool {
-        !arguments.is_empty() && !self.problems.is_empty()
     }
 
     /// The result of a function: unknown, not for these arguments, or a type.
@@ -270,7 +268,7 @@ impl Checker<'_> {
                 | "string" | "uint" | "duration" | "timestamp",
                 _,
             ) => None,
-            _ if name.starts_with('_') => None,
+            _ if name.starts_with('_') || matches!(name, "!_" | "-_") => None,
             _ => return None,
         };
         Some(result)

@@ -47,25 +47,26 @@ pub(crate) fn text(text: impl Into<String>) -> Node {
 /// Reads a scalar that is not null.
 pub(crate) fn read(format: Format, scalar: &Scalar, release: Release) -> Result<Node, Mismatch> {
     let source = scalar.text.as_str();
+    let newer = release >= Release::V1_13;
     let parsed = match format {
         Format::Text => return Ok(text(source)),
         Format::Bool => return read_bool(scalar).map(|value| Node::plain(value.to_string())),
         Format::Int { min, max, .. } => {
-            return read_int(scalar, min, max).map(|value| Node::plain(value.to_string()));
+            return read_int(scalar, min, max, newer).map(|value| Node::plain(value.to_string()));
         }
         Format::FileMode => {
-            let mode = read_int(scalar, 0, i128::from(u32::MAX))?;
+            let mode = read_int(scalar, 0, i128::from(u32::MAX), newer)?;
             return Ok(Node::plain(format!("0o{mode:o}")));
         }
-        Format::PortRange => return read_port_range(scalar),
+        Format::PortRange => return read_port_range(scalar, newer),
         Format::Duration => return read_duration(scalar),
         Format::DiskSize => {
             return size::parse_bytes(source)
                 .map(size::write_disk_size)
                 .or_value();
         }
-        Format::ByteSize => size::check_byte_size(source).map(|()| source.to_owned()),
-        Format::Size => size::check_size(source).map(|()| source.to_owned()),
+        Format::ByteSize => size::check_byte_size(source, newer).map(|()| source.to_owned()),
+        Format::Size => size::check_size(source, newer).map(|()| source.to_owned()),
         Format::SizeCondition => size::check_condition(source).map(|()| source.trim().to_owned()),
         Format::Url | Format::Endpoint => url::Url::parse(source).map(|url| url.to_string()),
         Format::Addr => address::canonical_addr(source),
@@ -161,10 +162,11 @@ fn read_bool(scalar: &Scalar) -> Result<bool, Mismatch> {
     }
 }
 
-fn read_int(scalar: &Scalar, min: i128, max: i128) -> Result<i128, Mismatch> {
+/// A whole number. Up to 1.12 the fraction of any other number is cut off.
+fn read_int(scalar: &Scalar, min: i128, max: i128, lossless: bool) -> Result<i128, Mismatch> {
     let value = match scalar.resolve() {
         Resolved::Int(value) => value,
-        // Go cuts off the fraction.
+        Resolved::Float(value) if lossless && value.fract() != 0.0 => return Err(Mismatch::Type),
         #[expect(
             clippy::cast_possible_truncation,
             reason = "the value is checked before"
@@ -188,8 +190,8 @@ fn read_duration(scalar: &Scalar) -> Result<Node, Mismatch> {
         .ok_or(Mismatch::Type)
 }
 
-fn read_port_range(scalar: &Scalar) -> Result<Node, Mismatch> {
-    if let Ok(port) = read_int(scalar, 0, i128::from(u16::MAX)) {
+fn read_port_range(scalar: &Scalar, lossless: bool) -> Result<Node, Mismatch> {
+    if let Ok(port) = read_int(scalar, 0, i128::from(u16::MAX), lossless) {
         return Ok(Node::plain(port.to_string()));
     }
     let source = scalar.text.as_str();

@@ -84,21 +84,29 @@ fn in_decimal_units(bytes: u64) -> String {
     }
 }
 
-pub(crate) fn check_byte_size(source: &str) -> Result<(), String> {
+/// Bytes; `signed` sizes, which count from the end of a disk, came with 1.13.
+pub(crate) fn check_byte_size(source: &str, signed: bool) -> Result<(), String> {
     if source.is_empty() {
         return Ok(());
     }
-    parse_bytes(source.strip_prefix('-').unwrap_or(source)).map(drop)
+    parse_bytes(without_sign(source, signed)).map(drop)
 }
 
-pub(crate) fn check_size(source: &str) -> Result<(), String> {
+fn without_sign(source: &str, signed: bool) -> &str {
+    source
+        .strip_prefix('-')
+        .filter(|_| signed)
+        .unwrap_or(source)
+}
+
+pub(crate) fn check_size(source: &str, signed: bool) -> Result<(), String> {
     if !source.contains('%') {
-        return check_byte_size(source);
+        return check_byte_size(source, signed);
     }
     let Some(number) = source.strip_suffix('%') else {
         return Err("percentage must end with '%'".to_owned());
     };
-    let number = number.strip_prefix('-').unwrap_or(number);
+    let number = without_sign(number, signed);
     match number.parse::<f64>() {
         Ok(percent) if (0.0..=100.0).contains(&percent) => Ok(()),
         Ok(percent) => Err(format!(

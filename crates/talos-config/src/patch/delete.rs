@@ -29,6 +29,10 @@ impl Deletion {
         id
     }
 
+    pub(crate) fn has_name(&self) -> bool {
+        !self.name.is_empty()
+    }
+
     pub(crate) fn is_whole_document(&self) -> bool {
         self.path.is_empty()
     }
@@ -212,10 +216,7 @@ fn go_string(value: Option<&Node>, ty: &Type) -> Option<String> {
 }
 
 /// Takes the deletions out of a document of a patch. What is left, if anything, is merged.
-pub(crate) fn extract(
-    mut node: Node,
-    _index: usize,
-) -> Result<(Vec<Deletion>, Option<Node>), String> {
+pub(crate) fn extract(mut node: Node) -> Result<(Vec<Deletion>, Option<Node>), String> {
     let identity = Identity::of(&node);
     let mut found = vec![];
     let gone = walk(&mut node, false, &mut vec![], &identity, &mut found)?;

@@ -62,27 +62,13 @@ impl Patch {
 
 /// Applies patches in order and answers the canonical text of the outcome.
 pub fn apply(config: &str, patches: &[Patch], release: Release) -> Result<String, PatchError> {
-    let mut state = State::Text(config.to_owned());
-    for patch in patches {
-        state = match &patch.0 {
-            Form::Strategic(patch) => State::Config(merge(&state.config(release)?, patch)?),
-            Form::Json(patch) => State::Text(patch.apply(&state.text())?),
-        };
-    }
-    Ok(state.config(release)?.encode())
+    let state = State::Text(config.to_owned());
+    Ok(state.patched(patches, release)?.encode())
 }
 
 /// Applies patches to a config that has been read already.
 pub fn apply_to(config: &Config, patches: &[Patch]) -> Result<Config, PatchError> {
-    let release = config.release();
-    let mut state = State::Config(config.clone());
-    for patch in patches {
-        state = match &patch.0 {
-            Form::Strategic(patch) => State::Config(merge(&state.config(release)?, patch)?),
-            Form::Json(patch) => State::Text(patch.apply(&state.text())?),
-        };
-    }
-    Ok(state.config(release)?)
+    State::Config(config.clone()).patched(patches, config.release())
 }
 
 /// A config between two patches: JSON patches work on text, merges on documents, and Talos
@@ -93,6 +79,18 @@ enum State {
 }
 
 impl State {
+    fn patched(mut self, patches: &[Patch], release: Release) -> Result<Config, PatchError> {
+        for patch in patches {
+            self = match &patch.0 {
+                Form::Strategic(patch) => Self::Config(merge(&self.config(release)?, patch)?),
+                Form::Json(patch) => Self::Text(patch.apply(&self.text())?),
+            };
+        }
+        let config = self.config(release)?;
+        refuse_named_deletions(&config)?;
+        Ok(config)
+    }
+
     fn config(self, release: Release) -> Result<Config, DecodeError> {
         match self {
             Self::Text(text) => Config::parse(&text, release),
@@ -110,35 +108,53 @@ impl State {
 
 fn merge(config: &Config, patch: &Config) -> Result<Config, PatchError> {
     let release = config.release();
-    let mut items = config.entries.clone();
-    merge::check_copyable(&items)?;
-    for change in &patch.entries {
+    let mut items: Vec<Option<Item>> = config.in_patch_order().into_iter().map(Some).collect();
+    merge::check_copyable(&config.entries)?;
+    // What a patch adds is not matched by the rest of the same patch.
+    let known = items.len();
+    for change in patch.in_patch_order() {
         let id = change.id();
-        let Some(at) = items.iter().position(|item| item.id() == id) else {
-            items.push(change.clone());
+        let is_same = |item: &Option<Item>| item.as_ref().is_some_and(|item| item.id() == id);
+        let Some(at) = items[..known].iter().rposition(is_same) else {
+            items.push(Some(change));
             continue;
         };
         match (&mut items[at], change) {
-            (Item::Document(document), Item::Document(change)) => {
-                merge::merge_documents(document, change, release).map_err(PatchError::Merge)?;
+            (Some(Item::Document(document)), Item::Document(change)) => {
+                merge::merge_documents(document, &change, release).map_err(PatchError::Merge)?;
             }
-            (Item::Document(document), Item::Deletion(deletion)) => {
+            (Some(Item::Document(document)), Item::Deletion(deletion)) => {
                 let gone = deletion
                     .apply(document, release)
                     .map_err(PatchError::Delete)?;
                 if gone {
-                    items.remove(at);
+                    items[at] = None;
                 }
             }
-            (Item::Deletion(_), Item::Deletion(deletion)) if deletion.is_whole_document() => {
-                items.remove(at);
-            }
-            (Item::Deletion(_), _) => {
+            (_, Item::Deletion(deletion)) if deletion.is_whole_document() => items[at] = None,
+            _ => {
                 return Err(PatchError::Merge(format!(
                     "merge type mismatch: {id} is a deletion that found nothing to delete"
                 )));
             }
         }
     }
+    let items = items.into_iter().flatten().collect();
     Ok(Config::collect(items, release)?)
+}
+
+/// Talos keeps a deletion that found nothing as an empty document, and falls over when it has to
+/// write one that has a name.
+fn refuse_named_deletions(config: &Config) -> Result<(), PatchError> {
+    for item in &config.entries {
+        if let Item::Deletion(deletion) = item
+            && deletion.has_name()
+        {
+            return Err(PatchError::Delete(format!(
+                "patch delete: there is no document {}",
+                deletion.id()
+            )));
+        }
+    }
+    Ok(())
 }

@@ -14,7 +14,12 @@ pub(super) fn validate(kind: &str, view: View<'_>, report: &mut Report) {
         "EventSinkConfig" => {
             let endpoint = view.get("endpoint").text();
             if let Err(reason) = split_host_port(endpoint) {
-                report.error(format!("event sink endpoint: address {endpoint}: {reason}"));
+                let address = if endpoint.is_empty() {
+                    String::new()
+                } else {
+                    format!("address {endpoint}: ")
+                };
+                report.error(format!("event sink endpoint: {address}{reason}"));
             }
         }
         "ExtensionServiceConfig" => extension_service(view, report),
