@@ -96,7 +96,9 @@ impl Decoder<'_> {
 
     fn scalar(&mut self, node: &Node, format: Format) -> Option<Node> {
         let Some(scalar) = node.as_scalar() else {
-            self.mismatch(node, &format::go_name(format));
+            if !(self.release < Release::V1_13 && is_empty_struct(node, format)) {
+                self.mismatch(node, &format::go_name(format));
+            }
             return None;
         };
         match format::read(format, scalar, self.release) {
@@ -342,6 +344,20 @@ fn go_tag(scalar: &Scalar) -> &'static str {
         }
         Resolved::Text => "!!str",
     }
+}
+
+/// The older YAML library takes an empty mapping for the zero value of what is a struct in Go.
+fn is_empty_struct(node: &Node, format: Format) -> bool {
+    let is_struct = matches!(
+        format,
+        Format::Cel
+            | Format::ByteSize
+            | Format::Size
+            | Format::Addr
+            | Format::Prefix
+            | Format::AddrPort
+    );
+    is_struct && node.as_map().is_some_and(|map| map.entries.is_empty())
 }
 
 /// Whether a decoded value counts as set in its struct.

@@ -205,6 +205,12 @@ fn parse(text: &str, release: Release, allow_delete: bool) -> Result<Config, Dec
     let mut known: Vec<[String; 3]> = vec![];
     for mut node in nodes {
         let line = lines.line(&node);
+        if let Some(tab) = find_tab(&node, text) {
+            let line = lines.line(tab);
+            return Err(DecodeError(format!(
+                "decode error: yaml: line {line}: found character that cannot start any token"
+            )));
+        }
         if allow_delete {
             let (deletions, left) = delete::extract(node).map_err(|reason| {
                 DecodeError(format!(
@@ -245,6 +251,30 @@ fn parse(text: &str, release: Release, allow_delete: bool) -> Result<Config, Dec
         return Err(DecodeError("config not found".to_owned()));
     }
     Config::collect(items, release)
+}
+
+/// A key or list item that a tab stands before on its line. YAML forbids it and Talos's reader
+/// refuses it; ours is lenient.
+fn find_tab<'a>(node: &'a Node, text: &str) -> Option<&'a Node> {
+    let after_tab = |node: &Node| {
+        let before = text.get(..node.span.start).unwrap_or_default();
+        let line = before.rfind('\n').map_or(before, |at| &before[at + 1..]);
+        line.contains('\t') && line.chars().all(|c| matches!(c, ' ' | '\t' | '-' | '?'))
+    };
+    match &node.value {
+        Value::Scalar(_) => None,
+        Value::Map(map) if map.flow => None,
+        Value::Seq(seq) if seq.flow => None,
+        Value::Map(map) => map.entries.iter().find_map(|entry| {
+            let key = Some(&entry.key).filter(|key| after_tab(key));
+            key.or_else(|| find_tab(&entry.value, text))
+        }),
+        Value::Seq(seq) => seq.items.iter().find_map(|item| {
+            let item = Some(item);
+            item.filter(|item| after_tab(item))
+                .or_else(|| item.and_then(|item| find_tab(item, text)))
+        }),
+    }
 }
 
 /// apiVersion, kind and name as they are written, before anything is known about the document.

@@ -12,6 +12,7 @@ mod document;
 mod encode;
 mod format;
 pub mod generate;
+pub mod lint;
 pub mod patch;
 mod schema;
 mod tree;

@@ -293,10 +293,24 @@ fn to_json(node: &Node) -> Node {
             items: seq.items.iter().map(to_json).collect(),
             flow: false,
         })),
-        Value::Scalar(scalar) => match old_bool(scalar) {
-            Some(value) => Node::plain(value.to_string()),
-            None => time_as_text(&any::canonical(&without_time(node, scalar))),
+        Value::Scalar(scalar) => match (old_bool(scalar), scalar.resolve()) {
+            (Some(value), _) => Node::plain(value.to_string()),
+            (None, Resolved::Float(value)) => Node::plain(json_number(value)),
+            (None, Resolved::Text) => text(&scalar.text),
+            (None, _) => any::canonical(node),
         },
+    }
+}
+
+/// JSON shows no exponent for numbers of a usual size.
+fn json_number(value: f64) -> String {
+    let size = value.abs();
+    if size == 0.0 {
+        "0".to_owned()
+    } else if (1e-6..1e21).contains(&size) {
+        format!("{value}")
+    } else {
+        format!("{value:e}")
     }
 }
 
@@ -308,15 +322,6 @@ fn old_bool(scalar: &Scalar) -> Option<bool> {
         "y" | "Y" | "yes" | "Yes" | "YES" | "on" | "On" | "ON" => Some(true),
         "n" | "N" | "no" | "No" | "NO" | "off" | "Off" | "OFF" => Some(false),
         _ => None,
-    }
-}
-
-/// Dates stay the text they are in a config.
-fn without_time(node: &Node, scalar: &Scalar) -> Node {
-    if scalar.resolve() == Resolved::Text {
-        text(&scalar.text)
-    } else {
-        node.clone()
     }
 }
 
