@@ -5,15 +5,30 @@
 //! bytes and the time.
 
 pub mod age;
+mod any;
+mod cel;
 pub mod cidata;
 pub mod client;
+pub mod contract;
+mod decode;
+mod document;
+mod encode;
+mod format;
+pub mod generate;
+pub mod lint;
 pub mod meta;
 pub mod network;
-mod node;
+pub mod patch;
 pub mod pki;
 pub mod random;
+mod schema;
 pub mod schematic;
 pub mod secret;
 pub mod secrets;
 pub mod sops;
 pub mod time;
+mod tree;
+pub mod validate;
+
+pub use document::{Config, DecodeError, Document};
+pub use schema::Release;

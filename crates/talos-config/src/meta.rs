@@ -7,8 +7,9 @@ use std::str::FromStr;
 
 use talmox_yaml::Node;
 
+use crate::format::text as string;
 use crate::network::{FirstLink, FirstNetwork};
-use crate::node::{list, map, string, strings};
+use crate::tree::{list, map_of, texts};
 
 /// The number of a META value. Displays as `0xa`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -84,7 +85,7 @@ fn platform_config(network: &FirstNetwork) -> Node {
     if !network.hostname.is_empty() {
         let name = network.hostname.as_str();
         let (host, domain) = name.split_once('.').unwrap_or((name, ""));
-        let hostname = map([
+        let hostname = map_of([
             ("hostname", string(host)),
             ("domainname", string(domain)),
             layer(),
@@ -92,13 +93,19 @@ fn platform_config(network: &FirstNetwork) -> Node {
         fields.push(("hostnames", list([hostname])));
     }
     if !network.nameservers.is_empty() {
-        let mut resolver = vec![("dnsServers", strings(&network.nameservers)), layer()];
+        let mut resolver = vec![
+            (
+                "dnsServers",
+                list(network.nameservers.iter().map(|ip| string(ip.to_string()))),
+            ),
+            layer(),
+        ];
         if !network.search_domains.is_empty() {
-            resolver.push(("searchDomains", strings(&network.search_domains)));
+            resolver.push(("searchDomains", texts(&network.search_domains)));
         }
-        fields.push(("resolvers", list([map(resolver)])));
+        fields.push(("resolvers", list([map_of(resolver)])));
     }
-    map(fields)
+    map_of(fields)
 }
 
 fn family(address: IpAddr) -> Node {
@@ -107,7 +114,7 @@ fn family(address: IpAddr) -> Node {
 
 fn addresses(link: &FirstLink) -> impl Iterator<Item = Node> {
     link.addresses.iter().map(|prefix| {
-        map([
+        map_of([
             ("address", string(prefix.to_string())),
             ("linkName", string(link.address_link())),
             ("family", family(prefix.address())),
@@ -121,7 +128,7 @@ fn addresses(link: &FirstLink) -> impl Iterator<Item = Node> {
 fn links(link: &FirstLink) -> Vec<Node> {
     let mtu = Node::plain(link.mtu.unwrap_or_default().to_string());
     let flag = |value: bool| Node::plain(value.to_string());
-    let mut found = vec![map([
+    let mut found = vec![map_of([
         ("name", string(&link.name)),
         ("logical", flag(false)),
         ("up", flag(true)),
@@ -132,7 +139,7 @@ fn links(link: &FirstLink) -> Vec<Node> {
         layer(),
     ])];
     if let Some(vlan) = link.vlan {
-        found.push(map([
+        found.push(map_of([
             ("name", string(link.address_link())),
             ("logical", flag(true)),
             ("up", flag(true)),
@@ -142,7 +149,7 @@ fn links(link: &FirstLink) -> Vec<Node> {
             ("parentName", string(&link.name)),
             (
                 "vlan",
-                map([
+                map_of([
                     ("vlanID", Node::plain(vlan.to_string())),
                     ("vlanProtocol", string("802.1q")),
                 ]),
@@ -157,7 +164,7 @@ fn links(link: &FirstLink) -> Vec<Node> {
 fn routes(link: &FirstLink) -> impl Iterator<Item = Node> {
     link.gateways.iter().map(|gateway| {
         let priority = if gateway.is_ipv4() { 1024 } else { 2048 };
-        map([
+        map_of([
             ("family", family(*gateway)),
             ("dst", string("")),
             ("src", string("")),

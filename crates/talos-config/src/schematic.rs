@@ -7,9 +7,10 @@
 use aws_lc_rs::digest;
 use talmox_yaml::{Entry, Map, Node, ReadError, Seq, Value, key_order};
 
+use crate::format::text as string;
 use crate::meta::MetaValue;
-use crate::node::{list, map, string, strings};
 use crate::sops::normal_scalar;
+use crate::tree::{list, map_of, texts};
 
 /// A request to the Image Factory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -96,7 +97,7 @@ impl Schematic {
         let mut schematic = Self::default();
         for (key, value, path) in fields(node, "")? {
             match key {
-                "owner" => schematic.owner = text(value, &path)?,
+                "owner" => schematic.owner = read_text(value, &path)?,
                 "overlay" => schematic.overlay = read_overlay(value, &path)?,
                 "customization" => {
                     schematic.customization = read_customization(value, &path)?;
@@ -117,10 +118,10 @@ impl Schematic {
                 ("name", string(&overlay.name)),
             ];
             own.extend(overlay.options.clone().map(|options| ("options", options)));
-            fields.push(("overlay", map(own)));
+            fields.push(("overlay", map_of(own)));
         }
         fields.push(("customization", self.customization.to_node()));
-        talmox_yaml::emit(&map(fields), 4)
+        talmox_yaml::emit(&map_of(fields), 4)
     }
 
     /// The id under which the factory knows this schematic.
@@ -153,11 +154,11 @@ impl Customization {
             &self.embedded_machine_configuration,
         );
         if !self.extra_kernel_args.is_empty() {
-            fields.push(("extraKernelArgs", strings(&self.extra_kernel_args)));
+            fields.push(("extraKernelArgs", texts(&self.extra_kernel_args)));
         }
         if !self.meta.is_empty() {
             let value = |meta: &MetaValue| {
-                map([
+                map_of([
                     ("key", Node::plain(meta.key.0.to_string())),
                     ("value", string(&meta.value)),
                 ])
@@ -165,8 +166,8 @@ impl Customization {
             fields.push(("meta", list(self.meta.iter().map(value))));
         }
         if !self.official_extensions.is_empty() {
-            let names = strings(&self.official_extensions);
-            fields.push(("systemExtensions", map([("officialExtensions", names)])));
+            let names = texts(&self.official_extensions);
+            fields.push(("systemExtensions", map_of([("officialExtensions", names)])));
         }
         if self.bootloader != Bootloader::Default {
             fields.push(("bootloader", string(self.bootloader.name())));
@@ -177,13 +178,13 @@ impl Customization {
             secureboot.push(("includeWellKnownCertificates", Node::plain("true")));
         }
         if !secureboot.is_empty() {
-            fields.push(("secureboot", map(secureboot)));
+            fields.push(("secureboot", map_of(secureboot)));
         }
         if self.disk_sector_size != 0 {
             let size = Node::plain(self.disk_sector_size.to_string());
-            fields.push(("diskImage", map([("sectorSize", size)])));
+            fields.push(("diskImage", map_of([("sectorSize", size)])));
         }
-        map(fields)
+        map_of(fields)
     }
 }
 
@@ -197,8 +198,8 @@ fn read_overlay(node: &Node, path: &str) -> Result<Option<Overlay>, SchematicErr
     let mut overlay = Overlay::default();
     for (key, value, path) in fields(node, path)? {
         match key {
-            "image" => overlay.image = text(value, &path)?,
-            "name" => overlay.name = text(value, &path)?,
+            "image" => overlay.image = read_text(value, &path)?,
+            "name" => overlay.name = read_text(value, &path)?,
             "options" => overlay.options = read_options(value, &path)?,
             _ => return Err(SchematicError::Unknown(path)),
         }
@@ -240,9 +241,9 @@ fn read_customization(node: &Node, path: &str) -> Result<Customization, Schemati
     for (key, value, path) in fields(node, path)? {
         match key {
             "embeddedMachineConfiguration" => {
-                own.embedded_machine_configuration = text(value, &path)?;
+                own.embedded_machine_configuration = read_text(value, &path)?;
             }
-            "extraKernelArgs" => own.extra_kernel_args = texts(value, &path)?,
+            "extraKernelArgs" => own.extra_kernel_args = read_texts(value, &path)?,
             "meta" => {
                 let items = items(value, &path)?.iter();
                 own.meta = items
@@ -252,7 +253,7 @@ fn read_customization(node: &Node, path: &str) -> Result<Customization, Schemati
             "systemExtensions" => {
                 for (key, value, path) in fields(value, &path)? {
                     match key {
-                        "officialExtensions" => own.official_extensions = texts(value, &path)?,
+                        "officialExtensions" => own.official_extensions = read_texts(value, &path)?,
                         _ => return Err(SchematicError::Unknown(path)),
                     }
                 }
@@ -281,7 +282,7 @@ fn read_meta(node: &Node, path: &str) -> Result<MetaValue, SchematicError> {
                 let number = number(value, &path, u64::from(u8::MAX))?;
                 meta.key.0 = u8::try_from(number).unwrap_or_default();
             }
-            "value" => meta.value = text(value, &path)?,
+            "value" => meta.value = read_text(value, &path)?,
             _ => return Err(SchematicError::Unknown(path)),
         }
     }
@@ -289,7 +290,7 @@ fn read_meta(node: &Node, path: &str) -> Result<MetaValue, SchematicError> {
 }
 
 fn read_bootloader(node: &Node, path: &str) -> Result<Bootloader, SchematicError> {
-    let name = text(node, path)?.to_lowercase();
+    let name = read_text(node, path)?.to_lowercase();
     let mut names = Bootloader::NAMES.iter();
     match names.find(|(_, known)| *known == name) {
         Some((kind, _)) => Ok(*kind),
@@ -305,7 +306,7 @@ fn read_secureboot(node: &Node, path: &str) -> Result<SecureBoot, SchematicError
     let mut secureboot = SecureBoot::default();
     for (key, value, path) in fields(node, path)? {
         match key {
-            "enrollKeys" => secureboot.enroll_keys = text(value, &path)?,
+            "enrollKeys" => secureboot.enroll_keys = read_text(value, &path)?,
             "includeWellKnownCertificates" => {
                 secureboot.include_well_known_certificates = flag(value, &path)?;
             }
@@ -354,7 +355,7 @@ fn items<'a>(node: &'a Node, path: &str) -> Result<&'a [Node], SchematicError> {
 }
 
 /// Any scalar will do, as in go-yaml.
-fn text(node: &Node, path: &str) -> Result<String, SchematicError> {
+fn read_text(node: &Node, path: &str) -> Result<String, SchematicError> {
     match node.as_str() {
         Some(_) if node.is_null() => Ok(String::new()),
         Some(text) => Ok(text.to_owned()),
@@ -365,9 +366,9 @@ fn text(node: &Node, path: &str) -> Result<String, SchematicError> {
     }
 }
 
-fn texts(node: &Node, path: &str) -> Result<Vec<String>, SchematicError> {
+fn read_texts(node: &Node, path: &str) -> Result<Vec<String>, SchematicError> {
     let items = items(node, path)?.iter();
-    items.map(|item| text(item, path)).collect()
+    items.map(|item| read_text(item, path)).collect()
 }
 
 fn number(node: &Node, path: &str, max: u64) -> Result<u64, SchematicError> {

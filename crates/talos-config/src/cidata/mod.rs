@@ -12,9 +12,10 @@ use std::net::IpAddr;
 use talmox_yaml::Node;
 use zeroize::Zeroizing;
 
+use crate::format::text as string;
 use crate::network::{FirstLink, FirstNetwork};
-use crate::node::{list, map, string, strings};
 use crate::secret::SecretText;
+use crate::tree::{list, map_of, texts};
 
 pub use iso::IsoError;
 
@@ -64,7 +65,7 @@ impl Cidata<'_> {
         if !self.network.hostname.is_empty() {
             fields.push(("local-hostname", string(&self.network.hostname)));
         }
-        talmox_yaml::emit(&map(fields), 4)
+        talmox_yaml::emit(&map_of(fields), 4)
     }
 }
 
@@ -74,13 +75,16 @@ pub fn network_config(network: &FirstNetwork) -> String {
     let mut config: Vec<Node> = network.links.iter().flat_map(link_config).collect();
     if !network.nameservers.is_empty() || !network.search_domains.is_empty() {
         let mut nameserver = vec![("type", string("nameserver"))];
-        nameserver.push(("address", strings(&network.nameservers)));
+        nameserver.push((
+            "address",
+            list(network.nameservers.iter().map(|ip| string(ip.to_string()))),
+        ));
         if !network.search_domains.is_empty() {
-            nameserver.push(("search", strings(&network.search_domains)));
+            nameserver.push(("search", texts(&network.search_domains)));
         }
-        config.push(map(nameserver));
+        config.push(map_of(nameserver));
     }
-    let root = map([("version", Node::plain("1")), ("config", list(config))]);
+    let root = map_of([("version", Node::plain("1")), ("config", list(config))]);
     talmox_yaml::emit(&root, 4)
 }
 
@@ -94,7 +98,7 @@ fn link_config(link: &FirstLink) -> Vec<Node> {
     let subnets = ("subnets", list(subnets(link)));
     let Some(vlan) = link.vlan else {
         physical.push(subnets);
-        return vec![map(physical)];
+        return vec![map_of(physical)];
     };
     let mut tagged = vec![
         ("type", string("vlan")),
@@ -104,7 +108,7 @@ fn link_config(link: &FirstLink) -> Vec<Node> {
     ];
     tagged.extend(mtu);
     tagged.push(subnets);
-    vec![map(physical), map(tagged)]
+    vec![map_of(physical), map_of(tagged)]
 }
 
 /// One subnet for each address; the first of a family has the gateway.
@@ -129,7 +133,7 @@ fn subnets(link: &FirstLink) -> Vec<Node> {
         {
             fields.push(("gateway", string(gateways.remove(own).to_string())));
         }
-        map(fields)
+        map_of(fields)
     });
     subnets.collect()
 }

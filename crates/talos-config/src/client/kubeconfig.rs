@@ -7,12 +7,13 @@ use base64::engine::general_purpose::STANDARD;
 use talmox_yaml::{Map, Node, Seq, Value};
 
 use super::{BACKDATED, ClientError, ContextExpiry, Merged, expiry_of, free_name, read_root, set};
-use crate::node::{list, map, string};
+use crate::format::text as string;
 use crate::pki::{LeafRequest, Name, Usage};
 use crate::random::Randomness;
 use crate::secret::SecretText;
 use crate::secrets::Bundle;
 use crate::time::UnixTime;
+use crate::tree::{list, map_of};
 
 const FILE: &str = "kubeconfig";
 const USER: &str = "admin";
@@ -62,7 +63,7 @@ pub fn generate(
         cluster.push(("tls-server-name", string(name)));
     }
     cluster.push((CA, string(bundle.certs.k8s.crt_base64())));
-    let user = map([
+    let user = map_of([
         (
             "client-certificate-data",
             string(STANDARD.encode(certificate.to_pem())),
@@ -72,16 +73,19 @@ pub fn generate(
             string(STANDARD.encode(key.to_pem().expose())),
         ),
     ]);
-    let context = map([
+    let context = map_of([
         ("cluster", string(request.cluster)),
         ("namespace", string("default")),
         ("user", string(&name)),
     ]);
-    let named = |kind, name: &str, value| list([map([("name", string(name)), (kind, value)])]);
-    let root = map([
+    let named = |kind, name: &str, value| list([map_of([("name", string(name)), (kind, value)])]);
+    let root = map_of([
         ("apiVersion", string("v1")),
         ("kind", string("Config")),
-        ("clusters", named("cluster", request.cluster, map(cluster))),
+        (
+            "clusters",
+            named("cluster", request.cluster, map_of(cluster)),
+        ),
         ("users", named("user", &name, user)),
         ("contexts", named("context", &name, context)),
         ("current-context", string(&name)),

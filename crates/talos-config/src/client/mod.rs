@@ -15,7 +15,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use talmox_yaml::{Entry, Map, Node, ReadError, Value};
 
-use crate::node::string;
+use crate::format::text as string;
 use crate::pki::{Certificate, PkiError};
 use crate::secret::SecretText;
 use crate::time::UnixTime;

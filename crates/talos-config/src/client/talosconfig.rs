@@ -7,12 +7,13 @@ use talmox_yaml::{Map, Node, Value, key_order};
 use super::{
     BACKDATED, ClientError, ContextExpiry, Merged, Role, expiry_of, free_name, read_root, set,
 };
-use crate::node::{map, string, strings};
+use crate::format::text as string;
 use crate::pki::{LeafRequest, Name, Usage};
 use crate::random::Randomness;
 use crate::secret::SecretText;
 use crate::secrets::{Bundle, to_base64};
 use crate::time::UnixTime;
+use crate::tree::{map_of, texts};
 
 const FILE: &str = "talosconfig";
 
@@ -36,9 +37,9 @@ pub fn generate(
     randomness: &mut dyn Randomness,
 ) -> Result<SecretText, ClientError> {
     let context = new_context(bundle, request, now, randomness)?;
-    let root = map([
+    let root = map_of([
         ("context", string(request.context)),
-        ("contexts", map([(request.context, context)])),
+        ("contexts", map_of([(request.context, context)])),
     ]);
     Ok(SecretText::new(talmox_yaml::emit(&root, 4)))
 }
@@ -124,14 +125,14 @@ fn new_context(
     let (certificate, key) = authority
         .issue(&leaf, randomness)
         .map_err(ClientError::Issue)?;
-    let mut fields = vec![("endpoints", strings(request.endpoints))];
+    let mut fields = vec![("endpoints", texts(request.endpoints))];
     if !request.nodes.is_empty() {
-        fields.push(("nodes", strings(request.nodes)));
+        fields.push(("nodes", texts(request.nodes)));
     }
     fields.push(("ca", string(bundle.certs.os.crt_base64())));
     fields.push(("crt", string(to_base64(&certificate.to_pem()))));
     fields.push(("key", string(to_base64(key.to_pem().expose()))));
-    Ok(map(fields))
+    Ok(map_of(fields))
 }
 
 fn contexts_of(root: &Map) -> Result<Map, ClientError> {

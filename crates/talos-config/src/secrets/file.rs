@@ -5,8 +5,9 @@ use base64::engine::general_purpose::STANDARD;
 use talmox_yaml::{Map, Node, ReadError};
 
 use super::{Bundle, CertificateAndKey, Certs, Cluster, Secrets, TrustdInfo, to_base64};
-use crate::node::{map, string};
+use crate::format::text as string;
 use crate::secret::{REDACTED, SecretText};
+use crate::tree::map_of;
 
 /// Why a text is no bundle. Values never appear in it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -83,7 +84,7 @@ impl Bundle {
         let secret = |secret: &SecretText| string(secret.expose());
         let pem = |pem: &str| string(to_base64(pem));
         let certificate = |pair: &CertificateAndKey| {
-            map([
+            map_of([
                 (keys.crt, pem(&pair.crt)),
                 (keys.key, pem(pair.key.expose())),
             ])
@@ -95,28 +96,28 @@ impl Bundle {
             optional(keys.secretbox, &self.secrets.secretbox_encryption_secret),
         ];
         let certs = &self.certs;
-        map([
+        map_of([
             (
                 keys.cluster,
-                map([
+                map_of([
                     (keys.id, string(&self.cluster.id)),
                     (keys.secret, secret(&self.cluster.secret)),
                 ]),
             ),
-            (keys.secrets, map(secrets.into_iter().flatten())),
+            (keys.secrets, map_of(secrets.into_iter().flatten())),
             (
                 keys.trustd_info,
-                map([(keys.token, secret(&self.trustd_info.token))]),
+                map_of([(keys.token, secret(&self.trustd_info.token))]),
             ),
             (
                 keys.certs,
-                map([
+                map_of([
                     (keys.etcd, certificate(&certs.etcd)),
                     (keys.k8s, certificate(&certs.k8s)),
                     (keys.k8s_aggregator, certificate(&certs.k8s_aggregator)),
                     (
                         keys.k8s_service_account,
-                        map([(keys.key, pem(certs.k8s_service_account.expose()))]),
+                        map_of([(keys.key, pem(certs.k8s_service_account.expose()))]),
                     ),
                     (keys.os, certificate(&certs.os)),
                 ]),

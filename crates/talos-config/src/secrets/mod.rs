@@ -10,6 +10,7 @@ mod generate;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
+use crate::generate::{Identity, KeyPair};
 use crate::pki::{Authority, PkiError};
 use crate::secret::{REDACTED, SecretText};
 
@@ -86,5 +87,29 @@ pub(crate) fn to_base64(pem: &str) -> String {
         pem.to_owned()
     } else {
         STANDARD.encode(pem)
+    }
+}
+
+impl From<&Bundle> for Identity {
+    fn from(bundle: &Bundle) -> Self {
+        let text = |secret: &SecretText| secret.expose().to_owned();
+        let optional = |secret: &Option<SecretText>| secret.as_ref().map(text).unwrap_or_default();
+        let pair = |pair: &CertificateAndKey| KeyPair {
+            crt: pair.crt_base64(),
+            key: text(&pair.key_base64()),
+        };
+        Self {
+            cluster_id: bundle.cluster.id.clone(),
+            cluster_secret: text(&bundle.cluster.secret),
+            bootstrap_token: text(&bundle.secrets.bootstrap_token),
+            secretbox_encryption_secret: optional(&bundle.secrets.secretbox_encryption_secret),
+            aescbc_encryption_secret: optional(&bundle.secrets.aescbc_encryption_secret),
+            machine_token: text(&bundle.trustd_info.token),
+            os: pair(&bundle.certs.os),
+            kubernetes: pair(&bundle.certs.k8s),
+            aggregator: pair(&bundle.certs.k8s_aggregator),
+            etcd: pair(&bundle.certs.etcd),
+            service_account_key: to_base64(bundle.certs.k8s_service_account.expose()),
+        }
     }
 }

@@ -10,7 +10,7 @@ use super::scalar::{canonical, node_of, plain_of};
 use super::walk::{Place, Visit, walk};
 use super::{METADATA_KEY, Scope, Settings, SopsError};
 use crate::age::{self, AgeError, Identity, Recipient};
-use crate::node::string;
+use crate::format::text as string;
 use crate::random::Randomness;
 use crate::secret::SecretText;
 use crate::time::UnixTime;
@@ -440,4 +440,218 @@ fn plain_at(leaf: &Node, place: &Place) -> Result<Plain, SopsError> {
     let scalar = leaf.as_scalar().ok_or_else(|| unsupported("no scalar"))?;
     let plain = plain_of(leaf, scalar).map_err(unsupported)?;
     plain.ok_or_else(|| unsupported("a null with a tag"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::random::Seeded;
+
+    const NOW: UnixTime = UnixTime::from_seconds(1_800_000_000);
+    const TEXT: &str = "# why\nproxmox:\n    token: abc\n    # beside\n    hosts:\n        - a\n        - b\nplain_unencrypted: 0644\nempty: \"\"\nnothing: null\n";
+
+    fn keys() -> (Identity, Identity) {
+        let mut randomness = Seeded(51);
+        let one = Identity::generate(&mut randomness);
+        (one, Identity::generate(&mut randomness))
+    }
+
+    fn encrypted(text: &str, settings: Settings) -> String {
+        let recipients = [keys().0.recipient()];
+        let document = create(text, &recipients, settings, &mut Seeded(52)).unwrap();
+        document.encrypt(NOW, &mut Seeded(53)).unwrap()
+    }
+
+    fn mac_only() -> Settings {
+        Settings {
+            mac_only_encrypted: true,
+            ..Settings::default()
+        }
+    }
+
+    #[test]
+    fn what_is_encrypted_comes_back() {
+        let text = encrypted(TEXT, Settings::default());
+        assert!(!text.contains("abc") && !text.contains("why") && text.contains("empty: \"\"\n"));
+        let document = decrypt(&text, &[keys().0]).unwrap();
+        assert_eq!(document.plaintext().expose(), TEXT.replace("0644", "420"));
+        assert_eq!(document.get_text("proxmox.token").unwrap().expose(), "abc");
+        assert_eq!(document.get_text("proxmox.hosts.1").unwrap().expose(), "b");
+        assert_eq!(
+            document
+                .get("proxmox.hosts")
+                .unwrap()
+                .as_seq()
+                .unwrap()
+                .items
+                .len(),
+            2
+        );
+        assert_eq!(document.get_text("nothing"), None);
+        assert_eq!(document.get("proxmox.token.x"), None);
+        assert!(!format!("{document:?}").contains("abc"));
+    }
+
+    #[test]
+    fn unchanged_values_keep_their_ciphertext() {
+        let text = encrypted(TEXT, Settings::default());
+        let mut document = decrypt(&text, &[keys().0]).unwrap();
+        document.set_text("proxmox.token", &SecretText::new("new"));
+        document.set_text("values.more.deep", &SecretText::new("1"));
+        let edited = document.encrypt(NOW, &mut Seeded(54)).unwrap();
+        let lost: Vec<&str> = text.lines().filter(|line| !edited.contains(line)).collect();
+        let names: Vec<&str> = lost
+            .iter()
+            .map(|line| line.trim().split(':').next().unwrap())
+            .collect();
+        assert_eq!(names, ["token", "mac"]);
+        let back = decrypt(&edited, &[keys().0]).unwrap();
+        assert_eq!(back.get_text("values.more.deep").unwrap().expose(), "1");
+        assert_eq!(back, document);
+    }
+
+    #[test]
+    fn a_wrong_key_is_told_who_could() {
+        let text = encrypted(TEXT, Settings::default());
+        let (one, two) = keys();
+        let error = decrypt(&text, &[two]).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            format!(
+                "none of the 1 age keys at hand opens it; it is encrypted for {}",
+                one.recipient()
+            )
+        );
+        assert!(matches!(
+            decrypt(&text, &[]),
+            Err(SopsError::WrongKey { identities: 0, .. })
+        ));
+    }
+
+    #[test]
+    fn every_change_is_noticed() {
+        let text = encrypted(TEXT, Settings::default());
+        let refused = |text: &str| decrypt(text, &[keys().0]).unwrap_err();
+        assert_eq!(
+            refused(&text.replace(": 420", ": 421")),
+            SopsError::BrokenMac
+        );
+        assert_eq!(
+            refused(&text.replace("empty: \"\"\n", "empty: \"\"\nadded_unencrypted: 1\n")),
+            SopsError::BrokenMac
+        );
+        let not_encrypted = |path: &str| SopsError::NotEncrypted {
+            path: path.to_owned(),
+        };
+        assert_eq!(
+            refused(&text.replace("empty: \"\"", "empty: x")),
+            not_encrypted("empty")
+        );
+        assert_eq!(
+            refused(&text.replace("empty: \"\"", "empty: 5")),
+            not_encrypted("empty")
+        );
+        let renamed = SopsError::Damaged {
+            path: "proxmox.tokem".to_owned(),
+        };
+        assert_eq!(refused(&text.replace("token:", "tokem:")), renamed);
+        assert_eq!(
+            refused(&text.replace("lastmodified: \"2027", "lastmodified: \"2028")),
+            SopsError::BrokenMac
+        );
+        assert_eq!(
+            refused(&text.replace("    version", "    mac_only_encrypted: true\n    version")),
+            SopsError::BrokenMac
+        );
+        let comment = text.lines().next().unwrap();
+        let broken = comment.replace("data:", "data:AAAA");
+        assert!(matches!(
+            refused(&text.replace(comment, &broken)),
+            SopsError::Damaged { .. }
+        ));
+        assert_eq!(refused("a: 1\n"), SopsError::NotSops);
+        assert_eq!(refused(""), SopsError::NotSops);
+        assert!(matches!(refused("a: ["), SopsError::Yaml(_)));
+        let without_mac = text.lines().filter(|line| !line.starts_with("    mac:"));
+        let without_mac: Vec<_> = without_mac.collect();
+        assert!(matches!(
+            refused(&without_mac.join("\n")),
+            SopsError::BadMetadata(_)
+        ));
+    }
+
+    #[test]
+    fn the_mac_may_leave_out_what_is_not_encrypted() {
+        let text = encrypted(TEXT, mac_only());
+        let changed = text.replace(": 420", ": 421");
+        let document = decrypt(&changed, &[keys().0]).unwrap();
+        assert_eq!(
+            document.get_text("plain_unencrypted").unwrap().expose(),
+            "421"
+        );
+        let all = text.replace("    mac_only_encrypted: true\n", "");
+        assert_eq!(
+            decrypt(&all, &[keys().0]).unwrap_err(),
+            SopsError::BrokenMac
+        );
+    }
+
+    #[test]
+    fn rekeying_locks_out_the_old_key() {
+        let (one, two) = keys();
+        let mut document = decrypt(&encrypted(TEXT, mac_only()), &[one.clone()]).unwrap();
+        let same = [two.recipient(), two.recipient()];
+        assert_eq!(
+            document.rekey(&[], &mut Seeded(55)),
+            Err(SopsError::NoRecipients)
+        );
+        document.rekey(&same, &mut Seeded(55)).unwrap();
+        assert_eq!(document.recipients().count(), 1);
+        let text = document.encrypt(NOW, &mut Seeded(56)).unwrap();
+        assert!(matches!(
+            decrypt(&text, &[one]),
+            Err(SopsError::WrongKey { .. })
+        ));
+        assert_eq!(decrypt(&text, &[two]).unwrap(), document);
+    }
+
+    #[test]
+    fn files_that_cannot_be_are_refused() {
+        let recipients = [keys().0.recipient()];
+        let refused = |text: &str| {
+            create(text, &recipients, Settings::default(), &mut Seeded(57)).unwrap_err()
+        };
+        assert_eq!(refused("sops: {}"), SopsError::AlreadySops);
+        assert!(matches!(refused("- a"), SopsError::Unsupported { .. }));
+        assert!(matches!(
+            refused("a: {1: x}"),
+            SopsError::Unsupported { .. }
+        ));
+        assert!(matches!(
+            refused("a: 18446744073709551615"),
+            SopsError::Unsupported { .. }
+        ));
+    }
+
+    #[test]
+    fn nothing_is_a_file_too() {
+        let text = encrypted("", Settings::default());
+        assert!(text.starts_with("sops:\n"));
+        let mut document = decrypt(&text, &[keys().0]).unwrap();
+        document.set_text("a.b", &SecretText::new("c"));
+        assert_eq!(document.plaintext().expose(), "a:\n    b: c\n");
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn any_text_comes_back(value in "[ -~\n\t\u{e4}\u{1f511}]{0,60}", comment in "[ -~]{0,20}") {
+            let mut document = decrypt(&encrypted(TEXT, Settings::default()), &[keys().0]).unwrap();
+            document.set_text("a.b", &SecretText::new(value.as_str()));
+            let Value::Map(map) = &mut document.roots[0].value else { panic!("a mapping") };
+            map.entries.push(Entry::comment(comment));
+            let text = document.encrypt(NOW, &mut Seeded(58)).unwrap();
+            let back = decrypt(&text, &[keys().0]).unwrap();
+            assert_eq!(back.get_text("a.b").unwrap().expose(), value);
+        }
+    }
 }

@@ -3,7 +3,7 @@
 use talmox_yaml::{Entry, Map, Node, Seq, Value};
 
 use super::{SOPS_VERSION, Settings, SopsError};
-use crate::node::string;
+use crate::format::text as string;
 
 /// The sections of keys that we keep but cannot use, in the order in which they are written. What
 /// stands before `age` there stands before it here.

@@ -9,7 +9,7 @@ use talmox_yaml::{BINARY_TAG, Node, Resolved, Scalar, Style, TIMESTAMP_TAG, time
 use zeroize::Zeroize as _;
 
 use super::cipher::{Kind, Plain};
-use crate::node::string;
+use crate::format::text as string;
 
 const STRING_TAG: &str = talmox_yaml::STRING_TAG;
 /// go-yaml breaks long binary values after as many characters.
