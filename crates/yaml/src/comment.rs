@@ -304,6 +304,16 @@ h: |
     }
 
     #[test]
+    fn long_comments_are_kept() {
+        let text = format!(
+            "{}a:\n{}    b: 1\n",
+            "# top\n".repeat(500),
+            "    # in\n".repeat(500)
+        );
+        assert_eq!(again(&text), text);
+    }
+
+    #[test]
     fn collections_of_comments_alone_stay_empty() {
         let documents = read_with_comments("a: [ # one\n]\nb: 1\n").unwrap();
         assert_eq!(emit_all(&documents, 4), "# one\na: []\nb: 1\n");

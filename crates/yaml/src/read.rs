@@ -27,6 +27,9 @@ impl Default for Limits {
     }
 }
 
+/// How many lines of comment may follow each other.
+const MANY_COMMENTS: usize = 100_000;
+
 /// The text is not YAML that we can read, and where.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{kind}")]
@@ -75,6 +78,8 @@ pub fn read_with_comments(text: &str) -> Result<Vec<Node>, ReadError> {
     let limits = Limits::default();
     let options: Options = options! {
         emit_comments: true,
+        // Long texts in front of a value are no attack; the parser's own limit is 96 lines.
+        max_buffered_comment_events: MANY_COMMENTS,
         flow_nesting_limit: limits.depth,
         block_nesting_limit: limits.depth,
     };

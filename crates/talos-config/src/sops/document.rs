@@ -1,26 +1,18 @@
 //! A decrypted file, and the ways into and out of it.
 
-use aws_lc_rs::digest;
 use talmox_yaml::{Entry, Map, Node, Value};
 
-use super::cipher::{DataKey, Kind, Nonces, OpenError, Plain, is_sealed};
+use super::cipher::{DataKey, Kind, Nonces, Plain};
 use super::comments::{Stage, settled};
+use super::crypt::{MacDigest, Normal, Opening, Sealing};
 use super::metadata::{AgeKey, Mac, Metadata};
-use super::scalar::{canonical, node_of, plain_of};
-use super::walk::{Place, Visit, walk};
-use super::{METADATA_KEY, Scope, Settings, SopsError};
+use super::walk::walk;
+use super::{METADATA_KEY, Settings, SopsError};
 use crate::age::{self, AgeError, Identity, Recipient};
 use crate::format::text as string;
 use crate::random::Randomness;
 use crate::secret::SecretText;
 use crate::time::UnixTime;
-
-/// A MAC over encrypted values only begins with this, so that it differs from one over all: the
-/// SHA-256 of `sops`.
-const ONLY_ENCRYPTED: [u8; 32] = [
-    0x8a, 0x3f, 0xd2, 0xad, 0x54, 0xce, 0x66, 0x52, 0x7b, 0x10, 0x34, 0xf3, 0xd1, 0x47, 0xbe, 0x0b,
-    0x0b, 0x97, 0x5b, 0x3b, 0xf4, 0x4f, 0x72, 0xc6, 0xfd, 0xad, 0xec, 0x81, 0x76, 0xf2, 0x7d, 0x69,
-];
 
 /// What a level of indentation costs, as in `sops`.
 const INDENT: usize = 4;
@@ -295,151 +287,40 @@ fn unwrap_data_key(metadata: &Metadata, identities: &[Identity]) -> Result<DataK
     if metadata.age.is_empty() {
         return Err(SopsError::NoAgeRecipient(metadata.foreign_names()));
     }
-    let mut broken = None;
+    let (mut damaged, mut unusable, mut is_for_others) = (None, None, false);
     for key in &metadata.age {
+        let problem = |source| SopsError::DataKey {
+            recipient: key.recipient.clone(),
+            source,
+        };
         match age::decrypt(&key.enc, identities) {
             Ok(bytes) => {
                 return DataKey::from_bytes(&bytes).ok_or_else(|| {
                     SopsError::BadMetadata("the data key has not 32 bytes".to_owned())
                 });
             }
-            Err(AgeError::NoMatch | AgeError::NoX25519(_)) => {}
-            Err(source) => {
-                broken = Some(SopsError::DataKey {
-                    recipient: key.recipient.clone(),
-                    source,
-                });
-            }
+            Err(AgeError::NoMatch) => is_for_others = true,
+            Err(source @ AgeError::NoX25519(_)) => unusable = Some(problem(source)),
+            Err(source) => damaged = Some(problem(source)),
         }
     }
-    Err(broken.unwrap_or_else(|| SopsError::WrongKey {
+    let wrong_key = || SopsError::WrongKey {
         identities: identities.len(),
         recipients: metadata.age.iter().map(|k| k.recipient.clone()).collect(),
-    }))
-}
-
-/// The digest over all values in their order, or over the encrypted ones.
-struct MacDigest {
-    context: digest::Context,
-    only_encrypted: bool,
-}
-
-impl MacDigest {
-    fn new(settings: &Settings) -> Self {
-        let mut context = digest::Context::new(&digest::SHA512);
-        if settings.mac_only_encrypted {
-            context.update(&ONLY_ENCRYPTED);
-        }
-        Self {
-            context,
-            only_encrypted: settings.mac_only_encrypted,
-        }
-    }
-
-    fn add(&mut self, plain: &Plain, encrypted: bool) {
-        if plain.kind != Kind::Comment && (encrypted || !self.only_encrypted) {
-            self.context.update(&plain.bytes);
-        }
-    }
-
-    fn finish(self) -> String {
-        let digest = self.context.finish();
-        digest.as_ref().iter().map(|b| format!("{b:02X}")).collect()
-    }
-}
-
-/// Turns scalars into what sops would write for their values.
-struct Normal;
-
-impl Visit for Normal {
-    fn leaf(&mut self, leaf: &Node, place: &Place) -> Result<Node, SopsError> {
-        let plain = plain_at(leaf, place)?;
-        node_of(&plain).ok_or_else(|| SopsError::Damaged {
-            path: place.describe(),
-        })
-    }
-}
-
-struct Opening<'a> {
-    data_key: &'a DataKey,
-    settings: &'a Settings,
-    nonces: &'a mut Nonces,
-    digest: MacDigest,
-}
-
-impl Visit for Opening<'_> {
-    fn leaf(&mut self, leaf: &Node, place: &Place) -> Result<Node, SopsError> {
-        let path = || place.describe();
-        let comment = leaf.as_comment();
-        let encrypted = self
-            .settings
-            .scope
-            .covers(&place.path, &place.comments, comment.is_some());
-        let plain = match comment {
-            // Older files have comments in the clear.
-            Some(text) if !encrypted || !is_sealed(text) => Plain::new(Kind::Comment, text),
-            _ if encrypted => {
-                let is_text = leaf.describe() == "text";
-                let text = leaf.as_str().filter(|_| is_text || comment.is_some());
-                let text = text.ok_or_else(|| SopsError::NotEncrypted { path: path() })?;
-                let opened = self.data_key.open(text, &place.context(), self.nonces);
-                let opened = opened.map_err(|error| match error {
-                    OpenError::NotSealed if !is_sealed(text) => {
-                        SopsError::NotEncrypted { path: path() }
-                    }
-                    _ => SopsError::Damaged { path: path() },
-                })?;
-                canonical(opened).ok_or_else(|| SopsError::Damaged { path: path() })?
-            }
-            _ => plain_at(leaf, place)?,
-        };
-        self.digest.add(&plain, encrypted);
-        node_of(&plain).ok_or_else(|| SopsError::Damaged { path: path() })
-    }
-}
-
-struct Sealing<'a> {
-    data_key: &'a DataKey,
-    settings: &'a Settings,
-    nonces: &'a Nonces,
-    randomness: &'a mut dyn Randomness,
-    digest: MacDigest,
-}
-
-impl Visit for Sealing<'_> {
-    fn leaf(&mut self, leaf: &Node, place: &Place) -> Result<Node, SopsError> {
-        let plain = plain_at(leaf, place)?;
-        let is_comment = plain.kind == Kind::Comment;
-        let encrypted = self
-            .settings
-            .scope
-            .covers(&place.path, &place.comments, is_comment);
-        self.digest.add(&plain, encrypted);
-        if !encrypted {
-            return Ok(node_of(&plain).unwrap_or_else(|| leaf.clone()));
-        }
-        let context = place.context();
-        let sealed = self
-            .data_key
-            .seal(&plain, &context, self.nonces, self.randomness);
-        if let Scope::UnencryptedCommentRegex(regex) = &self.settings.scope
-            && is_comment
-            && regex.is_match(&sealed)
-        {
-            return Err(SopsError::BadPattern(regex.as_str().to_owned()));
-        }
-        Ok(string(sealed))
-    }
-}
-
-fn plain_at(leaf: &Node, place: &Place) -> Result<Plain, SopsError> {
-    let unsupported = |what| SopsError::Unsupported {
-        path: place.describe(),
-        what,
     };
-    let scalar = leaf.as_scalar().ok_or_else(|| unsupported("no scalar"))?;
-    let plain = plain_of(leaf, scalar).map_err(unsupported)?;
-    plain.ok_or_else(|| unsupported("a null with a tag"))
+    // A damaged key says more than a missing one, and that more than one of a kind we cannot use.
+    Err(match (damaged, unusable) {
+        (Some(damaged), _) => damaged,
+        (None, Some(unusable)) if !is_for_others => unusable,
+        _ => wrong_key(),
+    })
+}
+
+/// Whether a text looks as if `sops` had written it.
+pub fn is_encrypted(text: &str) -> bool {
+    let documents = talmox_yaml::read(text).unwrap_or_default();
+    let root = documents.first().and_then(Node::as_map);
+    root.is_some_and(|map| map.get(METADATA_KEY).is_some())
 }
 
 #[cfg(test)]
@@ -472,6 +353,7 @@ mod tests {
     #[test]
     fn what_is_encrypted_comes_back() {
         let text = encrypted(TEXT, Settings::default());
+        assert!(is_encrypted(&text) && !is_encrypted(TEXT));
         assert!(!text.contains("abc") && !text.contains("why") && text.contains("empty: \"\"\n"));
         let document = decrypt(&text, &[keys().0]).unwrap();
         assert_eq!(document.plaintext().expose(), TEXT.replace("0644", "420"));
@@ -571,6 +453,16 @@ mod tests {
         ));
         assert_eq!(refused("a: 1\n"), SopsError::NotSops);
         assert_eq!(refused(""), SopsError::NotSops);
+        let doubled = text.replace("nothing: null", "nothing: null\nnothing: {}");
+        assert!(matches!(refused(&doubled), SopsError::Twice { .. }));
+        let other = text.replace("-----BEGIN AGE", "-----BEGIN EGA");
+        assert!(matches!(
+            refused(&other),
+            SopsError::DataKey {
+                source: AgeError::NotAge,
+                ..
+            }
+        ));
         assert!(matches!(refused("a: ["), SopsError::Yaml(_)));
         let without_mac = text.lines().filter(|line| !line.starts_with("    mac:"));
         let without_mac: Vec<_> = without_mac.collect();
@@ -599,7 +491,8 @@ mod tests {
     #[test]
     fn rekeying_locks_out_the_old_key() {
         let (one, two) = keys();
-        let mut document = decrypt(&encrypted(TEXT, mac_only()), &[one.clone()]).unwrap();
+        let mut document =
+            decrypt(&encrypted(TEXT, mac_only()), std::slice::from_ref(&one)).unwrap();
         let same = [two.recipient(), two.recipient()];
         assert_eq!(
             document.rekey(&[], &mut Seeded(55)),

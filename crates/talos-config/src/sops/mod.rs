@@ -15,6 +15,7 @@
 mod cipher;
 mod comments;
 pub mod creation_rules;
+mod crypt;
 mod document;
 mod metadata;
 mod scalar;
@@ -25,7 +26,7 @@ use talmox_yaml::ReadError;
 
 use crate::age::AgeError;
 
-pub use document::{Document, create, decrypt};
+pub use document::{Document, create, decrypt, is_encrypted};
 pub(crate) use scalar::normal_scalar;
 pub use scope::{Scope, Settings};
 
@@ -71,6 +72,8 @@ pub enum SopsError {
     BrokenMac,
     #[error("the value at `{path}` is {what}, which sops cannot hold")]
     Unsupported { path: String, what: &'static str },
+    #[error("`{path}` stands there twice")]
+    Twice { path: String },
     #[error("the pattern `{0}` is not understood")]
     BadPattern(String),
     #[error("only one of encrypted_suffix, encrypted_regex and their kin may be given")]

@@ -1,6 +1,8 @@
 //! Walking a tree in the order in which `sops` does: every value and comment, with its path and the
 //! comments in front of it. The MAC depends on this order.
 
+use std::collections::HashSet;
+
 use talmox_yaml::{Entry, Map, Node, Seq, Value};
 
 use super::SopsError;
@@ -47,6 +49,7 @@ pub(super) fn walk(root: &Node, visit: &mut dyn Visit) -> Result<Node, SopsError
 fn walk_map(map: &Map, place: &mut Place, visit: &mut dyn Visit) -> Result<Map, SopsError> {
     place.comments.push(vec![]);
     let mut entries = Vec::with_capacity(map.entries.len());
+    let mut keys = HashSet::new();
     for entry in &map.entries {
         if let Some(comment) = entry.as_comment() {
             note_comment(place, comment);
@@ -55,7 +58,12 @@ fn walk_map(map: &Map, place: &mut Place, visit: &mut dyn Visit) -> Result<Map, 
             continue;
         }
         let key = key_text(&entry.key, place)?;
-        place.path.push(key);
+        place.path.push(key.clone());
+        if !keys.insert(key) {
+            return Err(SopsError::Twice {
+                path: place.describe(),
+            });
+        }
         let value = walk_value(&entry.value, place, visit)?;
         place.path.pop();
         forget_comments(place);
