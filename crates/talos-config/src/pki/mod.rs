@@ -1,6 +1,6 @@
 //! Keys and certificates as Talos makes them: Ed25519, ECDSA on P-256 and RSA with 4096 bits.
 //!
-//! The certificates are written and read by hand ([`der`]); the cryptography is aws-lc's. What is
+//! The certificates are written and read by hand; the cryptography is aws-lc's. What is
 //! here is what a Talos cluster needs, and no more: no revocation, no chains, no name constraints.
 
 mod authority;

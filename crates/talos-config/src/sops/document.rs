@@ -1,6 +1,7 @@
 //! A decrypted file, and the ways into and out of it.
 
 use talmox_yaml::{Entry, Map, Node, Value};
+use zeroize::Zeroize as _;
 
 use super::cipher::{DataKey, Kind, Nonces, Plain};
 use super::comments::{Stage, settled};
@@ -248,6 +249,12 @@ impl Document {
     }
 }
 
+impl Drop for Document {
+    fn drop(&mut self) {
+        self.roots.iter_mut().for_each(wipe);
+    }
+}
+
 impl PartialEq for Document {
     /// Whether both hold the same values and comments.
     fn eq(&self, other: &Self) -> bool {
@@ -260,6 +267,18 @@ impl std::fmt::Debug for Document {
         f.debug_struct("Document")
             .field("metadata", &self.metadata)
             .finish_non_exhaustive()
+    }
+}
+
+/// Overwrites every text of a tree.
+fn wipe(node: &mut Node) {
+    match &mut node.value {
+        Value::Scalar(scalar) => scalar.text.zeroize(),
+        Value::Seq(seq) => seq.items.iter_mut().for_each(wipe),
+        Value::Map(map) => map
+            .entries
+            .iter_mut()
+            .for_each(|entry| wipe(&mut entry.value)),
     }
 }
 
