@@ -88,6 +88,10 @@ pub struct Input<'a> {
 }
 
 /// What can be chosen, with Talos's defaults.
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "independent switches of Talos's generator"
+)]
 #[derive(Clone, Debug)]
 pub struct Options {
     pub install_disk: String,
@@ -218,19 +222,16 @@ fn text_map(values: &BTreeMap<String, String>) -> Option<Node> {
     (!values.is_empty()).then(|| map_of(entries))
 }
 
-fn key_pair(pair: &KeyPair) -> Option<Node> {
-    Some(map([
+fn key_pair(pair: &KeyPair) -> Node {
+    map([
         ("crt", Some(text(&pair.crt))),
         ("key", Some(text(&pair.key))),
-    ]))
+    ])
 }
 
 /// What a worker may know of a CA.
-fn certificate_only(pair: &KeyPair) -> Option<Node> {
-    Some(map([
-        ("crt", Some(text(&pair.crt))),
-        ("key", Some(text(""))),
-    ]))
+fn certificate_only(pair: &KeyPair) -> Node {
+    map([("crt", Some(text(&pair.crt))), ("key", Some(text("")))])
 }
 
 impl Input<'_> {
@@ -250,7 +251,7 @@ impl Input<'_> {
         map([
             ("type", Some(text(kind))),
             ("token", Some(text(&self.identity.machine_token))),
-            ("ca", ca),
+            ("ca", Some(ca)),
             ("certSANs", Some(texts(&options.additional_sans))),
             ("kubelet", Some(self.kubelet())),
             ("network", network),
@@ -408,7 +409,7 @@ impl Input<'_> {
             ("clusterName", name.then(|| text(self.cluster_name))),
             ("network", Some(self.cluster_network())),
             ("token", Some(text(&identity.bootstrap_token))),
-            ("ca", certificate_only(&identity.kubernetes)),
+            ("ca", Some(certificate_only(&identity.kubernetes))),
             ("discovery", Some(self.discovery())),
         ])
     }
@@ -435,8 +436,8 @@ impl Input<'_> {
             ("token", Some(text(&identity.bootstrap_token))),
             ("aescbcEncryptionSecret", aescbc),
             ("secretboxEncryptionSecret", secretbox),
-            ("ca", key_pair(&identity.kubernetes)),
-            ("aggregatorCA", key_pair(&identity.aggregator)),
+            ("ca", Some(key_pair(&identity.kubernetes))),
+            ("aggregatorCA", Some(key_pair(&identity.aggregator))),
             ("serviceAccount", Some(service_account)),
             ("apiServer", Some(self.api_server(endpoint))),
             (
@@ -446,7 +447,7 @@ impl Input<'_> {
             ("proxy", component("registry.k8s.io/kube-proxy")),
             ("scheduler", component("registry.k8s.io/kube-scheduler")),
             ("discovery", Some(self.discovery())),
-            ("etcd", Some(map([("ca", key_pair(&identity.etcd))]))),
+            ("etcd", Some(map([("ca", Some(key_pair(&identity.etcd)))]))),
             (
                 "allowSchedulingOnControlPlanes",
                 schedules.then(|| flag(true)),

@@ -6,7 +6,7 @@
 use std::fmt;
 
 use super::Problem;
-use super::env::{Environment, Kind, Message};
+use super::env::{Environment, Extra, Kind, Message};
 use super::parser::{Expression, Node};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,9 +23,9 @@ pub(super) enum Type {
     Duration,
     Timestamp,
     Meta,
-    List(Box<Type>),
-    Map(Box<Type>, Box<Type>),
-    Optional(Box<Type>),
+    List(Box<Self>),
+    Map(Box<Self>, Box<Self>),
+    Optional(Box<Self>),
     Message(&'static Message),
 }
 
@@ -55,11 +55,12 @@ impl Type {
     /// Whether values of one type may stand where the other is wanted.
     fn fits(&self, wanted: &Self) -> bool {
         match (self, wanted) {
-            (Self::Dyn, _) | (_, Self::Dyn) => true,
+            (Self::Dyn, _)
+            | (_, Self::Dyn)
+            | (Self::Null, Self::Message(_) | Self::Duration | Self::Timestamp)
+            | (Self::Message(_) | Self::Duration | Self::Timestamp, Self::Null) => true,
             (Self::List(a), Self::List(b)) | (Self::Optional(a), Self::Optional(b)) => a.fits(b),
             (Self::Map(ak, av), Self::Map(bk, bv)) => ak.fits(bk) && av.fits(bv),
-            (Self::Null, Self::Message(_) | Self::Duration | Self::Timestamp)
-            | (Self::Message(_) | Self::Duration | Self::Timestamp, Self::Null) => true,
             (a, b) => a == b,
         }
     }
@@ -81,6 +82,16 @@ pub(super) fn type_of(
     } else {
         Err(checker.problems)
     }
+}
+
+/// What a function makes of its arguments.
+#[derive(PartialEq, Eq)]
+enum Overload {
+    /// There is no such function.
+    Undeclared,
+    /// There is, but not for these arguments.
+    Missing,
+    Yields(Type),
 }
 
 struct Checker<'a> {
@@ -190,7 +201,7 @@ impl Checker<'_> {
             self.check(&arguments[0]);
             return Type::Bool;
         }
-        if self.function(name, &[]).is_none() {
+        if self.function(name, &[]) == Overload::Undeclared {
             let reason = format!("undeclared reference to '{name}' (in container '')");
             self.problem(at, reason);
         }
@@ -201,17 +212,16 @@ impl Checker<'_> {
             return Type::Dyn;
         }
         match self.function(name, &types) {
-            Some(Some(found)) => found,
-            Some(None) => {
+            Overload::Yields(found) => found,
+            Overload::Missing => {
                 let reason = no_overload(name, &types);
                 self.problem(at, reason)
             }
-            None => Type::Dyn,
+            Overload::Undeclared => Type::Dyn,
         }
     }
 
-    /// The result of a function: unknown, not for these arguments, or a type.
-    fn function(&self, name: &str, types: &[Type]) -> Option<Option<Type>> {
+    fn function(&self, name: &str, types: &[Type]) -> Overload {
         let result = match (name, types) {
             ("_?_:_", [condition, then, otherwise]) => condition
                 .fits(&Type::Bool)
@@ -242,13 +252,13 @@ impl Checker<'_> {
                 }
             }
             ("size", [operand]) => has_size(operand).then_some(Type::Int),
-            ("glob", [pattern, text]) if self.environment.has_glob => {
+            ("glob", [pattern, text]) if self.environment.has(Extra::Glob) => {
                 (pattern.fits(&Type::Text) && text.fits(&Type::Text)).then_some(Type::Bool)
             }
-            ("mac", [bytes]) if self.environment.has_mac => {
+            ("mac", [bytes]) if self.environment.has(Extra::Mac) => {
                 bytes.fits(&Type::Bytes).then_some(Type::Text)
             }
-            ("multiply_qos_vectors", [left, right]) if self.environment.has_qos => {
+            ("multiply_qos_vectors", [left, right]) if self.environment.has(Extra::Qos) => {
                 let wanted = Type::Map(Box::new(Type::Dyn), Box::new(Type::Double));
                 (left.fits(&wanted) && right.fits(&wanted)).then_some(Type::Double)
             }
@@ -260,18 +270,18 @@ impl Checker<'_> {
             (conversion, [operand]) if conversion_result(conversion).is_some() => {
                 converts(conversion, operand)
             }
-            ("glob", _) if self.environment.has_glob => None,
-            ("mac", _) if self.environment.has_mac => None,
-            ("multiply_qos_vectors", _) if self.environment.has_qos => None,
+            ("glob", _) if self.environment.has(Extra::Glob) => None,
+            ("mac", _) if self.environment.has(Extra::Mac) => None,
+            ("multiply_qos_vectors", _) if self.environment.has(Extra::Qos) => None,
             (
                 "size" | "dyn" | "type" | "matches" | "@in" | "bool" | "bytes" | "double" | "int"
                 | "string" | "uint" | "duration" | "timestamp",
                 _,
             ) => None,
             _ if name.starts_with('_') || matches!(name, "!_" | "-_") => None,
-            _ => return None,
+            _ => return Overload::Undeclared,
         };
-        Some(result)
+        result.map_or(Overload::Missing, Overload::Yields)
     }
 
     fn method(
@@ -283,7 +293,7 @@ impl Checker<'_> {
     ) -> Type {
         if let Node::Ident(namespace) = &target.node
             && namespace == "optional"
-            && self.environment.has_optional
+            && self.environment.has(Extra::Optional)
         {
             return self.optional_function(name, arguments, at);
         }
@@ -301,18 +311,18 @@ impl Checker<'_> {
                 (operand.fits(&Type::Text) && fits_text(&types)).then_some(Type::Bool)
             }
             ("size", 0) => has_size(&operand).then_some(Type::Int),
-            ("hasValue", 0) if self.environment.has_optional => {
+            ("hasValue", 0) if self.environment.has(Extra::Optional) => {
                 matches!(operand, Type::Optional(_) | Type::Dyn).then_some(Type::Bool)
             }
-            ("value", 0) if self.environment.has_optional => match &operand {
+            ("value", 0) if self.environment.has(Extra::Optional) => match &operand {
                 Type::Optional(inner) => Some((**inner).clone()),
                 Type::Dyn => Some(Type::Dyn),
                 _ => None,
             },
-            ("or", 1) if self.environment.has_optional => {
+            ("or", 1) if self.environment.has(Extra::Optional) => {
                 types[0].fits(&operand).then(|| operand.clone())
             }
-            ("orValue", 1) if self.environment.has_optional => match &operand {
+            ("orValue", 1) if self.environment.has(Extra::Optional) => match &operand {
                 Type::Optional(inner) => types[0].fits(inner).then(|| (**inner).clone()),
                 Type::Dyn => Some(Type::Dyn),
                 _ => None,
@@ -331,16 +341,14 @@ impl Checker<'_> {
                 return self.problem(at, reason);
             }
         };
-        match found {
-            Some(found) => found,
-            None => {
-                let shown: Vec<String> = types.iter().map(Type::to_string).collect();
-                let shown = shown.join(", ");
-                let reason = format!(
-                    "found no matching overload for '{name}' applied to '{operand}.({shown})'"
-                );
-                self.problem(at, reason)
-            }
+        if let Some(found) = found {
+            found
+        } else {
+            let shown: Vec<String> = types.iter().map(Type::to_string).collect();
+            let shown = shown.join(", ");
+            let reason =
+                format!("found no matching overload for '{name}' applied to '{operand}.({shown})'");
+            self.problem(at, reason)
         }
     }
 
@@ -365,7 +373,7 @@ impl Checker<'_> {
         at: usize,
     ) -> Option<Type> {
         let is_optional_macro =
-            matches!(name, "optMap" | "optFlatMap") && self.environment.has_optional;
+            matches!(name, "optMap" | "optFlatMap") && self.environment.has(Extra::Optional);
         let is_macro = matches!(
             name,
             "all" | "exists" | "exists_one" | "existsOne" | "filter"
