@@ -1,6 +1,6 @@
 //! What expressions may look at: the variables of each place where Talos takes one.
 
-use super::check::Type;
+use super::types::Type;
 
 /// The variables and functions of a place.
 #[derive(Debug)]
