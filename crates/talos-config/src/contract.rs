@@ -54,6 +54,7 @@ impl Contract {
     }
 
     /// The contract to make configs with for nodes of this version.
+    #[must_use]
     pub fn for_nodes(self) -> Self {
         self.min(Self::NEWEST)
     }

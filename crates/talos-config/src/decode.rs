@@ -173,12 +173,11 @@ impl Decoder<'_> {
         if key.is_null() {
             return None;
         }
-        match key.as_str() {
-            Some(key) => Some(key.to_owned()),
-            None => {
-                self.mismatch(key, "string");
-                None
-            }
+        if let Some(key) = key.as_str() {
+            Some(key.to_owned())
+        } else {
+            self.mismatch(key, "string");
+            None
         }
     }
 
@@ -273,14 +272,13 @@ impl Decoder<'_> {
     fn all_keys_are_unique(&mut self, node: &Node) -> bool {
         match &node.value {
             Value::Scalar(_) => true,
-            Value::Seq(seq) => seq.items.iter().fold(true, |unique, item| {
-                self.all_keys_are_unique(item) && unique
-            }),
+            Value::Seq(seq) => seq.items.iter().all(|item| self.all_keys_are_unique(item)),
             Value::Map(map) => {
                 let own = self.keys_are_unique(map);
-                own && map.entries.iter().fold(true, |unique, entry| {
-                    self.all_keys_are_unique(&entry.value) && unique
-                })
+                own && map
+                    .entries
+                    .iter()
+                    .all(|entry| self.all_keys_are_unique(&entry.value))
             }
         }
     }

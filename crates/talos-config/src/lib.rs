@@ -3,6 +3,11 @@
 //!
 //! Nothing here reads files, the clock, the environment or the network: the caller hands over
 //! bytes and the time.
+//!
+//! Documents are trees driven by one table (`schema`): [`Config`] reads and writes them,
+//! [`patch`] changes them, [`validate`] judges them, [`lint`] says what Talos does not, and
+//! [`generate`] makes them for a version [`contract`]. No document passes through a generic value:
+//! what a scalar means is decided by the type the table gives it.
 
 pub mod age;
 mod any;

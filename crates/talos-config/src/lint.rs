@@ -5,6 +5,7 @@
 
 use std::net::IpAddr;
 
+use crate::contract::Contract;
 use crate::document::{Config, Document};
 use crate::format::address::parse_prefix;
 use crate::schema::link_kinds;
@@ -46,6 +47,25 @@ pub fn lint(config: &Config) -> Vec<Lint> {
                 link_twice(document, legacy, &mut lints);
             }
             _ => {}
+        }
+    }
+    lints.0
+}
+
+/// Looks for documents that nodes of a Talos version do not understand. Such a node refuses the
+/// whole config.
+pub fn lint_kinds(config: &Config, talos: Contract) -> Vec<Lint> {
+    let mut lints = Lints(vec![]);
+    for document in config.documents() {
+        let needed = Contract::new(1, document.kind.talos_minor);
+        if needed > talos {
+            lints.add(
+                at(document),
+                format!(
+                    "{} came with Talos {needed}; {talos} refuses the config",
+                    document.kind()
+                ),
+            );
         }
     }
     lints.0
@@ -258,6 +278,29 @@ hostname: a_b
     }
 
     #[test]
+    fn kinds_need_their_talos_version() {
+        let text = "\
+machine: {type: worker}
+---
+apiVersion: v1alpha1
+kind: UserVolumeConfig
+name: data
+---
+apiVersion: v1alpha1
+kind: HostnameConfig
+auto: stable
+";
+        let config = Config::parse(text, Release::default()).expect("a config");
+        let paths = |minor| -> Vec<String> {
+            let lints = lint_kinds(&config, Contract::new(1, minor));
+            lints.into_iter().map(|lint| lint.path).collect()
+        };
+        assert_eq!(paths(8), ["UserVolumeConfig/data", "HostnameConfig"]);
+        assert_eq!(paths(11), ["HostnameConfig"]);
+        assert!(paths(12).is_empty());
+    }
+
+    #[test]
     fn nothing_to_say() {
         let text = "\
 machine:
@@ -278,6 +321,6 @@ apiVersion: v1alpha1
 kind: HostnameConfig
 hostname: talos-cp-01.example.org
 ";
-        assert_eq!(paths(text), [String::new(); 0]);
+        assert!(paths(text).is_empty());
     }
 }

@@ -434,8 +434,7 @@ fn is_base_60(text: &str) -> bool {
     let (last, fraction) = last.split_once('.').unwrap_or((last, ""));
     let is_number = |text: &str| text.bytes().all(|b| b.is_ascii_digit() || b == b'_');
     let below_60 = |text: &str| match text.as_bytes() {
-        [ones] => ones.is_ascii_digit(),
-        [b'0'..=b'5', ones] => ones.is_ascii_digit(),
+        [ones] | [b'0'..=b'5', ones] => ones.is_ascii_digit(),
         _ => false,
     };
     first.starts_with(|c: char| c.is_ascii_digit())
@@ -489,7 +488,6 @@ fn is_simple_key(key: &Node) -> bool {
 
 /// What the characters of a text forbid.
 struct Traits {
-    multiline: bool,
     plain: bool,
     single_quoted: bool,
     block: bool,
@@ -518,7 +516,6 @@ impl Traits {
         let unquotable = break_after_space || special;
         let single_quoted = !(unquotable || space_after_break || tabs);
         Self {
-            multiline: breaks,
             plain: single_quoted && !indicators && !breaks && !blank_edge,
             single_quoted,
             block: !unquotable && !text.ends_with(' ') && !text.is_empty(),
@@ -527,7 +524,6 @@ impl Traits {
 
     fn allowed_style(&self, wanted: Style, is_key: bool) -> Style {
         match wanted {
-            _ if is_key && self.multiline => Style::DoubleQuoted,
             Style::Plain if self.plain => Style::Plain,
             Style::Plain | Style::SingleQuoted if self.single_quoted => Style::SingleQuoted,
             Style::Literal | Style::Folded if self.block && !is_key => Style::Literal,

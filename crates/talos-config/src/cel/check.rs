@@ -1,69 +1,11 @@
 //! Types of expressions, by CEL's standard operators and functions.
-//!
-//! CEL converts nothing by itself: `disk.size > 100` compares an unsigned with a signed number and
-//! is refused.
-
-use std::fmt;
 
 use super::Problem;
-use super::env::{Environment, Kind, Message};
+use super::env::{Environment, Extra, Kind};
 use super::parser::{Expression, Node};
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Type {
-    /// Anything; fits everywhere.
-    Dyn,
-    Null,
-    Bool,
-    Int,
-    Uint,
-    Double,
-    Text,
-    Bytes,
-    Duration,
-    Timestamp,
-    Meta,
-    List(Box<Type>),
-    Map(Box<Type>, Box<Type>),
-    Optional(Box<Type>),
-    Message(&'static Message),
-}
-
-impl fmt::Display for Type {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Dyn => out.write_str("dyn"),
-            Self::Null => out.write_str("null"),
-            Self::Bool => out.write_str("bool"),
-            Self::Int => out.write_str("int"),
-            Self::Uint => out.write_str("uint"),
-            Self::Double => out.write_str("double"),
-            Self::Text => out.write_str("string"),
-            Self::Bytes => out.write_str("bytes"),
-            Self::Duration => out.write_str("google.protobuf.Duration"),
-            Self::Timestamp => out.write_str("google.protobuf.Timestamp"),
-            Self::Meta => out.write_str("type"),
-            Self::List(item) => write!(out, "list({item})"),
-            Self::Map(key, value) => write!(out, "map({key}, {value})"),
-            Self::Optional(inner) => write!(out, "optional_type({inner})"),
-            Self::Message(message) => out.write_str(message.name),
-        }
-    }
-}
-
-impl Type {
-    /// Whether values of one type may stand where the other is wanted.
-    fn fits(&self, wanted: &Self) -> bool {
-        match (self, wanted) {
-            (Self::Dyn, _) | (_, Self::Dyn) => true,
-            (Self::List(a), Self::List(b)) | (Self::Optional(a), Self::Optional(b)) => a.fits(b),
-            (Self::Map(ak, av), Self::Map(bk, bv)) => ak.fits(bk) && av.fits(bv),
-            (Self::Null, Self::Message(_) | Self::Duration | Self::Timestamp)
-            | (Self::Message(_) | Self::Duration | Self::Timestamp, Self::Null) => true,
-            (a, b) => a == b,
-        }
-    }
-}
+use super::types::{
+    Type, arithmetic, common, conversion_result, converts, has_size, index_of, is_ordered, join,
+};
 
 /// The type of an expression, or everything that is wrong with it.
 pub(super) fn type_of(
@@ -81,6 +23,16 @@ pub(super) fn type_of(
     } else {
         Err(checker.problems)
     }
+}
+
+/// What a function makes of its arguments.
+#[derive(PartialEq, Eq)]
+enum Overload {
+    /// There is no such function.
+    Undeclared,
+    /// There is, but not for these arguments.
+    Missing,
+    Yields(Type),
 }
 
 struct Checker<'a> {
@@ -190,7 +142,7 @@ impl Checker<'_> {
             self.check(&arguments[0]);
             return Type::Bool;
         }
-        if self.function(name, &[]).is_none() {
+        if self.function(name, &[]) == Overload::Undeclared {
             let reason = format!("undeclared reference to '{name}' (in container '')");
             self.problem(at, reason);
         }
@@ -201,17 +153,16 @@ impl Checker<'_> {
             return Type::Dyn;
         }
         match self.function(name, &types) {
-            Some(Some(found)) => found,
-            Some(None) => {
+            Overload::Yields(found) => found,
+            Overload::Missing => {
                 let reason = no_overload(name, &types);
                 self.problem(at, reason)
             }
-            None => Type::Dyn,
+            Overload::Undeclared => Type::Dyn,
         }
     }
 
-    /// The result of a function: unknown, not for these arguments, or a type.
-    fn function(&self, name: &str, types: &[Type]) -> Option<Option<Type>> {
+    fn function(&self, name: &str, types: &[Type]) -> Overload {
         let result = match (name, types) {
             ("_?_:_", [condition, then, otherwise]) => condition
                 .fits(&Type::Bool)
@@ -242,13 +193,13 @@ impl Checker<'_> {
                 }
             }
             ("size", [operand]) => has_size(operand).then_some(Type::Int),
-            ("glob", [pattern, text]) if self.environment.has_glob => {
+            ("glob", [pattern, text]) if self.environment.has(Extra::Glob) => {
                 (pattern.fits(&Type::Text) && text.fits(&Type::Text)).then_some(Type::Bool)
             }
-            ("mac", [bytes]) if self.environment.has_mac => {
+            ("mac", [bytes]) if self.environment.has(Extra::Mac) => {
                 bytes.fits(&Type::Bytes).then_some(Type::Text)
             }
-            ("multiply_qos_vectors", [left, right]) if self.environment.has_qos => {
+            ("multiply_qos_vectors", [left, right]) if self.environment.has(Extra::Qos) => {
                 let wanted = Type::Map(Box::new(Type::Dyn), Box::new(Type::Double));
                 (left.fits(&wanted) && right.fits(&wanted)).then_some(Type::Double)
             }
@@ -260,18 +211,18 @@ impl Checker<'_> {
             (conversion, [operand]) if conversion_result(conversion).is_some() => {
                 converts(conversion, operand)
             }
-            ("glob", _) if self.environment.has_glob => None,
-            ("mac", _) if self.environment.has_mac => None,
-            ("multiply_qos_vectors", _) if self.environment.has_qos => None,
+            ("glob", _) if self.environment.has(Extra::Glob) => None,
+            ("mac", _) if self.environment.has(Extra::Mac) => None,
+            ("multiply_qos_vectors", _) if self.environment.has(Extra::Qos) => None,
             (
                 "size" | "dyn" | "type" | "matches" | "@in" | "bool" | "bytes" | "double" | "int"
                 | "string" | "uint" | "duration" | "timestamp",
                 _,
             ) => None,
             _ if name.starts_with('_') || matches!(name, "!_" | "-_") => None,
-            _ => return None,
+            _ => return Overload::Undeclared,
         };
-        Some(result)
+        result.map_or(Overload::Missing, Overload::Yields)
     }
 
     fn method(
@@ -283,7 +234,7 @@ impl Checker<'_> {
     ) -> Type {
         if let Node::Ident(namespace) = &target.node
             && namespace == "optional"
-            && self.environment.has_optional
+            && self.environment.has(Extra::Optional)
         {
             return self.optional_function(name, arguments, at);
         }
@@ -301,18 +252,18 @@ impl Checker<'_> {
                 (operand.fits(&Type::Text) && fits_text(&types)).then_some(Type::Bool)
             }
             ("size", 0) => has_size(&operand).then_some(Type::Int),
-            ("hasValue", 0) if self.environment.has_optional => {
+            ("hasValue", 0) if self.environment.has(Extra::Optional) => {
                 matches!(operand, Type::Optional(_) | Type::Dyn).then_some(Type::Bool)
             }
-            ("value", 0) if self.environment.has_optional => match &operand {
+            ("value", 0) if self.environment.has(Extra::Optional) => match &operand {
                 Type::Optional(inner) => Some((**inner).clone()),
                 Type::Dyn => Some(Type::Dyn),
                 _ => None,
             },
-            ("or", 1) if self.environment.has_optional => {
+            ("or", 1) if self.environment.has(Extra::Optional) => {
                 types[0].fits(&operand).then(|| operand.clone())
             }
-            ("orValue", 1) if self.environment.has_optional => match &operand {
+            ("orValue", 1) if self.environment.has(Extra::Optional) => match &operand {
                 Type::Optional(inner) => types[0].fits(inner).then(|| (**inner).clone()),
                 Type::Dyn => Some(Type::Dyn),
                 _ => None,
@@ -331,16 +282,14 @@ impl Checker<'_> {
                 return self.problem(at, reason);
             }
         };
-        match found {
-            Some(found) => found,
-            None => {
-                let shown: Vec<String> = types.iter().map(Type::to_string).collect();
-                let shown = shown.join(", ");
-                let reason = format!(
-                    "found no matching overload for '{name}' applied to '{operand}.({shown})'"
-                );
-                self.problem(at, reason)
-            }
+        if let Some(found) = found {
+            found
+        } else {
+            let shown: Vec<String> = types.iter().map(Type::to_string).collect();
+            let shown = shown.join(", ");
+            let reason =
+                format!("found no matching overload for '{name}' applied to '{operand}.({shown})'");
+            self.problem(at, reason)
         }
     }
 
@@ -365,7 +314,7 @@ impl Checker<'_> {
         at: usize,
     ) -> Option<Type> {
         let is_optional_macro =
-            matches!(name, "optMap" | "optFlatMap") && self.environment.has_optional;
+            matches!(name, "optMap" | "optFlatMap") && self.environment.has(Extra::Optional);
         let is_macro = matches!(
             name,
             "all" | "exists" | "exists_one" | "existsOne" | "filter"
@@ -416,112 +365,4 @@ fn no_overload(name: &str, types: &[Type]) -> String {
         "found no matching overload for '{name}' applied to '({})'",
         shown.join(", ")
     )
-}
-
-/// The type that fits all; anything if there is none.
-fn common(types: Vec<Type>) -> Type {
-    let mut types = types.into_iter();
-    let Some(first) = types.next() else {
-        return Type::Dyn;
-    };
-    if types.all(|other| other == first) {
-        first
-    } else {
-        Type::Dyn
-    }
-}
-
-fn join(left: &Type, right: &Type) -> Option<Type> {
-    match (left, right) {
-        (Type::Dyn, _) | (_, Type::Dyn) => Some(Type::Dyn),
-        _ if left.fits(right) => Some(left.clone()),
-        _ => None,
-    }
-}
-
-fn is_ordered(ty: &Type) -> bool {
-    matches!(
-        ty,
-        Type::Dyn
-            | Type::Bool
-            | Type::Int
-            | Type::Uint
-            | Type::Double
-            | Type::Text
-            | Type::Bytes
-            | Type::Duration
-            | Type::Timestamp
-    )
-}
-
-fn arithmetic(operator: &str, left: &Type, right: &Type) -> Option<Type> {
-    let is_number = |ty: &Type| matches!(ty, Type::Int | Type::Uint | Type::Double);
-    match (operator, left, right) {
-        (_, Type::Dyn, other) | (_, other, Type::Dyn) => Some(other.clone()),
-        ("_%_", Type::Int | Type::Uint, _) if left == right => Some(left.clone()),
-        ("_%_", ..) => None,
-        _ if left == right && is_number(left) => Some(left.clone()),
-        ("_+_", Type::Text | Type::Bytes, _) if left == right => Some(left.clone()),
-        ("_+_", Type::List(_), Type::List(_)) => left.fits(right).then(|| left.clone()),
-        ("_+_" | "_-_", Type::Duration, Type::Duration)
-        | ("_-_", Type::Timestamp, Type::Timestamp) => Some(Type::Duration),
-        ("_+_" | "_-_", Type::Timestamp, Type::Duration)
-        | ("_+_", Type::Duration, Type::Timestamp) => Some(Type::Timestamp),
-        _ => None,
-    }
-}
-
-fn index_of(operand: &Type, index: &Type) -> Option<Type> {
-    match operand {
-        Type::Dyn => Some(Type::Dyn),
-        Type::List(item) => index.fits(&Type::Int).then(|| (**item).clone()),
-        Type::Map(key, value) => index.fits(key).then(|| (**value).clone()),
-        Type::Optional(inner) => {
-            index_of(inner, index).map(|found| Type::Optional(Box::new(found)))
-        }
-        _ => None,
-    }
-}
-
-fn has_size(ty: &Type) -> bool {
-    matches!(
-        ty,
-        Type::Dyn | Type::Text | Type::Bytes | Type::List(_) | Type::Map(..)
-    )
-}
-
-fn conversion_result(name: &str) -> Option<Type> {
-    Some(match name {
-        "bool" => Type::Bool,
-        "bytes" => Type::Bytes,
-        "double" => Type::Double,
-        "duration" => Type::Duration,
-        "int" => Type::Int,
-        "string" => Type::Text,
-        "timestamp" => Type::Timestamp,
-        "uint" => Type::Uint,
-        _ => return None,
-    })
-}
-
-fn converts(name: &str, operand: &Type) -> Option<Type> {
-    let result = conversion_result(name)?;
-    let allowed = match result {
-        Type::Bool => matches!(operand, Type::Bool | Type::Text),
-        Type::Bytes => matches!(operand, Type::Bytes | Type::Text),
-        Type::Double => matches!(operand, Type::Double | Type::Int | Type::Uint | Type::Text),
-        Type::Uint => matches!(operand, Type::Double | Type::Int | Type::Uint | Type::Text),
-        Type::Int => matches!(
-            operand,
-            Type::Double | Type::Int | Type::Uint | Type::Text | Type::Duration | Type::Timestamp
-        ),
-        Type::Duration => matches!(operand, Type::Duration | Type::Int | Type::Text),
-        Type::Timestamp => matches!(operand, Type::Timestamp | Type::Int | Type::Text),
-        Type::Text => !matches!(
-            operand,
-            Type::Null | Type::List(_) | Type::Map(..) | Type::Optional(_) | Type::Message(_)
-        ),
-        _ => false,
-    };
-    (allowed || *operand == Type::Dyn).then_some(result)
 }

@@ -1,15 +1,25 @@
 //! What expressions may look at: the variables of each place where Talos takes one.
 
-use super::check::Type;
+use super::types::Type;
 
 /// The variables and functions of a place.
 #[derive(Debug)]
 pub(crate) struct Environment {
     variables: Vec<(&'static str, Type)>,
-    pub(super) has_glob: bool,
-    pub(super) has_mac: bool,
-    pub(super) has_qos: bool,
-    pub(super) has_optional: bool,
+    extras: &'static [Extra],
+}
+
+/// Functions beyond CEL's own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Extra {
+    /// `glob(pattern, text)`.
+    Glob,
+    /// `mac(bytes)`.
+    Mac,
+    /// `multiply_qos_vectors(map, map)`.
+    Qos,
+    /// Optional values: `hasValue`, `orValue`…
+    Optional,
 }
 
 /// A message's fields. One without any is not looked into.
@@ -40,13 +50,14 @@ impl Environment {
             .map(|(_, ty)| ty)
     }
 
+    pub(super) fn has(&self, extra: Extra) -> bool {
+        self.extras.contains(&extra)
+    }
+
     fn of(variables: Vec<(&'static str, Type)>) -> Self {
         Self {
             variables,
-            has_glob: false,
-            has_mac: false,
-            has_qos: false,
-            has_optional: false,
+            extras: &[],
         }
     }
 
@@ -66,7 +77,7 @@ impl Environment {
     pub(crate) fn disk() -> Self {
         let variables = vec![("disk", Type::Message(&DISK)), ("system_disk", Type::Bool)];
         Self {
-            has_glob: true,
+            extras: &[Extra::Glob],
             ..Self::of(variables).with_units()
         }
     }
@@ -83,8 +94,7 @@ impl Environment {
     /// Selectors of network links.
     pub(crate) fn link() -> Self {
         Self {
-            has_glob: true,
-            has_mac: true,
+            extras: &[Extra::Glob, Extra::Mac],
             ..Self::of(vec![("link", Type::Message(&LINK))])
         }
     }
@@ -96,8 +106,7 @@ impl Environment {
         variables.extend(PRESSURE.iter().map(|name| (*name, Type::Double)));
         variables.extend(PRESSURE_BY_CLASS.iter().map(|name| (*name, by_class())));
         Self {
-            has_qos: true,
-            has_optional: true,
+            extras: &[Extra::Qos, Extra::Optional],
             ..Self::of(variables).with_units().with_classes()
         }
     }
@@ -113,7 +122,7 @@ impl Environment {
             ("class", Type::Int),
         ];
         Self {
-            has_optional: true,
+            extras: &[Extra::Optional],
             ..Self::of(variables).with_units().with_classes()
         }
     }

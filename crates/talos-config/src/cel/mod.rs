@@ -7,8 +7,10 @@ mod check;
 mod env;
 mod lexer;
 mod parser;
+mod types;
 
 pub(crate) use env::Environment;
+use types::Type;
 
 /// What an expression must yield.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,8 +42,8 @@ pub(crate) fn check(source: &str, environment: &Environment, wanted: Wanted) -> 
     let found = check::type_of(&expression, environment)
         .map_err(|problems| problems.iter().map(show).collect::<Vec<_>>().join("\n"))?;
     let fits = match wanted {
-        Wanted::Bool => found == check::Type::Bool,
-        Wanted::Double => found == check::Type::Double,
+        Wanted::Bool => found == Type::Bool,
+        Wanted::Double => found == Type::Double,
     };
     if fits {
         return Ok(());

@@ -97,6 +97,16 @@ impl Parser {
         found
     }
 
+    fn word(&mut self) -> Result<String, Problem> {
+        match self.peek() {
+            Token::Ident(_) => match self.advance() {
+                Token::Ident(word) => Ok(word),
+                _ => Err(self.unexpected()),
+            },
+            _ => Err(self.unexpected()),
+        }
+    }
+
     fn expect(&mut self, symbol: &str) -> Result<(), Problem> {
         if self.accept(symbol) {
             Ok(())
@@ -205,13 +215,7 @@ impl Parser {
             let at = self.at();
             if self.accept(".") {
                 let optional = self.accept("?");
-                let name = match self.advance() {
-                    Token::Ident(name) => name,
-                    _ => {
-                        self.next = self.next.saturating_sub(1);
-                        return Err(self.unexpected());
-                    }
-                };
+                let name = self.word()?;
                 if matches!(self.peek(), Token::Symbol("(")) && !optional {
                     let at = self.at();
                     self.advance();
@@ -266,13 +270,10 @@ impl Parser {
             Token::Ident(word) if word == "true" || word == "false" => Node::Bool,
             Token::Ident(word) if word == "null" => Node::Null,
             Token::Ident(word) if word != "in" => return self.name(at, word),
-            Token::Symbol(".") => match self.advance() {
-                Token::Ident(word) => return self.name(at, word),
-                _ => {
-                    self.next = self.next.saturating_sub(1);
-                    return Err(self.unexpected());
-                }
-            },
+            Token::Symbol(".") => {
+                let word = self.word()?;
+                return self.name(at, word);
+            }
             Token::Symbol("(") => {
                 let inner = self.expression()?;
                 self.expect(")")?;

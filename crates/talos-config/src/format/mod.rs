@@ -73,9 +73,8 @@ pub(crate) fn read(format: Format, scalar: &Scalar, release: Release) -> Result<
         Format::Prefix => address::canonical_prefix(source),
         Format::AddrPort => address::canonical_addr_port(source),
         Format::Mac => address::canonical_mac(source),
-        Format::Base64 => canonical_base64(source),
         Format::Secret if source == REDACTED => Ok(source.to_owned()),
-        Format::Secret => canonical_base64(source),
+        Format::Base64 | Format::Secret => canonical_base64(source),
         Format::Cel => Ok(source.to_owned()),
         Format::Enum(words) => read_word(words, source, release),
     };
@@ -109,7 +108,7 @@ pub(crate) fn is_zero(format: Format, node: &Node) -> bool {
 /// How Go calls the type, in messages.
 pub(crate) fn go_name(format: Format) -> String {
     match format {
-        Format::Text => "string".to_owned(),
+        Format::Text | Format::Base64 | Format::Secret => "string".to_owned(),
         Format::Bool => "bool".to_owned(),
         Format::Int { go, .. } => go.to_owned(),
         Format::Duration => "time.Duration".to_owned(),
@@ -124,7 +123,6 @@ pub(crate) fn go_name(format: Format) -> String {
         Format::Prefix => "netip.Prefix".to_owned(),
         Format::AddrPort => "netip.AddrPort".to_owned(),
         Format::Mac => "nethelpers.HardwareAddr".to_owned(),
-        Format::Base64 | Format::Secret => "string".to_owned(),
         Format::PortRange => "network.PortRange".to_owned(),
         Format::Cel => "cel.Expression".to_owned(),
         Format::Enum(words) => format!("nethelpers.{}", words.name),

@@ -33,9 +33,7 @@ pub(crate) fn parse_bytes(source: &str) -> Result<u64, String> {
 }
 
 fn unit_factor(unit: &str) -> Option<f64> {
-    let Some(prefix) = unit.strip_suffix('b').or(Some(unit)) else {
-        return None;
-    };
+    let prefix = unit.strip_suffix('b').unwrap_or(unit);
     let (prefix, base) = match prefix.strip_suffix('i') {
         Some(binary) if !binary.is_empty() => (binary, 1024f64),
         Some(_) => return None,
@@ -69,14 +67,17 @@ fn in_decimal_units(bytes: u64) -> String {
     if bytes < 10 {
         return format!("{bytes} B");
     }
-    let mut power = 0;
-    while power + 1 < DECIMAL_UNITS.len() && bytes / 1000u64.pow(power as u32 + 1) > 0 {
-        power += 1;
-    }
     #[expect(clippy::cast_precision_loss, reason = "rounded to a tenth anyway")]
-    let exact = bytes as f64 / 1000f64.powi(power as i32);
+    let mut exact = bytes as f64;
+    let mut units = DECIMAL_UNITS.iter();
+    let mut unit = units.next().unwrap_or(&"B");
+    while exact >= 1000.0
+        && let Some(next) = units.next()
+    {
+        unit = next;
+        exact /= 1000.0;
+    }
     let value = (exact * 10.0 + 0.5).floor() / 10.0;
-    let unit = DECIMAL_UNITS[power];
     if value < 10.0 {
         format!("{value:.1} {unit}")
     } else {

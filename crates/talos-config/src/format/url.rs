@@ -107,7 +107,7 @@ impl fmt::Display for Url {
 impl Url {
     fn write_authority(&self, text: &mut String) {
         let nothing = self.host.is_empty() && self.user.is_none();
-        if (self.scheme.is_empty() && nothing) || (self.omit_host && nothing) {
+        if nothing && (self.scheme.is_empty() || self.omit_host) {
             return;
         }
         if !nothing || !self.path.is_empty() {

@@ -100,44 +100,13 @@ impl Deletion {
         match ty {
             Type::Pointer(inner) => self.delete_in(node, inner, path, release),
             Type::Struct(record) => self.delete_in_record(node, record, path, release),
-            Type::Map(inner) => self.delete_in_map(node, path, |value, rest| {
+            Type::Map(inner) => delete_in_map(node, path, |value, rest| {
                 self.delete_in(value, inner, rest, release)
             }),
-            Type::Args => self.delete_in_map(node, path, |_, _| Err(LOOKUP_FAILED.to_owned())),
-            Type::Any => self.delete_in_any(node, path),
+            Type::Args => delete_in_map(node, path, |_, _| Err(LOOKUP_FAILED.to_owned())),
+            Type::Any => delete_in_any(node, path),
             Type::List(inner, _) => self.delete_item(node, inner, path, release),
             Type::Scalar(_) => Err(LOOKUP_FAILED.to_owned()),
-        }
-    }
-
-    fn delete_in_map(
-        &self,
-        node: &mut Node,
-        path: &[&str],
-        inside: impl FnOnce(&mut Node, &[&str]) -> Result<(), String>,
-    ) -> Result<(), String> {
-        let [key, rest @ ..] = path else {
-            return Err("path is empty".to_owned());
-        };
-        let entries = entries_of(node).ok_or(LOOKUP_FAILED)?;
-        let at = entries
-            .iter()
-            .position(|entry| entry.key.as_str() == Some(key))
-            .ok_or(LOOKUP_FAILED)?;
-        if rest.is_empty() {
-            entries.remove(at);
-            return Ok(());
-        }
-        inside(&mut entries[at].value, rest)
-    }
-
-    fn delete_in_any(&self, node: &mut Node, path: &[&str]) -> Result<(), String> {
-        match &node.value {
-            Value::Map(_) => {
-                self.delete_in_map(node, path, |value, rest| self.delete_in_any(value, rest))
-            }
-            Value::Seq(_) if path.len() > 1 => Err(COMPLEX_PATH.to_owned()),
-            _ => Err(LOOKUP_FAILED.to_owned()),
         }
     }
 
@@ -178,6 +147,34 @@ impl Deletion {
 
 const COMPLEX_PATH: &str = "searching for complex paths in slices is not supported";
 
+fn delete_in_map(
+    node: &mut Node,
+    path: &[&str],
+    inside: impl FnOnce(&mut Node, &[&str]) -> Result<(), String>,
+) -> Result<(), String> {
+    let [key, rest @ ..] = path else {
+        return Err("path is empty".to_owned());
+    };
+    let entries = entries_of(node).ok_or(LOOKUP_FAILED)?;
+    let at = entries
+        .iter()
+        .position(|entry| entry.key.as_str() == Some(key))
+        .ok_or(LOOKUP_FAILED)?;
+    if rest.is_empty() {
+        entries.remove(at);
+        return Ok(());
+    }
+    inside(&mut entries[at].value, rest)
+}
+
+fn delete_in_any(node: &mut Node, path: &[&str]) -> Result<(), String> {
+    match &node.value {
+        Value::Map(_) => delete_in_map(node, path, delete_in_any),
+        Value::Seq(_) if path.len() > 1 => Err(COMPLEX_PATH.to_owned()),
+        _ => Err(LOOKUP_FAILED.to_owned()),
+    }
+}
+
 fn entries_of(node: &mut Node) -> Option<&mut Vec<Entry>> {
     match &mut node.value {
         Value::Map(map) => Some(&mut map.entries),
@@ -202,9 +199,12 @@ fn go_string(value: Option<&Node>, ty: &Type) -> Option<String> {
             Format::Addr if text.is_none() => Some("invalid IP".to_owned()),
             Format::Prefix if text.is_none() => Some("invalid Prefix".to_owned()),
             Format::AddrPort if text.is_none() => Some("invalid AddrPort".to_owned()),
-            Format::PortRange => text.map(|port| match port.contains('-') {
-                true => port.to_owned(),
-                false => format!("{port}-{port}"),
+            Format::PortRange => text.map(|port| {
+                if port.contains('-') {
+                    port.to_owned()
+                } else {
+                    format!("{port}-{port}")
+                }
             }),
             _ => match text {
                 Some(text) => Some(text.to_owned()),

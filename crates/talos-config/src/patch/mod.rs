@@ -1,7 +1,6 @@
 //! Patches: strategic merges and JSON patches, told apart by their content as Talos does.
 //!
-//! Reading patch *files* is the caller's business, and so are the rules by which a command line
-//! argument is a file name or a patch.
+//! Reading patch *files* is the caller's business; [`source`] says when there is one to read.
 
 pub(crate) mod delete;
 mod json6902;
@@ -26,6 +25,26 @@ pub enum PatchError {
     Delete(String),
     #[error("{0}")]
     Merge(String),
+}
+
+/// What a command line argument for a patch stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source<'a> {
+    /// The name of a file with the patch.
+    File(&'a str),
+    /// The patch itself.
+    Inline(&'a str),
+}
+
+/// Tells file names from patches as `talosctl` does: `@name`, or a word that cannot be a patch.
+pub fn source(argument: &str) -> Source<'_> {
+    match argument.strip_prefix('@') {
+        Some(name) => Source::File(name),
+        None if argument.contains(['\n', ' ']) || argument.starts_with(['[', '{']) => {
+            Source::Inline(argument)
+        }
+        None => Source::File(argument),
+    }
 }
 
 /// A patch that has been read.
@@ -157,4 +176,18 @@ fn refuse_named_deletions(config: &Config) -> Result<(), PatchError> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arguments_are_files_or_patches() {
+        assert_eq!(source("@a b.yaml"), Source::File("a b.yaml"));
+        assert_eq!(source("patch.yaml"), Source::File("patch.yaml"));
+        for inline in ["machine: {}", "[]", "{}", "a:\n"] {
+            assert_eq!(source(inline), Source::Inline(inline));
+        }
+    }
 }

@@ -25,6 +25,8 @@ pub(crate) const CONFIG_KIND: &str = "v1alpha1";
 #[derive(Debug)]
 pub(crate) struct Kind {
     pub(crate) name: &'static str,
+    /// The Talos version (1.x) whose nodes understand it.
+    pub(crate) talos_minor: u32,
     pub(crate) since: Release,
     pub(crate) record: &'static Struct,
     /// Kinds of which no document may have the same name as one of this kind.
@@ -60,21 +62,19 @@ const LINKS: &[&str] = &[
     "WireguardConfig",
 ];
 
-const fn since(since: Release, name: &'static str, record: &'static Struct) -> Kind {
+/// A kind that Talos 1.`minor` brought; what came before 1.12 is in our oldest table.
+const fn kind_since(minor: u32, name: &'static str, record: &'static Struct) -> Kind {
     Kind {
         name,
-        since,
+        talos_minor: minor,
+        since: if minor <= 12 {
+            Release::V1_12
+        } else {
+            Release::V1_13
+        },
         record,
         conflicts: &[],
     }
-}
-
-const fn old(name: &'static str, record: &'static Struct) -> Kind {
-    since(Release::V1_12, name, record)
-}
-
-const fn new(name: &'static str, record: &'static Struct) -> Kind {
-    since(Release::V1_13, name, record)
 }
 
 impl Kind {
@@ -85,52 +85,52 @@ impl Kind {
 }
 
 static KINDS: &[Kind] = &[
-    old(CONFIG_KIND, &CONFIG),
+    kind_since(8, CONFIG_KIND, &CONFIG),
     // Network.
-    new("BlackholeRouteConfig", &BLACKHOLE_ROUTE_CONFIG),
-    old("BondConfig", &BOND_CONFIG).excludes(LINKS),
-    old("BridgeConfig", &BRIDGE_CONFIG).excludes(LINKS),
-    old("DHCPv4Config", &DHCP_V4_CONFIG),
-    old("DHCPv6Config", &DHCP_V6_CONFIG),
-    old("DummyLinkConfig", &DUMMY_LINK_CONFIG).excludes(LINKS),
-    old("EthernetConfig", &ETHERNET_CONFIG),
-    old("HCloudVIPConfig", &HCLOUD_VIP_CONFIG).excludes(&["Layer2VIPConfig"]),
-    old("HostnameConfig", &HOSTNAME_CONFIG),
-    new("KubeSpanConfig", &KUBESPAN_CONFIG),
-    old("KubeSpanEndpointsConfig", &KUBESPAN_ENDPOINTS_CONFIG),
-    old("Layer2VIPConfig", &LAYER2_VIP_CONFIG).excludes(&["HCloudVIPConfig"]),
-    old("LinkAliasConfig", &LINK_ALIAS_CONFIG),
-    old("LinkConfig", &LINK_CONFIG).excludes(LINKS),
-    old("NetworkDefaultActionConfig", &DEFAULT_ACTION_CONFIG),
-    old("NetworkRuleConfig", &RULE_CONFIG),
-    old("ResolverConfig", &RESOLVER_CONFIG),
-    new("RoutingRuleConfig", &ROUTING_RULE_CONFIG),
-    old("StaticHostConfig", &STATIC_HOST_CONFIG),
-    new("TCPProbeConfig", &TCP_PROBE_CONFIG),
-    old("TimeSyncConfig", &TIME_SYNC_CONFIG),
-    old("VLANConfig", &VLAN_CONFIG).excludes(LINKS),
-    new("VRFConfig", &VRF_CONFIG).excludes(LINKS),
-    old("WireguardConfig", &WIREGUARD_CONFIG).excludes(LINKS),
+    kind_since(13, "BlackholeRouteConfig", &BLACKHOLE_ROUTE_CONFIG),
+    kind_since(12, "BondConfig", &BOND_CONFIG).excludes(LINKS),
+    kind_since(12, "BridgeConfig", &BRIDGE_CONFIG).excludes(LINKS),
+    kind_since(12, "DHCPv4Config", &DHCP_V4_CONFIG),
+    kind_since(12, "DHCPv6Config", &DHCP_V6_CONFIG),
+    kind_since(12, "DummyLinkConfig", &DUMMY_LINK_CONFIG).excludes(LINKS),
+    kind_since(10, "EthernetConfig", &ETHERNET_CONFIG),
+    kind_since(12, "HCloudVIPConfig", &HCLOUD_VIP_CONFIG).excludes(&["Layer2VIPConfig"]),
+    kind_since(12, "HostnameConfig", &HOSTNAME_CONFIG),
+    kind_since(13, "KubeSpanConfig", &KUBESPAN_CONFIG),
+    kind_since(8, "KubeSpanEndpointsConfig", &KUBESPAN_ENDPOINTS_CONFIG),
+    kind_since(12, "Layer2VIPConfig", &LAYER2_VIP_CONFIG).excludes(&["HCloudVIPConfig"]),
+    kind_since(12, "LinkAliasConfig", &LINK_ALIAS_CONFIG),
+    kind_since(12, "LinkConfig", &LINK_CONFIG).excludes(LINKS),
+    kind_since(8, "NetworkDefaultActionConfig", &DEFAULT_ACTION_CONFIG),
+    kind_since(8, "NetworkRuleConfig", &RULE_CONFIG),
+    kind_since(12, "ResolverConfig", &RESOLVER_CONFIG),
+    kind_since(13, "RoutingRuleConfig", &ROUTING_RULE_CONFIG),
+    kind_since(12, "StaticHostConfig", &STATIC_HOST_CONFIG),
+    kind_since(13, "TCPProbeConfig", &TCP_PROBE_CONFIG),
+    kind_since(12, "TimeSyncConfig", &TIME_SYNC_CONFIG),
+    kind_since(12, "VLANConfig", &VLAN_CONFIG).excludes(LINKS),
+    kind_since(13, "VRFConfig", &VRF_CONFIG).excludes(LINKS),
+    kind_since(12, "WireguardConfig", &WIREGUARD_CONFIG).excludes(LINKS),
     // Disks.
-    old("ExistingVolumeConfig", &EXISTING_VOLUME_CONFIG).excludes(&["UserVolumeConfig"]),
-    new("ExternalVolumeConfig", &EXTERNAL_VOLUME_CONFIG),
-    old("RawVolumeConfig", &RAW_VOLUME_CONFIG),
-    old("SwapVolumeConfig", &SWAP_VOLUME_CONFIG),
-    old("UserVolumeConfig", &USER_VOLUME_CONFIG).excludes(&["ExistingVolumeConfig"]),
-    old("VolumeConfig", &VOLUME_CONFIG),
-    old("ZswapConfig", &ZSWAP_CONFIG),
+    kind_since(11, "ExistingVolumeConfig", &EXISTING_VOLUME_CONFIG).excludes(&["UserVolumeConfig"]),
+    kind_since(13, "ExternalVolumeConfig", &EXTERNAL_VOLUME_CONFIG),
+    kind_since(11, "RawVolumeConfig", &RAW_VOLUME_CONFIG),
+    kind_since(11, "SwapVolumeConfig", &SWAP_VOLUME_CONFIG),
+    kind_since(10, "UserVolumeConfig", &USER_VOLUME_CONFIG).excludes(&["ExistingVolumeConfig"]),
+    kind_since(8, "VolumeConfig", &VOLUME_CONFIG),
+    kind_since(11, "ZswapConfig", &ZSWAP_CONFIG),
     // The rest.
-    new("EnvironmentConfig", &ENVIRONMENT),
-    old("EventSinkConfig", &EVENT_SINK),
-    old("ExtensionServiceConfig", &EXTENSION_SERVICE),
-    new("ImageVerificationConfig", &IMAGE_VERIFICATION_CONFIG),
-    old("KmsgLogConfig", &KMSG_LOG),
-    old("OOMConfig", &OOM),
-    old("PCIDriverRebindConfig", &PCI_DRIVER_REBIND_CONFIG),
-    old("RegistryAuthConfig", &REGISTRY_AUTH_CONFIG),
-    old("RegistryMirrorConfig", &REGISTRY_MIRROR_CONFIG),
-    old("RegistryTLSConfig", &REGISTRY_TLS_CONFIG),
-    old("SideroLinkConfig", &SIDERO_LINK),
-    old("TrustedRootsConfig", &TRUSTED_ROOTS_CONFIG),
-    old("WatchdogTimerConfig", &WATCHDOG_TIMER),
+    kind_since(13, "EnvironmentConfig", &ENVIRONMENT),
+    kind_since(8, "EventSinkConfig", &EVENT_SINK),
+    kind_since(8, "ExtensionServiceConfig", &EXTENSION_SERVICE),
+    kind_since(13, "ImageVerificationConfig", &IMAGE_VERIFICATION_CONFIG),
+    kind_since(8, "KmsgLogConfig", &KMSG_LOG),
+    kind_since(12, "OOMConfig", &OOM),
+    kind_since(10, "PCIDriverRebindConfig", &PCI_DRIVER_REBIND_CONFIG),
+    kind_since(12, "RegistryAuthConfig", &REGISTRY_AUTH_CONFIG),
+    kind_since(12, "RegistryMirrorConfig", &REGISTRY_MIRROR_CONFIG),
+    kind_since(12, "RegistryTLSConfig", &REGISTRY_TLS_CONFIG),
+    kind_since(8, "SideroLinkConfig", &SIDERO_LINK),
+    kind_since(8, "TrustedRootsConfig", &TRUSTED_ROOTS_CONFIG),
+    kind_since(8, "WatchdogTimerConfig", &WATCHDOG_TIMER),
 ];

@@ -105,9 +105,9 @@ impl Field {
 pub(crate) enum Type {
     Scalar(Format),
     /// May be absent; when present it counts even if it is empty or false.
-    Pointer(&'static Type),
-    List(&'static Type, ListMerge),
-    Map(&'static Type),
+    Pointer(&'static Self),
+    List(&'static Self, ListMerge),
+    Map(&'static Self),
     Struct(&'static Struct),
     /// A mapping of anything, such as an admission plugin's configuration.
     Any,

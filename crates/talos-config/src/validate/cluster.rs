@@ -68,8 +68,7 @@ fn check_endpoint(source: &str) -> Result<(), String> {
         return Err("hostname must not be blank".to_owned());
     }
     match url.port().map(str::parse::<u64>) {
-        None => Ok(()),
-        Some(Ok(1..=65535)) => Ok(()),
+        None | Some(Ok(1..=65535)) => Ok(()),
         Some(Ok(_)) => Err("port number must be between 1 and 65535".to_owned()),
         Some(Err(_)) => Err("port number must be numeric".to_owned()),
     }
@@ -249,7 +248,7 @@ fn authorization(api_server: View<'_>) -> Option<String> {
     })
 }
 
-fn unsupported_resource<'a>(resources: View<'a>) -> Option<&'a str> {
+fn unsupported_resource(resources: View<'_>) -> Option<&str> {
     ["requests", "limits"].iter().find_map(|key| {
         let mut names = resources.get(key).entries().map(|(name, _)| name);
         names.find(|name| !matches!(*name, "memory" | "cpu"))

@@ -331,7 +331,7 @@ fn routing_rule(view: View<'_>, report: &mut Report) {
     let priority = name
         .parse::<u64>()
         .ok()
-        .filter(|priority| is_number && *priority <= u64::from(u32::MAX));
+        .filter(|priority| is_number && u32::try_from(*priority).is_ok());
     if priority.is_none() {
         report.error(format!(
             "invalid name: must be priority parsable unsigned integer: strconv.ParseUint: parsing {name:?}: invalid syntax"

@@ -80,12 +80,27 @@ pub fn validate(text: &str, mode: Mode, release: Release) -> Verdict {
 
 /// Validates a config that has been read.
 pub fn validate_config(config: &Config, mode: Mode) -> Verdict {
+    judge(config, mode, false)
+}
+
+/// As [`validate_config`], but warnings about the v1alpha1 document are errors: what
+/// `talosctl validate --strict` does.
+pub fn validate_strictly(config: &Config, mode: Mode) -> Verdict {
+    judge(config, mode, true)
+}
+
+fn judge(config: &Config, mode: Mode, strict: bool) -> Verdict {
     let release = config.release();
     let mut warnings = vec![];
     let mut errors = vec![];
     if let Some(legacy) = config.v1alpha1() {
         let mut report = Report::default();
         machine::validate(View::of(&legacy.body), mode, release, &mut report);
+        if strict {
+            let warnings = report.warnings.drain(..);
+            let as_errors = warnings.map(|warning| format!("warning: {warning}"));
+            report.errors.extend(as_errors);
+        }
         warnings.append(&mut report.warnings);
         if !report.errors.is_empty() {
             errors.push(format!("v1alpha1.Config: {}", multi(&report.errors)));

@@ -13,8 +13,8 @@ enum Shape {
     Number,
     Texts,
     TextMap,
-    Object(&'static [(&'static str, Shape)]),
-    Objects(&'static [(&'static str, Shape)]),
+    Object(&'static [(&'static str, Self)]),
+    Objects(&'static [(&'static str, Self)]),
 }
 
 const ROOT: &[(&str, Shape)] = &[
