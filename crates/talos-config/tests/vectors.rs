@@ -18,12 +18,12 @@ use std::process::ExitCode;
 
 use serde_json::Value as Json;
 use talmox_talos_config::contract::Contract;
-use talmox_talos_config::generate::{Identity, Input, KeyPair, Options, Role, generate};
+use talmox_talos_config::generate::{Identity, Input, Options, Role, generate};
 use talmox_talos_config::patch::{self, Patch};
 use talmox_talos_config::schematic::Schematic;
+use talmox_talos_config::secrets::Bundle;
 use talmox_talos_config::validate::{Mode, Stage, validate};
 use talmox_talos_config::{Config, Release};
-use talmox_yaml::Node;
 
 const VARIABLE: &str = "TALMOX_TALOS_VECTORS";
 
@@ -105,8 +105,8 @@ impl Vectors {
     }
 
     fn generate(&self, case: &Json) -> Outcome {
-        let secrets = talmox_yaml::read(&self.file(case, "secrets")?).map_err(|e| e.to_string())?;
-        let identity = identity(&secrets[0]);
+        let bundle = Bundle::read(&self.file(case, "secrets")?).map_err(|e| e.to_string())?;
+        let identity = Identity::from(&bundle);
         let contract: Contract = string(case, "contract")
             .parse()
             .map_err(|e| format!("{e}"))?;
@@ -214,9 +214,13 @@ impl Vectors {
     }
 }
 
-/// The hook for schematic ids.
-fn schematic(_case: &Json) -> Outcome {
-    Err("schematics are not wired to this harness".to_owned())
+/// The case holds the fields of a schematic among its own.
+fn schematic(case: &Json) -> Outcome {
+    let fields = ["owner", "overlay", "customization"].into_iter();
+    let fields = fields.filter_map(|key| Some((key.to_owned(), case.get(key)?.clone())));
+    let text = Json::Object(fields.collect()).to_string();
+    let schematic = Schematic::read(&text).map_err(|error| error.to_string())?;
+    same(&schematic.id(), &string(&case["expect"], "id"))
 }
 
 fn read(path: &Path) -> Result<String, String> {
@@ -349,42 +353,6 @@ fn options(given: &Json) -> Result<Options, String> {
         }
     }
     Ok(options)
-}
-
-/// The case holds the fields of a schematic among its own.
-fn schematic(case: &Json) -> Outcome {
-    let fields = ["owner", "overlay", "customization"].into_iter();
-    let fields = fields.filter_map(|key| Some((key.to_owned(), case.get(key)?.clone())));
-    let text = Json::Object(fields.collect()).to_string();
-    let schematic = Schematic::read(&text).map_err(|error| error.to_string())?;
-    same(&schematic.id(), &string(&case["expect"], "id"))
-}
-
-fn identity(secrets: &Node) -> Identity {
-    let get = |path: &[&str]| {
-        path.iter()
-            .try_fold(secrets, |node, key| node.as_map()?.get(key))
-            .and_then(Node::as_str)
-            .unwrap_or_default()
-            .to_owned()
-    };
-    let pair = |name: &str| KeyPair {
-        crt: get(&["certs", name, "crt"]),
-        key: get(&["certs", name, "key"]),
-    };
-    Identity {
-        cluster_id: get(&["cluster", "id"]),
-        cluster_secret: get(&["cluster", "secret"]),
-        bootstrap_token: get(&["secrets", "bootstraptoken"]),
-        secretbox_encryption_secret: get(&["secrets", "secretboxencryptionsecret"]),
-        aescbc_encryption_secret: get(&["secrets", "aescbcencryptionsecret"]),
-        machine_token: get(&["trustdinfo", "token"]),
-        os: pair("os"),
-        kubernetes: pair("k8s"),
-        aggregator: pair("k8saggregator"),
-        etcd: pair("etcd"),
-        service_account_key: get(&["certs", "k8sserviceaccount", "key"]),
-    }
 }
 
 /// The first lines that differ, with a little of what stands before them.

@@ -565,5 +565,19 @@ mod tests {
             let back = decrypt(&text, &[keys().0]).unwrap();
             assert_eq!(back.get_text("a.b").unwrap().expose(), value);
         }
+
+        #[test]
+        fn no_change_of_a_byte_gives_other_values(at in 0_usize..2000, byte in 0x20_u8..0x7f) {
+            let text = encrypted(TEXT, Settings::default());
+            let mut bytes = text.clone().into_bytes();
+            let at = at % bytes.len();
+            bytes[at] = byte;
+            let changed = String::from_utf8(bytes).unwrap();
+            if let Ok(document) = decrypt(&changed, &[keys().0]) {
+                let original = decrypt(&text, &[keys().0]).unwrap();
+                let token = |document: &Document| document.get_text("proxmox.token");
+                assert_eq!(token(&document), token(&original));
+            }
+        }
     }
 }
