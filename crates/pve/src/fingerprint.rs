@@ -11,11 +11,11 @@ use std::net::{TcpStream, ToSocketAddrs};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use aws_lc_rs::digest;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::crypto::{CryptoProvider, aws_lc_rs, verify_tls12_signature, verify_tls13_signature};
+use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::{CertificateDer, InvalidDnsNameError, ServerName, UnixTime};
 use rustls::{ClientConfig, ClientConnection, DigitallySignedStruct, SignatureScheme};
-use sha2::{Digest, Sha256};
 
 /// The SHA-256 fingerprint of a certificate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,6 +29,14 @@ impl fmt::Display for Fingerprint {
             write!(f, "{colon}{byte:02X}")?;
         }
         Ok(())
+    }
+}
+
+impl Fingerprint {
+    /// Of a certificate in DER form.
+    fn of(certificate: &[u8]) -> Self {
+        let digest = digest::digest(&digest::SHA256, certificate);
+        Self(digest.as_ref().try_into().expect("invariant: SHA-256 has 32 bytes"))
     }
 }
 
@@ -96,7 +104,10 @@ struct Recorder {
 
 impl Default for Recorder {
     fn default() -> Self {
-        Self { provider: Arc::new(aws_lc_rs::default_provider()), fingerprint: Mutex::default() }
+        Self {
+            provider: Arc::new(rustls::crypto::aws_lc_rs::default_provider()),
+            fingerprint: Mutex::default(),
+        }
     }
 }
 
@@ -109,7 +120,7 @@ impl ServerCertVerifier for Recorder {
         _ocsp_response: &[u8],
         _now: UnixTime,
     ) -> Result<ServerCertVerified, rustls::Error> {
-        let fingerprint = Fingerprint(Sha256::digest(end_entity).into());
+        let fingerprint = Fingerprint::of(end_entity);
         *self.fingerprint.lock().expect("invariant: nobody panics while recording") =
             Some(fingerprint);
         Ok(ServerCertVerified::assertion())
@@ -155,16 +166,18 @@ mod tests {
     #[test]
     fn the_certificate_of_a_server_is_read() {
         let made = rcgen::generate_simple_self_signed(vec!["pve".to_owned()]).unwrap();
-        let expected = Fingerprint(Sha256::digest(made.cert.der()).into());
-        let config = ServerConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
-            .with_safe_default_protocol_versions()
-            .unwrap()
-            .with_no_client_auth()
-            .with_single_cert(
-                vec![made.cert.der().clone()],
-                made.signing_key.serialize_der().try_into().unwrap(),
-            )
-            .unwrap();
+        let expected = Fingerprint::of(made.cert.der());
+        let config = ServerConfig::builder_with_provider(Arc::new(
+            rustls::crypto::aws_lc_rs::default_provider(),
+        ))
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(
+            vec![made.cert.der().clone()],
+            made.signing_key.serialize_der().try_into().unwrap(),
+        )
+        .unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
         let server = thread::spawn(move || {

@@ -10,10 +10,15 @@
 //! It deliberately has no generic "value" type and no serde support: a value that is read without
 //! knowing its type is how `off` becomes `false`.
 
+mod comment;
+mod emit;
 mod read;
 mod scalar;
+mod timestamp;
 mod tree;
 
-pub use read::{Limits, ReadError, ReadErrorKind, read, read_with};
+pub use emit::{BINARY_TAG, STRING_TAG, TIMESTAMP_TAG, emit, emit_all, key_order};
+pub use read::{Limits, ReadError, ReadErrorKind, read, read_with, read_with_comments};
 pub use scalar::{Resolved, Scalar, Style};
+pub use timestamp::timestamp;
 pub use tree::{Entry, Map, Node, Seq, Span, Value};

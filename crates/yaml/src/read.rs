@@ -5,6 +5,7 @@ use std::mem;
 
 use granit_parser::{Event, Options, Parser, ScalarStyle, ScanError, StructureStyle, Tag, options};
 
+use crate::comment;
 use crate::scalar::{Scalar, Style};
 use crate::tree::{Entry, Map, Node, Seq, Span, Value};
 
@@ -22,6 +23,9 @@ impl Default for Limits {
         Self { depth: 200, copied_nodes: 100_000 }
     }
 }
+
+/// How many lines of comment may follow each other.
+const MANY_COMMENTS: usize = 100_000;
 
 /// The text is not YAML that we can read, and where.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -61,10 +65,37 @@ pub fn read_with(text: &str, limits: Limits) -> Result<Vec<Node>, ReadError> {
     let mut builder = Builder::new(limits);
     for event in Parser::new_from_str_with_options(text, options) {
         let (event, span) = event.map_err(|error| syntax(text, &error, limits))?;
-        let span = span.byte_range().map_or_else(Span::default, |r| Span::new(r.start, r.end));
-        builder.event(event, span)?;
+        builder.event(event, span_of(&span))?;
     }
     Ok(builder.documents)
+}
+
+/// Like [`read`], and keeps the comments: see [`Node::comment`].
+pub fn read_with_comments(text: &str) -> Result<Vec<Node>, ReadError> {
+    let limits = Limits::default();
+    let options: Options = options! {
+        emit_comments: true,
+        // Long texts in front of a value are no attack; the parser's own limit is 96 lines.
+        max_buffered_comment_events: MANY_COMMENTS,
+        flow_nesting_limit: limits.depth,
+        block_nesting_limit: limits.depth,
+    };
+    let mut builder = Builder::new(limits);
+    let mut comments = vec![];
+    for event in Parser::new_from_str_with_options(text, options) {
+        let (event, span) = event.map_err(|error| syntax(text, &error, limits))?;
+        let span = span_of(&span);
+        match event {
+            Event::Comment(comment, _) => comments.push(comment::Found::new(text, &comment, span)),
+            event => builder.event(event, span)?,
+        }
+    }
+    comment::place(text, &mut builder.documents, comments);
+    Ok(builder.documents)
+}
+
+fn span_of(span: &granit_parser::Span) -> Span {
+    span.byte_range().map_or_else(Span::default, |r| Span::new(r.start, r.end))
 }
 
 fn syntax(text: &str, error: &ScanError, limits: Limits) -> ReadError {

@@ -81,14 +81,17 @@ fn resolve_number(text: &str) -> Resolved {
     if !unsigned.starts_with(|c: char| c.is_ascii_digit() || c == '.') {
         return Resolved::Text;
     }
+    if matches!(text, "-0" | "-0.0") {
+        return Resolved::Float(-0.0);
+    }
     if let Some(int) = resolve_int(unsigned) {
         return Resolved::Int(if text.starts_with('-') { -int } else { int });
     }
-    let digits = text.replace('_', "");
+    let digits = if text.starts_with('.') { text.to_owned() } else { text.replace('_', "") };
     let is_float = digits.chars().all(|c| matches!(c, '0'..='9' | '.' | 'e' | 'E' | '+' | '-'))
         && digits.chars().any(|c| c.is_ascii_digit());
     match digits.parse::<f64>() {
-        Ok(float) if is_float => Resolved::Float(float),
+        Ok(float) if is_float && float.is_finite() => Resolved::Float(float),
         _ => Resolved::Text,
     }
 }

@@ -1,0 +1,122 @@
+//! The files that clients need, made from the bundle without a cluster: `talosconfig` and an admin
+//! `kubeconfig`. Both can be merged into a file that a user already has.
+//!
+//! Merging never loses what is not ours: other contexts stay, fields that we do not know stay. A
+//! context of the same name is replaced if it is of the same cluster (the same authority);
+//! otherwise the new one is called `name-1`, as talosctl does.
+
+pub mod kubeconfig;
+mod role;
+pub mod talosconfig;
+
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use talmox_yaml::{Entry, Map, Node, ReadError, Value};
+
+use crate::format::text as string;
+use crate::pki::{Certificate, PkiError};
+use crate::secret::SecretText;
+use crate::time::UnixTime;
+
+pub use role::{Role, UnknownRole};
+
+/// A node's clock may be behind ours; a certificate that is not valid yet would be refused there.
+const BACKDATED: Duration = Duration::from_mins(5);
+
+/// Why a client file cannot be made or merged.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ClientError {
+    #[error("use the {authority} authority of the bundle")]
+    Authority {
+        authority: &'static str,
+        #[source]
+        source: PkiError,
+    },
+    #[error("issue a client certificate")]
+    Issue(#[source] PkiError),
+    #[error("read the {file} as YAML")]
+    Yaml {
+        file: &'static str,
+        #[source]
+        source: ReadError,
+    },
+    #[error("the {file} is not one: {what}")]
+    NotClientFile { file: &'static str, what: &'static str },
+    #[error("a certificate needs at least one role")]
+    NoRoles,
+}
+
+/// What came of a merge.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Merged {
+    pub text: SecretText,
+    /// The name of the new context, which is the current one now.
+    pub context: String,
+    /// A context of the same cluster was there before.
+    pub replaced: bool,
+}
+
+/// When the certificate of a context expires; nothing if there is none, or it cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ContextExpiry {
+    pub context: String,
+    pub not_after: Option<UnixTime>,
+}
+
+fn read_root(text: &str, file: &'static str) -> Result<Map, ClientError> {
+    let documents = talmox_yaml::read(text);
+    let documents = documents.map_err(|source| ClientError::Yaml { file, source })?;
+    match documents.into_iter().next() {
+        None => Ok(Map::default()),
+        Some(node) if node.is_null() => Ok(Map::default()),
+        Some(Node { value: Value::Map(map), .. }) => Ok(map),
+        Some(_) => Err(ClientError::NotClientFile { file, what: "it is no mapping" }),
+    }
+}
+
+fn set(map: &mut Map, key: &str, value: Node) {
+    let known = map.entries.iter_mut().find(|entry| entry.key.as_str() == Some(key));
+    match known {
+        Some(entry) => entry.value = value,
+        None => map.entries.push(Entry { key: string(key), value }),
+    }
+}
+
+/// `name`, `name-1`, `name-2`… until one can be taken.
+fn free_name(name: &str, mut is_free: impl FnMut(&str) -> bool) -> String {
+    if is_free(name) {
+        return name.to_owned();
+    }
+    let mut number = 1;
+    loop {
+        let candidate = format!("{name}-{number}");
+        if is_free(&candidate) {
+            return candidate;
+        }
+        number += 1;
+    }
+}
+
+fn expiry_of(certificate: Option<&str>) -> Option<UnixTime> {
+    let pem = STANDARD.decode(certificate?).ok()?;
+    let certificate = Certificate::from_pem(&String::from_utf8(pem).ok()?).ok()?;
+    Some(certificate.not_after)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::pki::{KeyKind, PrivateKey};
+    use crate::random::Seeded;
+    use crate::secrets::{Bundle, generate_with};
+    use crate::time::UnixTime;
+
+    pub(super) const NOW: UnixTime = UnixTime::from_seconds(1_800_000_000);
+
+    pub(super) fn bundle(seed: u64) -> Bundle {
+        let mut randomness = Seeded(seed);
+        let key = PrivateKey::generate(KeyKind::EcdsaP256, &mut randomness);
+        generate_with(&key, NOW, &mut randomness).unwrap()
+    }
+}

@@ -1,0 +1,412 @@
+//! From a YAML tree to a canonical tree of a known type, as strict as Talos.
+//!
+//! In a canonical tree a struct holds its keys in the table's order and only those that are set in
+//! Go's sense: plain values are dropped when they are zero, pointers, lists and maps when they are
+//! nil. Scalars stand in their canonical form. Encoding, merging and deleting rely on this.
+
+use talmox_yaml::{
+    Entry, Map, Node, Resolved, Scalar, Seq, Style, Value, emit, key_order, timestamp,
+};
+
+use crate::any;
+use crate::format::{self, Mismatch, text};
+use crate::schema::{Field, Format, ListMerge, Release, Struct, Type};
+
+/// Line numbers of a text.
+#[derive(Debug)]
+pub(crate) struct Lines(Vec<usize>);
+
+impl Lines {
+    pub(crate) fn of(text: &str) -> Self {
+        Self(text.match_indices('\n').map(|(at, _)| at).collect())
+    }
+
+    pub(crate) fn line(&self, node: &Node) -> usize {
+        1 + self.0.partition_point(|at| *at < node.span.start)
+    }
+}
+
+/// What is wrong with a document, in Talos's words.
+pub(crate) fn decode(
+    node: &Node,
+    record: &'static Struct,
+    lines: &Lines,
+    release: Release,
+) -> Result<Node, String> {
+    let mut decoder = Decoder { lines, release, errors: vec![] };
+    let decoded = decoder.record(node, record);
+    if !decoder.errors.is_empty() {
+        return Err(format!("yaml: {} errors:\n  {}", decoder.verb(), decoder.errors.join("\n  ")));
+    }
+    Ok(decoded.unwrap_or_else(|| Node::from(Value::Map(Map::default()))))
+}
+
+/// Refuses keys that the record does not have, anywhere below.
+pub(crate) fn check_unknown_keys(
+    node: &Node,
+    record: &'static Struct,
+    release: Release,
+) -> Result<(), String> {
+    match unknown_in_record(node, record, release) {
+        None => Ok(()),
+        Some(unknown) => Err(format!("unknown keys found during decoding:\n{}", emit(&unknown, 4))),
+    }
+}
+
+struct Decoder<'a> {
+    lines: &'a Lines,
+    release: Release,
+    errors: Vec<String>,
+}
+
+impl Decoder<'_> {
+    /// The canonical form, or nothing when Go's decoder would leave the target alone. A nil
+    /// pointer, list or map is a null.
+    fn value(&mut self, node: &Node, ty: &'static Type) -> Option<Node> {
+        match ty {
+            Type::Pointer(_) | Type::List(..) | Type::Map(_) | Type::Args if node.is_null() => {
+                Some(any::null())
+            }
+            _ if node.is_null() => None,
+            Type::Scalar(format) => self.scalar(node, *format),
+            Type::Pointer(inner) => self.value(node, inner),
+            Type::List(inner, merge) => self.list(node, inner, *merge, ty),
+            Type::Map(inner) => {
+                self.map(node, ty, |decoder, value| decoder.map_value(value, inner))
+            }
+            Type::Args if self.release < Release::V1_13 => self.map(node, ty, |decoder, value| {
+                decoder.map_value(value, &Type::Scalar(Format::Text))
+            }),
+            Type::Args => self.map(node, ty, Self::argument),
+            Type::Struct(record) => self.record(node, record),
+            Type::Any => self.anything(node, ty),
+        }
+    }
+
+    fn scalar(&mut self, node: &Node, format: Format) -> Option<Node> {
+        let Some(scalar) = node.as_scalar() else {
+            if !(self.release < Release::V1_13 && is_empty_struct(node, format)) {
+                self.mismatch(node, &format::go_name(format));
+            }
+            return None;
+        };
+        match format::read(format, scalar, self.release) {
+            Ok(node) => Some(node),
+            Err(Mismatch::Type) => {
+                self.mismatch(node, &format::go_name(format));
+                None
+            }
+            Err(Mismatch::Value(reason)) => {
+                self.error(node, &reason);
+                None
+            }
+        }
+    }
+
+    fn list(
+        &mut self,
+        node: &Node,
+        inner: &'static Type,
+        merge: ListMerge,
+        ty: &'static Type,
+    ) -> Option<Node> {
+        let Some(seq) = node.as_seq() else {
+            self.mismatch(node, &go_type(ty, self.release));
+            return None;
+        };
+        let mut items: Vec<Node> =
+            seq.items.iter().filter_map(|item| self.value(item, inner)).collect();
+        if merge == ListMerge::Manifests {
+            items.iter_mut().for_each(trim_manifest);
+        }
+        Some(Node::from(Value::Seq(Seq { items, flow: false })))
+    }
+
+    fn map(
+        &mut self,
+        node: &Node,
+        ty: &'static Type,
+        read: impl Fn(&mut Self, &Node) -> Option<Node>,
+    ) -> Option<Node> {
+        let Some(map) = node.as_map() else {
+            self.mismatch(node, &go_type(ty, self.release));
+            return None;
+        };
+        if !self.keys_are_unique(map) {
+            return None;
+        }
+        let mut entries = vec![];
+        for entry in &map.entries {
+            let Some(key) = self.key(&entry.key) else {
+                continue;
+            };
+            if let Some(value) = read(self, &entry.value) {
+                entries.push(Entry { key: text(key), value });
+            }
+        }
+        any::sort_by_key(&mut entries);
+        Some(Node::from(Value::Map(Map { entries, flow: false })))
+    }
+
+    /// A key's text. A null key is skipped, as Go does.
+    fn key(&mut self, key: &Node) -> Option<String> {
+        if key.is_null() {
+            return None;
+        }
+        if let Some(key) = key.as_str() {
+            Some(key.to_owned())
+        } else {
+            self.mismatch(key, "string");
+            None
+        }
+    }
+
+    fn map_value(&mut self, node: &Node, inner: &'static Type) -> Option<Node> {
+        match (self.value(node, inner), inner) {
+            (Some(value), _) => Some(value),
+            (None, Type::Scalar(format)) if node.is_null() => Some(format::zero(*format)),
+            (None, _) => None,
+        }
+    }
+
+    /// A command line argument's value: a text, a list of texts, or nothing.
+    fn argument(&mut self, node: &Node) -> Option<Node> {
+        if node.is_null() {
+            return Some(any::null());
+        }
+        let argument = |node: &Node| {
+            let mut value = Node::plain(node.as_str().unwrap_or_default());
+            value.tag = Some(talmox_yaml::STRING_TAG.to_owned());
+            value
+        };
+        match &node.value {
+            Value::Scalar(scalar) if scalar.text.is_empty() => Some(any::null()),
+            Value::Scalar(_) => Some(argument(node)),
+            Value::Seq(seq) if seq.items.iter().all(|item| item.as_scalar().is_some()) => {
+                let given = seq.items.iter().filter(|item| !item.is_null());
+                Some(Node::from(Value::Seq(Seq {
+                    items: given.map(argument).collect(),
+                    flow: false,
+                })))
+            }
+            _ => {
+                self.error(node, "arg value must be a string or list of strings");
+                None
+            }
+        }
+    }
+
+    fn record(&mut self, node: &Node, record: &'static Struct) -> Option<Node> {
+        let Some(map) = node.as_map() else {
+            self.mismatch(node, record.name);
+            return None;
+        };
+        if !self.keys_are_unique(map) {
+            return None;
+        }
+        let mut entries = vec![];
+        for field in record.fields(self.release) {
+            let value = map
+                .get(field.key)
+                .and_then(|value| self.value(value, &field.ty))
+                .filter(|value| is_set(value, field))
+                .or_else(|| record.complete.then(|| text("")));
+            if let Some(value) = value {
+                entries.push(Entry { key: text(field.key), value });
+            }
+        }
+        Some(Node::from(Value::Map(Map { entries, flow: false })))
+    }
+
+    fn anything(&mut self, node: &Node, ty: &'static Type) -> Option<Node> {
+        let Some(map) = node.as_map() else {
+            self.mismatch(node, &go_type(ty, self.release));
+            return None;
+        };
+        if !self.all_keys_are_unique(node) {
+            return None;
+        }
+        let mut entries: Vec<Entry> = map
+            .entries
+            .iter()
+            .filter_map(|entry| {
+                Some(Entry {
+                    key: text(self.key(&entry.key)?),
+                    value: any::canonical(&entry.value),
+                })
+            })
+            .collect();
+        any::sort_by_key(&mut entries);
+        Some(Node::from(Value::Map(Map { entries, flow: false })))
+    }
+
+    fn all_keys_are_unique(&mut self, node: &Node) -> bool {
+        match &node.value {
+            Value::Scalar(_) => true,
+            Value::Seq(seq) => seq.items.iter().all(|item| self.all_keys_are_unique(item)),
+            Value::Map(map) => {
+                let own = self.keys_are_unique(map);
+                own && map.entries.iter().all(|entry| self.all_keys_are_unique(&entry.value))
+            }
+        }
+    }
+
+    fn keys_are_unique(&mut self, map: &Map) -> bool {
+        let before = self.errors.len();
+        for (at, entry) in map.entries.iter().enumerate() {
+            let Some(key) = entry.key.as_str() else {
+                continue;
+            };
+            let mut later = map.entries[at + 1..].iter();
+            if let Some(again) = later.find(|other| other.key.as_str() == Some(key)) {
+                let first = self.lines.line(&entry.key);
+                self.error(
+                    &again.key,
+                    &format!("mapping key {key:?} already defined at line {first}"),
+                );
+            }
+        }
+        self.errors.len() == before
+    }
+
+    fn mismatch(&mut self, node: &Node, go: &str) {
+        let what = match &node.value {
+            Value::Map(_) => "!!map".to_owned(),
+            Value::Seq(_) => "!!seq".to_owned(),
+            Value::Scalar(scalar) => {
+                let shown: String = match scalar.text.char_indices().nth(10) {
+                    Some(_) => scalar.text.chars().take(7).chain("...".chars()).collect(),
+                    None => scalar.text.clone(),
+                };
+                format!("{} `{shown}`", go_tag(scalar))
+            }
+        };
+        let verb = self.verb();
+        self.error(node, &format!("cannot {verb} {what} into {go}"));
+    }
+
+    /// What the YAML library of the release calls its work.
+    fn verb(&self) -> &'static str {
+        match self.release {
+            Release::V1_12 => "unmarshal",
+            Release::V1_13 => "construct",
+        }
+    }
+
+    fn error(&mut self, node: &Node, reason: &str) {
+        let line = self.lines.line(node);
+        self.errors.push(format!("line {line}: {reason}"));
+    }
+}
+
+fn go_tag(scalar: &Scalar) -> &'static str {
+    match scalar.resolve() {
+        Resolved::Null => "!!null",
+        Resolved::Bool(_) => "!!bool",
+        Resolved::Int(_) => "!!int",
+        Resolved::Float(_) => "!!float",
+        Resolved::Text if scalar.style == Style::Plain && timestamp(&scalar.text).is_some() => {
+            "!!timestamp"
+        }
+        Resolved::Text => "!!str",
+    }
+}
+
+/// The older YAML library takes an empty mapping for the zero value of what is a struct in Go.
+fn is_empty_struct(node: &Node, format: Format) -> bool {
+    let is_struct = matches!(
+        format,
+        Format::Cel
+            | Format::ByteSize
+            | Format::Size
+            | Format::Addr
+            | Format::Prefix
+            | Format::AddrPort
+    );
+    is_struct && node.as_map().is_some_and(|map| map.entries.is_empty())
+}
+
+/// Whether a decoded value counts as set in its struct.
+fn is_set(value: &Node, field: &Field) -> bool {
+    match &field.ty {
+        Type::Scalar(format) => !format::is_zero(*format, value),
+        Type::Struct(_) | Type::Any => value.as_map().is_some_and(|map| !map.entries.is_empty()),
+        _ => !value.is_null(),
+    }
+}
+
+fn trim_manifest(manifest: &mut Node) {
+    let Value::Map(map) = &mut manifest.value else {
+        return;
+    };
+    for entry in &mut map.entries {
+        if entry.key.as_str() == Some("contents")
+            && let Value::Scalar(scalar) = &mut entry.value.value
+        {
+            scalar.text =
+                scalar.text.trim_start_matches(['\t', '\n', '\u{b}', '\u{c}', '\r']).to_owned();
+        }
+    }
+}
+
+/// How Go calls a type, in messages.
+fn go_type(ty: &Type, release: Release) -> String {
+    match ty {
+        Type::Scalar(format) => format::go_name(*format),
+        Type::Pointer(inner) => go_type(inner, release),
+        Type::List(inner, _) => format!("[]{}", go_pointer(inner, release)),
+        Type::Map(inner) => format!("map[string]{}", go_pointer(inner, release)),
+        Type::Struct(record) => record.name.to_owned(),
+        Type::Any => "v1alpha1.Unstructured".to_owned(),
+        Type::Args if release < Release::V1_13 => "map[string]string".to_owned(),
+        Type::Args => "v1alpha1.Args".to_owned(),
+    }
+}
+
+fn go_pointer(ty: &Type, release: Release) -> String {
+    match ty {
+        Type::Pointer(inner) => format!("*{}", go_type(inner, release)),
+        other => go_type(other, release),
+    }
+}
+
+fn unknown_in(node: &Node, ty: &'static Type, release: Release) -> Option<Node> {
+    match ty {
+        Type::Scalar(_) | Type::Any | Type::Args => None,
+        Type::Pointer(inner) => unknown_in(node, inner, release),
+        Type::Struct(record) => unknown_in_record(node, record, release),
+        Type::List(inner, _) => {
+            let items: Vec<Node> = node
+                .as_seq()?
+                .items
+                .iter()
+                .filter_map(|item| unknown_in(item, inner, release))
+                .collect();
+            (!items.is_empty()).then(|| Node::from(Value::Seq(Seq { items, flow: false })))
+        }
+        Type::Map(inner) => unknown_entries(node, |_, value| unknown_in(value, inner, release)),
+    }
+}
+
+fn unknown_in_record(node: &Node, record: &'static Struct, release: Release) -> Option<Node> {
+    unknown_entries(node, |key, value| match record.field(key, release) {
+        None => Some(value.clone()),
+        Some(field) => unknown_in(value, &field.ty, release),
+    })
+}
+
+fn unknown_entries(node: &Node, find: impl Fn(&str, &Node) -> Option<Node>) -> Option<Node> {
+    let map = node.as_map()?;
+    let mut entries: Vec<Entry> = map
+        .entries
+        .iter()
+        .filter_map(|entry| {
+            let value = find(entry.key.as_str()?, &entry.value)?;
+            Some(Entry { key: entry.key.clone(), value })
+        })
+        .collect();
+    entries.sort_by(|a, b| {
+        key_order(a.key.as_str().unwrap_or_default(), b.key.as_str().unwrap_or_default())
+    });
+    (!entries.is_empty()).then(|| Node::from(Value::Map(Map { entries, flow: false })))
+}

@@ -1,0 +1,31 @@
+//! Values that configs are put together from: what is empty is left out.
+
+use std::collections::BTreeMap;
+
+use talmox_yaml::Node;
+
+use super::KeyPair;
+use crate::format::text;
+use crate::tree::{map, map_of, texts};
+
+pub(super) fn non_empty(value: &str) -> Option<Node> {
+    (!value.is_empty()).then(|| text(value))
+}
+
+pub(super) fn some_texts(values: &[String]) -> Option<Node> {
+    (!values.is_empty()).then(|| texts(values))
+}
+
+pub(super) fn text_map(values: &BTreeMap<String, String>) -> Option<Node> {
+    let entries = values.iter().map(|(key, value)| (key.as_str(), text(value)));
+    (!values.is_empty()).then(|| map_of(entries))
+}
+
+pub(super) fn key_pair(pair: &KeyPair) -> Node {
+    map([("crt", Some(text(&pair.crt))), ("key", Some(text(&pair.key)))])
+}
+
+/// What a worker may know of a CA.
+pub(super) fn certificate_only(pair: &KeyPair) -> Node {
+    map([("crt", Some(text(&pair.crt))), ("key", Some(text("")))])
+}

@@ -1,0 +1,145 @@
+//! A machine's first network, before it has a machine config. Both ways to hand it over take the
+//! same input: [`meta`](crate::meta) and [`cidata`](crate::cidata).
+
+use std::fmt;
+use std::net::IpAddr;
+use std::str::FromStr;
+
+/// Everything a machine needs to be reached.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FirstNetwork {
+    /// With a domain behind the first dot, if there is one.
+    pub hostname: String,
+    pub links: Vec<FirstLink>,
+    pub nameservers: Vec<IpAddr>,
+    pub search_domains: Vec<String>,
+}
+
+/// A network card with its static addresses.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FirstLink {
+    /// Such as `eth0`.
+    pub name: String,
+    pub mac: Option<MacAddress>,
+    pub addresses: Vec<Prefix>,
+    /// One for each family at most.
+    pub gateways: Vec<IpAddr>,
+    pub mtu: Option<u32>,
+    /// The addresses are on this VLAN of the card.
+    pub vlan: Option<u16>,
+}
+
+/// An address and how many of its bits name the network: `10.0.0.11/16`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Prefix {
+    address: IpAddr,
+    length: u8,
+}
+
+/// Displays in lower case with colons.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MacAddress(pub [u8; 6]);
+
+/// A text that is no network address.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{text}` is not {wanted}")]
+pub struct AddressError {
+    text: String,
+    wanted: &'static str,
+}
+
+impl Prefix {
+    pub fn new(address: IpAddr, length: u8) -> Option<Self> {
+        let most = if address.is_ipv4() { 32 } else { 128 };
+        (length <= most).then_some(Self { address, length })
+    }
+
+    pub fn address(self) -> IpAddr {
+        self.address
+    }
+
+    /// The mask of an IPv4 network, spelled out.
+    pub(crate) fn netmask(self) -> Option<std::net::Ipv4Addr> {
+        let host_bits = 32_u32.checked_sub(u32::from(self.length))?;
+        let bits = u32::MAX.checked_shl(host_bits).unwrap_or(0);
+        self.address.is_ipv4().then(|| bits.into())
+    }
+}
+
+impl FirstLink {
+    /// The link that carries the addresses.
+    pub(crate) fn address_link(&self) -> String {
+        match self.vlan {
+            None => self.name.clone(),
+            Some(vlan) => format!("{}.{vlan}", self.name),
+        }
+    }
+}
+
+impl FromStr for Prefix {
+    type Err = AddressError;
+
+    fn from_str(text: &str) -> Result<Self, AddressError> {
+        let parsed = text
+            .split_once('/')
+            .and_then(|(address, length)| Self::new(address.parse().ok()?, length.parse().ok()?));
+        parsed.ok_or_else(|| AddressError {
+            text: text.to_owned(),
+            wanted: "an address with a prefix length",
+        })
+    }
+}
+
+impl fmt::Display for Prefix {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.address, self.length)
+    }
+}
+
+impl FromStr for MacAddress {
+    type Err = AddressError;
+
+    fn from_str(text: &str) -> Result<Self, AddressError> {
+        let parts = text.split([':', '-']).map(|part| {
+            let is_hex = part.len() == 2 && part.bytes().all(|b| b.is_ascii_hexdigit());
+            u8::from_str_radix(part, 16).ok().filter(|_| is_hex)
+        });
+        let bytes: Option<Vec<u8>> = parts.collect();
+        let bytes = bytes.and_then(|bytes| bytes.try_into().ok());
+        bytes
+            .map(Self)
+            .ok_or_else(|| AddressError { text: text.to_owned(), wanted: "a MAC address" })
+    }
+}
+
+impl fmt::Display for MacAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let parts = self.0.map(|byte| format!("{byte:02x}"));
+        f.write_str(&parts.join(":"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_read_strictly() {
+        let prefix: Prefix = "10.0.0.11/16".parse().unwrap();
+        assert_eq!(prefix.to_string(), "10.0.0.11/16");
+        assert_eq!(prefix.netmask().unwrap().to_string(), "255.255.0.0");
+        assert_eq!(
+            "10.0.0.1/0".parse::<Prefix>().unwrap().netmask().unwrap().to_string(),
+            "0.0.0.0"
+        );
+        assert_eq!("fd00::1/64".parse::<Prefix>().unwrap().netmask(), None);
+        for text in ["10.0.0.1", "10.0.0.1/33", "x/8"] {
+            assert!(text.parse::<Prefix>().is_err(), "{text}");
+        }
+        let mac: MacAddress = "BC-24-11-00-00-0a".parse().unwrap();
+        assert_eq!(mac.to_string(), "bc:24:11:00:00:0a");
+        for text in ["bc:24:11:00:00", "bc:24:11:00:00:0g", "bc:24:11:00:00:+a"] {
+            assert!(text.parse::<MacAddress>().is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,55 @@
+//! Texts that must not be seen.
+//!
+//! A [`SecretText`] shows itself nowhere by accident: `Debug` and `Display` print a placeholder, and
+//! the memory is overwritten when it is dropped. Whoever needs the text says so with
+//! [`SecretText::expose`].
+
+use std::fmt;
+
+use zeroize::Zeroizing;
+
+/// What stands for a secret wherever it might be seen. Talos writes the same.
+pub const REDACTED: &str = "******";
+
+/// A text that redacts itself.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct SecretText(Zeroizing<String>);
+
+impl SecretText {
+    pub fn new(text: impl Into<String>) -> Self {
+        Self(Zeroizing::new(text.into()))
+    }
+
+    /// The text itself. Every use is a place to look at in a review.
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl fmt::Debug for SecretText {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(REDACTED)
+    }
+}
+
+impl fmt::Display for SecretText {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(REDACTED)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn secrets_show_nothing() {
+        let secret = SecretText::new("hunter2");
+        assert_eq!(format!("{secret} {secret:?}"), "****** ******");
+        assert_eq!(secret.expose(), "hunter2");
+    }
+}

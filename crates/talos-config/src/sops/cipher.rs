@@ -1,0 +1,224 @@
+//! One value: AES-256-GCM with a nonce of 32 bytes, and the text that `sops` makes of it.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::hash::{Hash, Hasher};
+
+use aes_gcm::aead::consts::U32;
+use aes_gcm::aead::{Aead as _, KeyInit as _, Payload};
+use aes_gcm::aes::Aes256;
+use aes_gcm::{AesGcm, Nonce};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use zeroize::Zeroizing;
+
+use crate::random::{self, Randomness};
+
+const PREFIX: &str = "ENC[AES256_GCM,data:";
+const NONCE: usize = 32;
+const TAG: usize = 16;
+
+/// The key that encrypts the values of one file.
+#[derive(Clone)]
+pub(super) struct DataKey(Zeroizing<[u8; 32]>);
+
+/// What a value is, as `sops` writes it behind `type:`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Kind {
+    Text,
+    Int,
+    Float,
+    Bool,
+    Time,
+    Bytes,
+    Comment,
+}
+
+/// A value in the clear, as the bytes that are encrypted and that the MAC covers.
+#[derive(Clone, PartialEq, Eq)]
+pub(super) struct Plain {
+    pub(super) kind: Kind,
+    pub(super) bytes: Zeroizing<Vec<u8>>,
+}
+
+/// The nonces of decrypted values: the same value at the same path gets the same ciphertext again.
+#[derive(Clone, Default)]
+pub(super) struct Nonces(HashMap<(String, Plain), [u8; NONCE]>);
+
+/// A text that is not what `sops` makes of a value, or was not made with this key for this path.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum OpenError {
+    NotSealed,
+    Damaged,
+}
+
+impl Kind {
+    const NAMES: [(Self, &'static str); 7] = [
+        (Self::Text, "str"),
+        (Self::Int, "int"),
+        (Self::Float, "float"),
+        (Self::Bool, "bool"),
+        (Self::Time, "time"),
+        (Self::Bytes, "bytes"),
+        (Self::Comment, "comment"),
+    ];
+
+    fn name(self) -> &'static str {
+        let found = Self::NAMES.iter().find(|(kind, _)| *kind == self);
+        found.map_or("str", |(_, name)| name)
+    }
+
+    fn from_name(name: &str) -> Option<Self> {
+        let found = Self::NAMES.iter().find(|(_, known)| *known == name);
+        found.map(|(kind, _)| *kind)
+    }
+}
+
+impl Plain {
+    pub(super) fn new(kind: Kind, bytes: impl Into<Vec<u8>>) -> Self {
+        Self { kind, bytes: Zeroizing::new(bytes.into()) }
+    }
+}
+
+impl DataKey {
+    pub(super) fn generate(randomness: &mut dyn Randomness) -> Self {
+        Self(Zeroizing::new(random::array(randomness)))
+    }
+
+    pub(super) fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        bytes.try_into().ok().map(|key| Self(Zeroizing::new(key)))
+    }
+
+    pub(super) fn as_bytes(&self) -> &[u8] {
+        self.0.as_slice()
+    }
+
+    fn cipher(&self) -> AesGcm<Aes256, U32> {
+        AesGcm::new(&(*self.0).into())
+    }
+
+    /// Encrypts a value; nothing is made of nothing.
+    pub(super) fn seal(
+        &self,
+        plain: &Plain,
+        context: &str,
+        nonces: &Nonces,
+        randomness: &mut dyn Randomness,
+    ) -> String {
+        if plain.bytes.is_empty() {
+            return String::new();
+        }
+        let known = nonces.0.get(&(context.to_owned(), plain.clone()));
+        let nonce = known.copied().unwrap_or_else(|| random::array(randomness));
+        let payload = Payload { msg: plain.bytes.as_slice(), aad: context.as_bytes() };
+        let mut data = self
+            .cipher()
+            .encrypt(&Nonce::<U32>::from(nonce), payload)
+            .expect("invariant: values are far below the cipher's limit");
+        let tag = data.split_off(data.len() - TAG);
+        format!(
+            "{PREFIX}{},iv:{},tag:{},type:{}]",
+            STANDARD.encode(data),
+            STANDARD.encode(nonce),
+            STANDARD.encode(tag),
+            plain.kind.name()
+        )
+    }
+
+    /// Decrypts what [`Self::seal`] wrote, and remembers its nonce.
+    pub(super) fn open(
+        &self,
+        text: &str,
+        context: &str,
+        nonces: &mut Nonces,
+    ) -> Result<Plain, OpenError> {
+        if text.is_empty() {
+            return Ok(Plain::new(Kind::Text, []));
+        }
+        let sealed = Sealed::parse(text).ok_or(OpenError::NotSealed)?;
+        let mut data = sealed.data;
+        data.extend(sealed.tag);
+        let payload = Payload { msg: &data, aad: context.as_bytes() };
+        let bytes = self
+            .cipher()
+            .decrypt(&Nonce::<U32>::from(sealed.nonce), payload)
+            .map_err(|_| OpenError::Damaged)?;
+        let plain = Plain::new(sealed.kind, bytes);
+        nonces.0.insert((context.to_owned(), plain.clone()), sealed.nonce);
+        Ok(plain)
+    }
+}
+
+/// Whether a text claims to be an encrypted value.
+pub(super) fn is_sealed(text: &str) -> bool {
+    text.starts_with(PREFIX)
+}
+
+struct Sealed {
+    data: Vec<u8>,
+    nonce: [u8; NONCE],
+    tag: Vec<u8>,
+    kind: Kind,
+}
+
+impl Sealed {
+    fn parse(text: &str) -> Option<Self> {
+        let fields = text.strip_prefix(PREFIX)?.strip_suffix(']')?;
+        let (data, rest) = fields.split_once(",iv:")?;
+        let (nonce, rest) = rest.split_once(",tag:")?;
+        let (tag, kind) = rest.split_once(",type:")?;
+        Some(Self {
+            data: STANDARD.decode(data).ok()?,
+            nonce: STANDARD.decode(nonce).ok()?.try_into().ok()?,
+            tag: STANDARD.decode(tag).ok().filter(|tag| tag.len() == TAG)?,
+            kind: Kind::from_name(kind)?,
+        })
+    }
+}
+
+impl Hash for Plain {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.kind.hash(state);
+        self.bytes.as_slice().hash(state);
+    }
+}
+
+impl fmt::Debug for DataKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("DataKey(******)")
+    }
+}
+
+impl fmt::Debug for Plain {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Plain({:?}, ******)", self.kind)
+    }
+}
+
+impl fmt::Debug for Nonces {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Nonces({})", self.0.len())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::random::Seeded;
+
+    #[test]
+    fn values_come_back_with_their_nonce() {
+        let mut randomness = Seeded(1);
+        let key = DataKey::generate(&mut randomness);
+        let mut nonces = Nonces::default();
+        let plain = Plain::new(Kind::Int, "50000");
+        let first = key.seal(&plain, "a:b:", &nonces, &mut randomness);
+        assert!(is_sealed(&first) && first.ends_with(",type:int]"));
+        assert_eq!(key.open(&first, "a:b:", &mut nonces), Ok(plain.clone()));
+        assert_eq!(key.seal(&plain, "a:b:", &nonces, &mut randomness), first);
+        assert_ne!(key.seal(&plain, "a:c:", &nonces, &mut randomness), first);
+        assert_eq!(key.open(&first, "a:c:", &mut nonces), Err(OpenError::Damaged));
+        assert_eq!(key.open("50000", "a:b:", &mut nonces), Err(OpenError::NotSealed));
+        assert_eq!(key.seal(&Plain::new(Kind::Text, ""), "a:", &nonces, &mut randomness), "");
+    }
+}

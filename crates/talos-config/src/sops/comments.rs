@@ -1,0 +1,173 @@
+//! Where comments must stand so that `sops` finds them again.
+//!
+//! An encrypted comment is bound to the path of the mapping or list it stands in. When `sops` reads
+//! a file, a comment at the end of a collection does not always go where its indentation says:
+//! behind a nested block it goes to the innermost one, unless that has a comment of its own there. A
+//! comment that would be read elsewhere is moved there before it is encrypted.
+
+use talmox_yaml::{Entry, Map, Node, Seq, Value};
+
+use super::cipher::is_sealed;
+
+/// How far a tree has come.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Stage {
+    /// As it stands in an encrypted file. Encrypted comments are bound to where they stand.
+    Sealed,
+    /// In the clear. A comment in a list may become an item when it is encrypted.
+    Plain,
+}
+
+/// The same tree with its comments where they will be read again.
+pub(super) fn settled(root: &Node, stage: Stage) -> Node {
+    let mut root = root.clone();
+    // What ends the root stands in front of the metadata, which is read as it looks.
+    settle_children(&mut root, stage);
+    root
+}
+
+fn settle(node: &mut Node, stage: Stage) {
+    settle_children(node, stage);
+    let Some(last) = last_child(node).filter(|last| is_block(last)) else {
+        return;
+    };
+    if !ends_with_comment(last, stage) && !ends_with_sealed_comment(node) {
+        let comments = take_trailing(node);
+        if let Some(last) = last_child(node) {
+            append(last, comments);
+        }
+    }
+}
+
+fn settle_children(node: &mut Node, stage: Stage) {
+    match &mut node.value {
+        Value::Scalar(_) => {}
+        Value::Seq(seq) => seq.items.iter_mut().for_each(|item| settle(item, stage)),
+        Value::Map(map) => {
+            let mut entries = Vec::with_capacity(map.entries.len());
+            for mut entry in std::mem::take(&mut map.entries) {
+                settle(&mut entry.value, stage);
+                // A mapping without entries is written as `{}`, with its comments in front.
+                if let Value::Map(inner) = &mut entry.value.value
+                    && inner.entries.iter().all(is_comment_entry)
+                {
+                    entries.append(&mut inner.entries);
+                }
+                entries.push(entry);
+            }
+            map.entries = entries;
+        }
+    }
+}
+
+fn is_comment(node: &Node) -> bool {
+    node.as_comment().is_some()
+}
+
+fn is_comment_entry(entry: &Entry) -> bool {
+    entry.as_comment().is_some()
+}
+
+/// The last value of a collection that is no comment.
+fn last_child(node: &mut Node) -> Option<&mut Node> {
+    match &mut node.value {
+        Value::Scalar(_) => None,
+        Value::Seq(Seq { items, .. }) => items.iter_mut().rfind(|item| !is_comment(item)),
+        Value::Map(Map { entries, .. }) => {
+            let last = entries.iter_mut().rfind(|entry| !is_comment_entry(entry));
+            last.map(|entry| &mut entry.value)
+        }
+    }
+}
+
+/// Whether a value is written on lines of its own.
+fn is_block(node: &Node) -> bool {
+    match &node.value {
+        Value::Scalar(_) => false,
+        Value::Seq(seq) => !seq.items.is_empty(),
+        Value::Map(map) => !map.entries.is_empty(),
+    }
+}
+
+/// Whether the last line of a block will be a comment.
+fn ends_with_comment(node: &mut Node, stage: Stage) -> bool {
+    let is_last = match &node.value {
+        Value::Scalar(_) => false,
+        Value::Seq(seq) => stage == Stage::Sealed && seq.items.last().is_some_and(is_comment),
+        Value::Map(map) => map.entries.last().is_some_and(is_comment_entry),
+    };
+    is_last || last_child(node).is_some_and(|last| is_block(last) && ends_with_comment(last, stage))
+}
+
+fn ends_with_sealed_comment(node: &Node) -> bool {
+    let comment = match &node.value {
+        Value::Scalar(_) => None,
+        Value::Seq(seq) => seq.items.last().and_then(Node::as_comment),
+        Value::Map(map) => map.entries.last().and_then(Entry::as_comment),
+    };
+    comment.is_some_and(is_sealed)
+}
+
+fn take_trailing(node: &mut Node) -> Vec<String> {
+    let mut comments = vec![];
+    match &mut node.value {
+        Value::Scalar(_) => {}
+        Value::Seq(seq) => {
+            while let Some(item) = seq.items.pop_if(|item| is_comment(item)) {
+                comments.extend(item.as_comment().map(str::to_owned));
+            }
+        }
+        Value::Map(map) => {
+            while let Some(entry) = map.entries.pop_if(|entry| is_comment_entry(entry)) {
+                comments.extend(entry.as_comment().map(str::to_owned));
+            }
+        }
+    }
+    comments.reverse();
+    comments
+}
+
+/// Puts comments at the end of the innermost block.
+fn append(node: &mut Node, comments: Vec<String>) {
+    if let Some(last) = last_child(node).filter(|last| is_block(last)) {
+        return append(last, comments);
+    }
+    match &mut node.value {
+        Value::Scalar(_) => {}
+        Value::Seq(seq) => seq.items.extend(comments.into_iter().map(Node::comment)),
+        Value::Map(map) => {
+            let comments = comments.into_iter().map(Entry::comment);
+            map.entries.extend(comments);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Stage, settled};
+
+    fn again(text: &str) -> String {
+        let documents = talmox_yaml::read_with_comments(text).unwrap();
+        talmox_yaml::emit(&settled(&documents[0], Stage::Plain), 4)
+    }
+
+    #[test]
+    fn comments_behind_a_nested_block_move_into_it() {
+        let text = "a:\n    b:\n        c:\n            d: 1\n    # x\n    # z\ne: 1\n# end\n";
+        let moved = "a:\n    b:\n        c:\n            d: 1\n            # x\n            # z\ne: 1\n# end\n";
+        assert_eq!(again(text), moved);
+        assert_eq!(again(moved), moved);
+    }
+
+    #[test]
+    fn comments_stay_where_each_level_has_one() {
+        let text = "a:\n    b:\n        c: 1\n        # x\n    # z\n# before\ne: 1\n";
+        assert_eq!(again(text), text);
+    }
+
+    #[test]
+    fn comments_of_empty_mappings_stand_in_front() {
+        let text = "a:\n    b: { # x\n    }\n    c: 1\n";
+        assert_eq!(again(text), "a:\n    # x\n    b: {}\n    c: 1\n");
+    }
+}

@@ -1,0 +1,501 @@
+//! A decrypted file, and the ways into and out of it.
+
+use talmox_yaml::{Entry, Map, Node, Value};
+use zeroize::Zeroize as _;
+
+use super::cipher::{DataKey, Kind, Nonces, Plain};
+use super::comments::{Stage, settled};
+use super::crypt::{MacDigest, Normal, Opening, Sealing};
+use super::metadata::{AgeKey, Mac, Metadata};
+use super::walk::walk;
+use super::{METADATA_KEY, Settings, SopsError};
+use crate::age::{self, AgeError, Identity, Recipient};
+use crate::format::text as string;
+use crate::random::Randomness;
+use crate::secret::SecretText;
+use crate::time::UnixTime;
+
+/// What a level of indentation costs, as in `sops`.
+const INDENT: usize = 4;
+
+/// The content of a SOPS file in the clear, with its comments, and all that is needed to encrypt it
+/// again.
+#[derive(Clone)]
+pub struct Document {
+    /// Each one a mapping. There is more than one only if the file holds several YAML documents.
+    roots: Vec<Node>,
+    metadata: Metadata,
+    data_key: DataKey,
+    nonces: Nonces,
+}
+
+/// Takes a plain text, to be encrypted for these recipients.
+pub fn create(
+    plaintext: &str,
+    recipients: &[Recipient],
+    settings: Settings,
+    randomness: &mut dyn Randomness,
+) -> Result<Document, SopsError> {
+    let mut document = Document {
+        roots: read_plain(plaintext)?,
+        metadata: Metadata::new(settings),
+        data_key: DataKey::generate(randomness),
+        nonces: Nonces::default(),
+    };
+    document.wrap_data_key(recipients, randomness)?;
+    Ok(document)
+}
+
+/// Reads an encrypted file with the first identity that fits, and checks that it is whole.
+pub fn decrypt(text: &str, identities: &[Identity]) -> Result<Document, SopsError> {
+    let mut roots = talmox_yaml::read_with_comments(text).map_err(SopsError::Yaml)?;
+    let first = roots.first().and_then(Node::as_map);
+    let section = first.and_then(|map| map.get(METADATA_KEY));
+    let (metadata, mac) = Metadata::read(section.ok_or(SopsError::NotSops)?)?;
+    for root in &mut roots {
+        if let Value::Map(map) = &mut root.value {
+            map.entries.retain(|entry| entry.as_comment().is_some() || !is_metadata(entry));
+        }
+    }
+    let data_key = unwrap_data_key(&metadata, identities)?;
+    let mut nonces = Nonces::default();
+    let mut opening = Opening {
+        data_key: &data_key,
+        settings: &metadata.settings,
+        nonces: &mut nonces,
+        digest: MacDigest::new(&metadata.settings),
+    };
+    let opened = roots
+        .iter()
+        .map(|root| walk(&settled(root, Stage::Sealed), &mut opening))
+        .collect::<Result<Vec<_>, _>>()?;
+    let computed = opening.digest.finish();
+    let expected = data_key.open(&mac.sealed, &mac.last_modified, &mut Nonces::default());
+    match expected {
+        Ok(expected) if expected.bytes.as_slice() == computed.as_bytes() => {
+            Ok(Document { roots: opened, metadata, data_key, nonces })
+        }
+        _ => Err(SopsError::BrokenMac),
+    }
+}
+
+impl Document {
+    /// The mapping at the root, comments among its entries.
+    pub fn root(&self) -> &Node {
+        &self.roots[0]
+    }
+
+    pub fn settings(&self) -> &Settings {
+        &self.metadata.settings
+    }
+
+    /// For whom the file is encrypted, as it is spelled there.
+    pub fn recipients(&self) -> impl Iterator<Item = &str> {
+        self.metadata.age.iter().map(|key| key.recipient.as_str())
+    }
+
+    /// The value at a path such as `proxmox.token` or `values.hosts.0`, without comments.
+    pub fn get(&self, path: &str) -> Option<Node> {
+        let mut node = self.root();
+        for key in path.split('.') {
+            node = match &node.value {
+                Value::Map(map) => {
+                    let mut own = map.entries.iter().filter(|e| e.as_comment().is_none());
+                    &own.find(|entry| entry.key.as_str() == Some(key))?.value
+                }
+                Value::Seq(seq) => {
+                    let mut own = seq.items.iter().filter(|item| item.as_comment().is_none());
+                    own.nth(key.parse().ok()?)?
+                }
+                Value::Scalar(_) => return None,
+            };
+        }
+        Some(node.without_comments())
+    }
+
+    /// The text of a scalar at a path.
+    pub fn get_text(&self, path: &str) -> Option<SecretText> {
+        let node = self.get(path)?;
+        let text = node.as_str().filter(|_| !node.is_null())?;
+        Some(SecretText::new(text))
+    }
+
+    /// Sets the value at a path, and makes the mappings that lead to it. A list is changed as a
+    /// whole, by setting it anew.
+    pub fn set(&mut self, path: &str, value: Node) {
+        let mut node = &mut self.roots[0];
+        for key in path.split('.') {
+            if node.as_map().is_none() {
+                node.value = Value::Map(Map::default());
+                node.tag = None;
+            }
+            let Value::Map(map) = &mut node.value else {
+                return;
+            };
+            let is_own =
+                |entry: &Entry| entry.as_comment().is_none() && entry.key.as_str() == Some(key);
+            let position = map.entries.iter().position(is_own).unwrap_or_else(|| {
+                map.entries.push(Entry {
+                    key: string(key),
+                    value: Node::from(Value::Map(Map::default())),
+                });
+                map.entries.len() - 1
+            });
+            node = &mut map.entries[position].value;
+        }
+        *node = value;
+    }
+
+    /// Sets the value at a path to a text.
+    pub fn set_text(&mut self, path: &str, text: &SecretText) {
+        self.set(path, string(text.expose()));
+    }
+
+    /// The whole content as YAML with its comments, as `sops --decrypt` prints it.
+    pub fn plaintext(&self) -> SecretText {
+        SecretText::new(talmox_yaml::emit_all(&self.roots, INDENT))
+    }
+
+    /// Takes over a text that a person edited.
+    pub fn replace_plaintext(&mut self, text: &str) -> Result<(), SopsError> {
+        self.roots = read_plain(text)?;
+        Ok(())
+    }
+
+    /// Writes the file for the recipients it has. What did not change keeps its ciphertext.
+    pub fn encrypt(
+        &self,
+        now: UnixTime,
+        randomness: &mut dyn Randomness,
+    ) -> Result<String, SopsError> {
+        let mut sealing = Sealing {
+            data_key: &self.data_key,
+            settings: &self.metadata.settings,
+            nonces: &self.nonces,
+            randomness,
+            digest: MacDigest::new(&self.metadata.settings),
+        };
+        let mut roots = self
+            .roots
+            .iter()
+            .map(|root| walk(&settled(root, Stage::Plain), &mut sealing))
+            .collect::<Result<Vec<_>, _>>()?;
+        let computed = sealing.digest.finish();
+        let last_modified = now.to_string();
+        let plain = Plain::new(Kind::Text, computed);
+        let sealed = self.data_key.seal(&plain, &last_modified, &self.nonces, randomness);
+        let section = self.metadata.write(&Mac { sealed, last_modified });
+        for root in &mut roots {
+            if let Value::Map(map) = &mut root.value {
+                map.entries.push(Entry { key: string(METADATA_KEY), value: section.clone() });
+            }
+        }
+        Ok(talmox_yaml::emit_all(&roots, INDENT))
+    }
+
+    /// Sets for whom the file is encrypted, and draws a new data key, so that whoever is no longer
+    /// named cannot read what is written from now on.
+    pub fn rekey(
+        &mut self,
+        recipients: &[Recipient],
+        randomness: &mut dyn Randomness,
+    ) -> Result<(), SopsError> {
+        let foreign = self.metadata.foreign_names();
+        if !foreign.is_empty() {
+            return Err(SopsError::ForeignRecipients(foreign));
+        }
+        let data_key = std::mem::replace(&mut self.data_key, DataKey::generate(randomness));
+        if let Err(error) = self.wrap_data_key(recipients, randomness) {
+            self.data_key = data_key;
+            return Err(error);
+        }
+        // With another key the same nonce gives another ciphertext anyway.
+        self.nonces = Nonces::default();
+        Ok(())
+    }
+
+    fn wrap_data_key(
+        &mut self,
+        recipients: &[Recipient],
+        randomness: &mut dyn Randomness,
+    ) -> Result<(), SopsError> {
+        if recipients.is_empty() {
+            return Err(SopsError::NoRecipients);
+        }
+        let mut wrapped: Vec<AgeKey> = vec![];
+        for recipient in recipients {
+            let name = recipient.to_string();
+            if wrapped.iter().all(|key| key.recipient != name) {
+                wrapped.push(AgeKey {
+                    enc: age::encrypt(self.data_key.as_bytes(), &[*recipient], randomness),
+                    recipient: name,
+                });
+            }
+        }
+        self.metadata.age = wrapped;
+        Ok(())
+    }
+}
+
+impl Drop for Document {
+    fn drop(&mut self) {
+        self.roots.iter_mut().for_each(wipe);
+    }
+}
+
+impl PartialEq for Document {
+    /// Whether both hold the same values and comments.
+    fn eq(&self, other: &Self) -> bool {
+        self.plaintext() == other.plaintext()
+    }
+}
+
+impl std::fmt::Debug for Document {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Document").field("metadata", &self.metadata).finish_non_exhaustive()
+    }
+}
+
+/// Overwrites every text of a tree.
+fn wipe(node: &mut Node) {
+    match &mut node.value {
+        Value::Scalar(scalar) => scalar.text.zeroize(),
+        Value::Seq(seq) => seq.items.iter_mut().for_each(wipe),
+        Value::Map(map) => map.entries.iter_mut().for_each(|entry| wipe(&mut entry.value)),
+    }
+}
+
+fn is_metadata(entry: &Entry) -> bool {
+    entry.key.as_str() == Some(METADATA_KEY)
+}
+
+fn read_plain(text: &str) -> Result<Vec<Node>, SopsError> {
+    let mut roots = talmox_yaml::read_with_comments(text).map_err(SopsError::Yaml)?;
+    if roots.is_empty() {
+        roots.push(Node::from(Value::Map(Map::default())));
+    }
+    let has_section =
+        |root: &Node| root.as_map().is_some_and(|map| map.get(METADATA_KEY).is_some());
+    if roots.iter().any(has_section) {
+        return Err(SopsError::AlreadySops);
+    }
+    // What sops reads from a file is the value, not its spelling.
+    roots.iter().map(|root| walk(root, &mut Normal)).collect()
+}
+
+fn unwrap_data_key(metadata: &Metadata, identities: &[Identity]) -> Result<DataKey, SopsError> {
+    if metadata.age.is_empty() {
+        return Err(SopsError::NoAgeRecipient(metadata.foreign_names()));
+    }
+    let (mut damaged, mut unusable, mut is_for_others) = (None, None, false);
+    for key in &metadata.age {
+        let problem = |source| SopsError::DataKey { recipient: key.recipient.clone(), source };
+        match age::decrypt(&key.enc, identities) {
+            Ok(bytes) => {
+                return DataKey::from_bytes(&bytes).ok_or_else(|| {
+                    SopsError::BadMetadata("the data key has not 32 bytes".to_owned())
+                });
+            }
+            Err(AgeError::NoMatch) => is_for_others = true,
+            Err(source @ AgeError::NoX25519(_)) => unusable = Some(problem(source)),
+            Err(source) => damaged = Some(problem(source)),
+        }
+    }
+    let wrong_key = || SopsError::WrongKey {
+        identities: identities.len(),
+        recipients: metadata.age.iter().map(|k| k.recipient.clone()).collect(),
+    };
+    // A damaged key says more than a missing one, and that more than one of a kind we cannot use.
+    Err(match (damaged, unusable) {
+        (Some(damaged), _) => damaged,
+        (None, Some(unusable)) if !is_for_others => unusable,
+        _ => wrong_key(),
+    })
+}
+
+/// Whether a text looks as if `sops` had written it.
+pub fn is_encrypted(text: &str) -> bool {
+    let documents = talmox_yaml::read(text).unwrap_or_default();
+    let root = documents.first().and_then(Node::as_map);
+    root.is_some_and(|map| map.get(METADATA_KEY).is_some())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::random::Seeded;
+
+    const NOW: UnixTime = UnixTime::from_seconds(1_800_000_000);
+    const TEXT: &str = "# why\nproxmox:\n    token: abc\n    # beside\n    hosts:\n        - a\n        - b\nplain_unencrypted: 0644\nempty: \"\"\nnothing: null\n";
+
+    fn keys() -> (Identity, Identity) {
+        let mut randomness = Seeded(51);
+        let one = Identity::generate(&mut randomness);
+        (one, Identity::generate(&mut randomness))
+    }
+
+    fn encrypted(text: &str, settings: Settings) -> String {
+        let recipients = [keys().0.recipient()];
+        let document = create(text, &recipients, settings, &mut Seeded(52)).unwrap();
+        document.encrypt(NOW, &mut Seeded(53)).unwrap()
+    }
+
+    fn mac_only() -> Settings {
+        Settings { mac_only_encrypted: true, ..Settings::default() }
+    }
+
+    #[test]
+    fn what_is_encrypted_comes_back() {
+        let text = encrypted(TEXT, Settings::default());
+        assert!(is_encrypted(&text) && !is_encrypted(TEXT));
+        assert!(!text.contains("abc") && !text.contains("why") && text.contains("empty: \"\"\n"));
+        let document = decrypt(&text, &[keys().0]).unwrap();
+        assert_eq!(document.plaintext().expose(), TEXT.replace("0644", "420"));
+        assert_eq!(document.get_text("proxmox.token").unwrap().expose(), "abc");
+        assert_eq!(document.get_text("proxmox.hosts.1").unwrap().expose(), "b");
+        assert_eq!(document.get("proxmox.hosts").unwrap().as_seq().unwrap().items.len(), 2);
+        assert_eq!(document.get_text("nothing"), None);
+        assert_eq!(document.get("proxmox.token.x"), None);
+        assert!(!format!("{document:?}").contains("abc"));
+    }
+
+    #[test]
+    fn unchanged_values_keep_their_ciphertext() {
+        let text = encrypted(TEXT, Settings::default());
+        let mut document = decrypt(&text, &[keys().0]).unwrap();
+        document.set_text("proxmox.token", &SecretText::new("new"));
+        document.set_text("values.more.deep", &SecretText::new("1"));
+        let edited = document.encrypt(NOW, &mut Seeded(54)).unwrap();
+        let lost: Vec<&str> = text.lines().filter(|line| !edited.contains(line)).collect();
+        let names: Vec<&str> =
+            lost.iter().map(|line| line.trim().split(':').next().unwrap()).collect();
+        assert_eq!(names, ["token", "mac"]);
+        let back = decrypt(&edited, &[keys().0]).unwrap();
+        assert_eq!(back.get_text("values.more.deep").unwrap().expose(), "1");
+        assert_eq!(back, document);
+    }
+
+    #[test]
+    fn a_wrong_key_is_told_who_could() {
+        let text = encrypted(TEXT, Settings::default());
+        let (one, two) = keys();
+        let error = decrypt(&text, &[two]).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            format!(
+                "none of the 1 age keys at hand opens it; it is encrypted for {}",
+                one.recipient()
+            )
+        );
+        assert!(matches!(decrypt(&text, &[]), Err(SopsError::WrongKey { identities: 0, .. })));
+    }
+
+    #[test]
+    fn every_change_is_noticed() {
+        let text = encrypted(TEXT, Settings::default());
+        let refused = |text: &str| decrypt(text, &[keys().0]).unwrap_err();
+        assert_eq!(refused(&text.replace(": 420", ": 421")), SopsError::BrokenMac);
+        assert_eq!(
+            refused(&text.replace("empty: \"\"\n", "empty: \"\"\nadded_unencrypted: 1\n")),
+            SopsError::BrokenMac
+        );
+        let not_encrypted = |path: &str| SopsError::NotEncrypted { path: path.to_owned() };
+        assert_eq!(refused(&text.replace("empty: \"\"", "empty: x")), not_encrypted("empty"));
+        assert_eq!(refused(&text.replace("empty: \"\"", "empty: 5")), not_encrypted("empty"));
+        let renamed = SopsError::Damaged { path: "proxmox.tokem".to_owned() };
+        assert_eq!(refused(&text.replace("token:", "tokem:")), renamed);
+        assert_eq!(
+            refused(&text.replace("lastmodified: \"2027", "lastmodified: \"2028")),
+            SopsError::BrokenMac
+        );
+        assert_eq!(
+            refused(&text.replace("    version", "    mac_only_encrypted: true\n    version")),
+            SopsError::BrokenMac
+        );
+        let comment = text.lines().next().unwrap();
+        let broken = comment.replace("data:", "data:AAAA");
+        assert!(matches!(refused(&text.replace(comment, &broken)), SopsError::Damaged { .. }));
+        assert_eq!(refused("a: 1\n"), SopsError::NotSops);
+        assert_eq!(refused(""), SopsError::NotSops);
+        let doubled = text.replace("nothing: null", "nothing: null\nnothing: {}");
+        assert!(matches!(refused(&doubled), SopsError::Twice { .. }));
+        let other = text.replace("-----BEGIN AGE", "-----BEGIN EGA");
+        assert!(matches!(refused(&other), SopsError::DataKey { source: AgeError::NotAge, .. }));
+        assert!(matches!(refused("a: ["), SopsError::Yaml(_)));
+        let without_mac = text.lines().filter(|line| !line.starts_with("    mac:"));
+        let without_mac: Vec<_> = without_mac.collect();
+        assert!(matches!(refused(&without_mac.join("\n")), SopsError::BadMetadata(_)));
+    }
+
+    #[test]
+    fn the_mac_may_leave_out_what_is_not_encrypted() {
+        let text = encrypted(TEXT, mac_only());
+        let changed = text.replace(": 420", ": 421");
+        let document = decrypt(&changed, &[keys().0]).unwrap();
+        assert_eq!(document.get_text("plain_unencrypted").unwrap().expose(), "421");
+        let all = text.replace("    mac_only_encrypted: true\n", "");
+        assert_eq!(decrypt(&all, &[keys().0]).unwrap_err(), SopsError::BrokenMac);
+    }
+
+    #[test]
+    fn rekeying_locks_out_the_old_key() {
+        let (one, two) = keys();
+        let mut document =
+            decrypt(&encrypted(TEXT, mac_only()), std::slice::from_ref(&one)).unwrap();
+        let same = [two.recipient(), two.recipient()];
+        assert_eq!(document.rekey(&[], &mut Seeded(55)), Err(SopsError::NoRecipients));
+        document.rekey(&same, &mut Seeded(55)).unwrap();
+        assert_eq!(document.recipients().count(), 1);
+        let text = document.encrypt(NOW, &mut Seeded(56)).unwrap();
+        assert!(matches!(decrypt(&text, &[one]), Err(SopsError::WrongKey { .. })));
+        assert_eq!(decrypt(&text, &[two]).unwrap(), document);
+    }
+
+    #[test]
+    fn files_that_cannot_be_are_refused() {
+        let recipients = [keys().0.recipient()];
+        let refused = |text: &str| {
+            create(text, &recipients, Settings::default(), &mut Seeded(57)).unwrap_err()
+        };
+        assert_eq!(refused("sops: {}"), SopsError::AlreadySops);
+        assert!(matches!(refused("- a"), SopsError::Unsupported { .. }));
+        assert!(matches!(refused("a: {1: x}"), SopsError::Unsupported { .. }));
+        assert!(matches!(refused("a: 18446744073709551615"), SopsError::Unsupported { .. }));
+    }
+
+    #[test]
+    fn nothing_is_a_file_too() {
+        let text = encrypted("", Settings::default());
+        assert!(text.starts_with("sops:\n"));
+        let mut document = decrypt(&text, &[keys().0]).unwrap();
+        document.set_text("a.b", &SecretText::new("c"));
+        assert_eq!(document.plaintext().expose(), "a:\n    b: c\n");
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn any_text_comes_back(value in "[ -~\n\t\u{e4}\u{1f511}]{0,60}", comment in "[ -~]{0,20}") {
+            let mut document = decrypt(&encrypted(TEXT, Settings::default()), &[keys().0]).unwrap();
+            document.set_text("a.b", &SecretText::new(value.as_str()));
+            let Value::Map(map) = &mut document.roots[0].value else { panic!("a mapping") };
+            map.entries.push(Entry::comment(comment));
+            let text = document.encrypt(NOW, &mut Seeded(58)).unwrap();
+            let back = decrypt(&text, &[keys().0]).unwrap();
+            assert_eq!(back.get_text("a.b").unwrap().expose(), value);
+        }
+
+        #[test]
+        fn no_change_of_a_byte_gives_other_values(at in 0_usize..2000, byte in 0x20_u8..0x7f) {
+            let text = encrypted(TEXT, Settings::default());
+            let mut bytes = text.clone().into_bytes();
+            let at = at % bytes.len();
+            bytes[at] = byte;
+            let changed = String::from_utf8(bytes).unwrap();
+            if let Ok(document) = decrypt(&changed, &[keys().0]) {
+                let original = decrypt(&text, &[keys().0]).unwrap();
+                let token = |document: &Document| document.get_text("proxmox.token");
+                assert_eq!(token(&document), token(&original));
+            }
+        }
+    }
+}

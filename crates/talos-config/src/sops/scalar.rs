@@ -1,0 +1,207 @@
+//! Between YAML scalars and the typed values that `sops` encrypts and authenticates.
+//!
+//! `sops` decodes a scalar as go-yaml does when no type is known, and writes the value anew: `0644`
+//! becomes `420`, a bare date a timestamp. Only what goes through here gets into the MAC.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use talmox_yaml::{BINARY_TAG, Node, Resolved, Scalar, Style, TIMESTAMP_TAG, timestamp};
+use zeroize::Zeroize as _;
+
+use super::cipher::{Kind, Plain};
+use crate::format::text as string;
+
+const STRING_TAG: &str = talmox_yaml::STRING_TAG;
+/// go-yaml breaks long binary values after as many characters.
+const BINARY_LINE: usize = 70;
+
+/// A scalar's typed value; `None` for null. An error says what the value is.
+pub(super) fn plain_of(node: &Node, scalar: &Scalar) -> Result<Option<Plain>, &'static str> {
+    if let Some(comment) = node.as_comment() {
+        return Ok(Some(Plain::new(Kind::Comment, comment)));
+    }
+    let text = scalar.text.as_str();
+    match node.tag.as_deref() {
+        Some(BINARY_TAG) => {
+            let base64: String = text.split_whitespace().collect();
+            let bytes = STANDARD.decode(base64).map_err(|_| "broken base64")?;
+            return Ok(Some(Plain::new(Kind::Text, bytes)));
+        }
+        Some(TIMESTAMP_TAG) => {
+            let full = timestamp(text).ok_or("a broken timestamp")?;
+            return Ok(Some(Plain::new(Kind::Time, full)));
+        }
+        Some(STRING_TAG) => return Ok(Some(Plain::new(Kind::Text, text))),
+        _ => {}
+    }
+    Ok(Some(match scalar.resolve() {
+        Resolved::Null => return Ok(None),
+        Resolved::Bool(value) => bool_plain(value),
+        Resolved::Int(value) => {
+            let value = i64::try_from(value).map_err(|_| "a number beyond 64 bits")?;
+            Plain::new(Kind::Int, value.to_string())
+        }
+        Resolved::Float(value) => Plain::new(Kind::Float, float_bytes(value)),
+        Resolved::Text => match timestamp(text).filter(|_| scalar.style == Style::Plain) {
+            Some(full) => Plain::new(Kind::Time, full),
+            None => Plain::new(Kind::Text, text),
+        },
+    }))
+}
+
+/// The node that `sops` would write for a value.
+pub(super) fn node_of(plain: &Plain) -> Option<Node> {
+    let Ok(text) = std::str::from_utf8(&plain.bytes) else {
+        return matches!(plain.kind, Kind::Text | Kind::Bytes).then(|| binary(&plain.bytes));
+    };
+    Some(match plain.kind {
+        Kind::Text | Kind::Bytes => string(text),
+        Kind::Comment => Node::comment(text),
+        Kind::Int => Node::plain(text.parse::<i64>().ok()?.to_string()),
+        Kind::Float => Node::plain(float_text(parse_float(text)?)),
+        Kind::Bool => Node::plain(parse_bool(text)?.to_string()),
+        Kind::Time => {
+            let mut node = Node::plain(timestamp(text)?);
+            node.tag = Some(TIMESTAMP_TAG.to_owned());
+            node
+        }
+    })
+}
+
+/// The value in the form that the MAC covers: `sops` parses what it decrypted and prints it again.
+pub(super) fn canonical(plain: Plain) -> Option<Plain> {
+    let text = std::str::from_utf8(&plain.bytes);
+    Some(match plain.kind {
+        Kind::Text | Kind::Bytes | Kind::Comment => plain,
+        Kind::Int => Plain::new(Kind::Int, text.ok()?.parse::<i64>().ok()?.to_string()),
+        Kind::Float => Plain::new(Kind::Float, float_bytes(parse_float(text.ok()?)?)),
+        Kind::Bool => bool_plain(parse_bool(text.ok()?)?),
+        Kind::Time => Plain::new(Kind::Time, timestamp(text.ok()?)?),
+    })
+}
+
+/// A scalar of no known type as go-yaml writes it after reading it.
+pub(crate) fn normal_scalar(node: &Node) -> Node {
+    let plain = node.as_scalar().map(|scalar| plain_of(node, scalar));
+    match plain {
+        Some(Ok(Some(plain))) => node_of(&plain).unwrap_or_else(|| node.clone()),
+        Some(Ok(None)) => Node::plain("null"),
+        _ => node.clone(),
+    }
+}
+
+fn binary(bytes: &[u8]) -> Node {
+    let mut base64 = STANDARD.encode(bytes);
+    if base64.len() > BINARY_LINE {
+        let mut lines = String::new();
+        for (index, c) in base64.chars().enumerate() {
+            if index > 0 && index % BINARY_LINE == 0 {
+                lines.push('\n');
+            }
+            lines.push(c);
+        }
+        lines.push('\n');
+        base64.zeroize();
+        base64 = lines;
+    }
+    let mut node = string(base64);
+    node.tag = Some(BINARY_TAG.to_owned());
+    node
+}
+
+fn bool_plain(value: bool) -> Plain {
+    Plain::new(Kind::Bool, if value { "True" } else { "False" })
+}
+
+fn parse_bool(text: &str) -> Option<bool> {
+    match text {
+        "1" | "t" | "T" | "true" | "TRUE" | "True" => Some(true),
+        "0" | "f" | "F" | "false" | "FALSE" | "False" => Some(false),
+        _ => None,
+    }
+}
+
+fn parse_float(text: &str) -> Option<f64> {
+    text.parse().ok()
+}
+
+/// All digits and no exponent, as in the MAC.
+fn float_bytes(value: f64) -> String {
+    if value.is_nan() {
+        "NaN".to_owned()
+    } else if value.is_infinite() {
+        if value > 0.0 { "+Inf" } else { "-Inf" }.to_owned()
+    } else {
+        value.to_string()
+    }
+}
+
+/// As go-yaml writes a number: with an exponent where that is below -4 or above 5.
+fn float_text(value: f64) -> String {
+    if value.is_nan() {
+        return ".nan".to_owned();
+    }
+    if value.is_infinite() {
+        return if value > 0.0 { ".inf" } else { "-.inf" }.to_owned();
+    }
+    let scientific = format!("{value:e}");
+    let exponent: i32 = scientific
+        .split_once('e')
+        .and_then(|(_, exponent)| exponent.parse().ok())
+        .unwrap_or_default();
+    if (-4..6).contains(&exponent) {
+        return value.to_string();
+    }
+    let (mantissa, _) = scientific.split_once('e').unwrap_or((&scientific, ""));
+    let sign = if exponent < 0 { '-' } else { '+' };
+    format!("{mantissa}e{sign}{:02}", exponent.abs())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plain(text: &str) -> (Kind, String) {
+        let documents = talmox_yaml::read(text).unwrap();
+        let node = &documents[0];
+        let plain = plain_of(node, node.as_scalar().unwrap()).unwrap().unwrap();
+        let text = String::from_utf8(plain.bytes.to_vec()).unwrap();
+        (plain.kind, text)
+    }
+
+    #[test]
+    fn scalars_become_what_go_yaml_decodes() {
+        for (text, kind, bytes) in [
+            ("off", Kind::Text, "off"),
+            ("0644", Kind::Int, "420"),
+            ("1_000", Kind::Int, "1000"),
+            ("-7", Kind::Int, "-7"),
+            ("1.50", Kind::Float, "1.5"),
+            ("1e3", Kind::Float, "1000"),
+            ("1e-7", Kind::Float, "0.0000001"),
+            ("true", Kind::Bool, "True"),
+            ("'true'", Kind::Text, "true"),
+            ("2026-01-02", Kind::Time, "2026-01-02T00:00:00Z"),
+            ("'2026-01-02'", Kind::Text, "2026-01-02"),
+            ("!!str 5", Kind::Text, "5"),
+            ("!!binary aGk=", Kind::Text, "hi"),
+        ] {
+            assert_eq!(plain(text), (kind, bytes.to_owned()), "{text}");
+        }
+    }
+
+    #[test]
+    fn floats_are_written_as_go_does() {
+        for (value, text) in [
+            (1.5, "1.5"),
+            (1.0, "1"),
+            (123_456.5, "123456.5"),
+            (1_234_567.0, "1.234567e+06"),
+            (1e21, "1e+21"),
+            (1.5e-7, "1.5e-07"),
+            (0.0001, "0.0001"),
+        ] {
+            assert_eq!(float_text(value), text);
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! Overrides of the container runtime's base spec: they must fit the OCI runtime specification.
+//!
+//! Only the outline is known here: the parts of the spec that people override.
+
+use super::{Report, View};
+use crate::any::GoType;
+
+/// What a key of the spec holds.
+#[derive(Clone, Copy)]
+enum Shape {
+    Text,
+    Bool,
+    Number,
+    Texts,
+    TextMap,
+    Object(&'static [(&'static str, Self)]),
+    Objects(&'static [(&'static str, Self)]),
+}
+
+const ROOT: &[(&str, Shape)] = &[
+    ("ociVersion", Shape::Text),
+    ("process", Shape::Object(PROCESS)),
+    ("root", Shape::Object(&[("path", Shape::Text), ("readonly", Shape::Bool)])),
+    ("hostname", Shape::Text),
+    ("domainname", Shape::Text),
+    ("mounts", Shape::Objects(MOUNT)),
+    ("hooks", Shape::Object(&[])),
+    ("annotations", Shape::TextMap),
+    ("linux", Shape::Object(LINUX)),
+    ("solaris", Shape::Object(&[])),
+    ("windows", Shape::Object(&[])),
+    ("vm", Shape::Object(&[])),
+    ("zos", Shape::Object(&[])),
+    ("freebsd", Shape::Object(&[])),
+];
+
+const PROCESS: &[(&str, Shape)] = &[
+    ("terminal", Shape::Bool),
+    ("consoleSize", Shape::Object(&[])),
+    ("user", Shape::Object(&[("uid", Shape::Number), ("gid", Shape::Number)])),
+    ("args", Shape::Texts),
+    ("commandLine", Shape::Text),
+    ("env", Shape::Texts),
+    ("cwd", Shape::Text),
+    ("capabilities", Shape::Object(&[])),
+    (
+        "rlimits",
+        Shape::Objects(&[("type", Shape::Text), ("hard", Shape::Number), ("soft", Shape::Number)]),
+    ),
+    ("noNewPrivileges", Shape::Bool),
+    ("apparmorProfile", Shape::Text),
+    ("oomScoreAdj", Shape::Number),
+    ("selinuxLabel", Shape::Text),
+];
+
+const MOUNT: &[(&str, Shape)] = &[
+    ("destination", Shape::Text),
+    ("type", Shape::Text),
+    ("source", Shape::Text),
+    ("options", Shape::Texts),
+];
+
+const LINUX: &[(&str, Shape)] = &[
+    ("sysctl", Shape::TextMap),
+    ("resources", Shape::Object(&[])),
+    ("cgroupsPath", Shape::Text),
+    ("namespaces", Shape::Objects(&[])),
+    ("devices", Shape::Objects(&[])),
+    ("seccomp", Shape::Object(&[])),
+    ("rootfsPropagation", Shape::Text),
+    ("maskedPaths", Shape::Texts),
+    ("readonlyPaths", Shape::Texts),
+    ("mountLabel", Shape::Text),
+];
+
+pub(super) fn validate(overrides: View<'_>, report: &mut Report) {
+    if let Some((path, found)) = misfit(overrides, ROOT, "") {
+        report.error(format!(
+            "failed to unmarshal base runtime spec overrides: json: cannot unmarshal {found} into Go struct field Spec.{path}"
+        ));
+    }
+}
+
+/// The first value of the wrong kind: where, and what it is.
+fn misfit(view: View<'_>, shapes: &[(&str, Shape)], path: &str) -> Option<(String, &'static str)> {
+    view.entries().find_map(|(key, value)| {
+        // Go's JSON reader does not look at the case of keys.
+        let (name, shape) = shapes.iter().find(|(name, _)| name.eq_ignore_ascii_case(key))?;
+        let path = if path.is_empty() { (*name).to_owned() } else { format!("{path}.{name}") };
+        check(value, *shape, &path)
+    })
+}
+
+fn check(value: View<'_>, shape: Shape, path: &str) -> Option<(String, &'static str)> {
+    let found = GoType::of(value.node()?);
+    let wanted = match shape {
+        Shape::Text => found == GoType::Text,
+        Shape::Bool => found == GoType::Bool,
+        Shape::Number => matches!(found, GoType::Int | GoType::Uint),
+        Shape::Texts | Shape::Objects(_) => found == GoType::List,
+        Shape::TextMap | Shape::Object(_) => found == GoType::Map,
+    };
+    if !wanted {
+        let shown = match found {
+            GoType::Text | GoType::Time => "string",
+            GoType::Bool => "bool",
+            GoType::List => "array",
+            GoType::Map => "object",
+            _ => "number",
+        };
+        return Some((path.to_owned(), shown));
+    }
+    match shape {
+        Shape::Texts => value.items().find_map(|item| check(item, Shape::Text, path)),
+        Shape::TextMap => value.entries().find_map(|(_, item)| check(item, Shape::Text, path)),
+        Shape::Object(shapes) => misfit(value, shapes, path),
+        Shape::Objects(shapes) => {
+            value.items().find_map(|item| check(item, Shape::Object(shapes), path))
+        }
+        _ => None,
+    }
+}
