@@ -85,9 +85,15 @@ impl Decoder<'_> {
 
     fn scalar(&mut self, node: &Node, format: Format) -> Option<Node> {
         let Some(scalar) = node.as_scalar() else {
-            if !(self.release < Release::V1_13 && is_empty_struct(node, format)) {
-                self.mismatch(node, &format::go_name(format));
+            if self.release < Release::V1_13 {
+                if is_empty_struct(node, format) {
+                    return None;
+                }
+                if let (Format::Mac, Some(bytes)) = (format, bytes_of(node)) {
+                    return Some(text(bytes));
+                }
             }
+            self.mismatch(node, &format::go_name(format));
             return None;
         };
         match format::read(format, scalar, self.release) {
@@ -204,6 +210,11 @@ impl Decoder<'_> {
         if !self.keys_are_unique(map) {
             return None;
         }
+        for entry in &map.entries {
+            if entry.key.as_scalar().is_none() {
+                self.mismatch(&entry.key, "string");
+            }
+        }
         let mut entries = vec![];
         for field in record.fields(self.release) {
             let value = map
@@ -310,6 +321,21 @@ fn go_tag(scalar: &Scalar) -> &'static str {
         }
         Resolved::Text => "!!str",
     }
+}
+
+/// The older YAML library also reads a hardware address from a list of its bytes.
+fn bytes_of(node: &Node) -> Option<String> {
+    let byte = |item: &Node| match item.as_scalar()?.resolve() {
+        Resolved::Int(byte) => u8::try_from(byte).ok(),
+        _ => None,
+    };
+    let bytes: Option<Vec<String>> = node
+        .as_seq()?
+        .items
+        .iter()
+        .map(|item| byte(item).map(|byte| format!("{byte:02x}")))
+        .collect();
+    bytes.map(|bytes| bytes.join(":"))
 }
 
 /// The older YAML library takes an empty mapping for the zero value of what is a struct in Go.

@@ -1,7 +1,8 @@
 //! Runs every case of the Talos vectors in `$TALMOX_TALOS_VECTORS` and names those that fail.
 //!
 //! The vectors are not part of the project (they are other people's data); without the variable
-//! there is nothing to run, which CI does not accept.
+//! there is nothing to run, which CI does not accept. An argument picks the cases whose id contains
+//! it; with `$TALMOX_VECTORS_TEXTS` the texts of verdicts are compared as well.
 
 #![expect(
     clippy::print_stdout,

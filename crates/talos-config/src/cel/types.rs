@@ -85,6 +85,7 @@ pub(super) fn is_ordered(ty: &Type) -> bool {
     matches!(
         ty,
         Type::Dyn
+            | Type::Null
             | Type::Bool
             | Type::Int
             | Type::Uint

@@ -56,7 +56,7 @@ pub(crate) fn read(format: Format, scalar: &Scalar, release: Release) -> Result<
             return Ok(Node::plain(format!("0o{mode:o}")));
         }
         Format::PortRange => return read_port_range(scalar, newer),
-        Format::Duration => return read_duration(scalar),
+        Format::Duration => return read_duration(scalar, newer),
         Format::DiskSize => {
             return size::parse_bytes(source).map(size::write_disk_size).or_value();
         }
@@ -164,7 +164,11 @@ fn read_int(scalar: &Scalar, min: i128, max: i128, lossless: bool) -> Result<i12
     if (min..=max).contains(&value) { Ok(value) } else { Err(Mismatch::Type) }
 }
 
-fn read_duration(scalar: &Scalar) -> Result<Node, Mismatch> {
+/// A duration is a text; a bare zero will do from 1.13 on.
+fn read_duration(scalar: &Scalar, newer: bool) -> Result<Node, Mismatch> {
+    if newer && scalar.resolve() == Resolved::Int(0) {
+        return Ok(text(duration::write(0)));
+    }
     if scalar.resolve() != Resolved::Text {
         return Err(Mismatch::Type);
     }

@@ -68,7 +68,7 @@ impl Deletion {
         let [key, rest @ ..] = path else {
             return Err("path is empty".to_owned());
         };
-        let field = record.field(key, release).ok_or(LOOKUP_FAILED)?;
+        let field = named_field(record, key, release).ok_or(LOOKUP_FAILED)?;
         let entries = entries_of(node).ok_or(LOOKUP_FAILED)?;
         let at = entries.iter().position(|e| e.key.as_str() == Some(key));
         match (at, rest) {
@@ -126,7 +126,7 @@ impl Deletion {
         let (Type::Struct(record) | Type::Pointer(Type::Struct(record))) = inner else {
             return Err(LOOKUP_FAILED.to_owned());
         };
-        let field = record.field(key, release).ok_or(LOOKUP_FAILED)?;
+        let field = named_field(record, key, release).ok_or(LOOKUP_FAILED)?;
         let Value::Seq(Seq { items, .. }) = &mut node.value else {
             return Err(LOOKUP_FAILED.to_owned());
         };
@@ -168,6 +168,15 @@ fn delete_in_any(node: &mut Node, path: &[&str]) -> Result<(), String> {
         Value::Seq(_) if path.len() > 1 => Err(COMPLEX_PATH.to_owned()),
         _ => Err(LOOKUP_FAILED.to_owned()),
     }
+}
+
+/// A field that deletions can find: the parts of certificates and keys have no names in Go.
+fn named_field(
+    record: &'static Struct,
+    key: &str,
+    release: Release,
+) -> Option<&'static crate::schema::Field> {
+    record.field(key, release).filter(|_| !record.complete)
 }
 
 fn entries_of(node: &mut Node) -> Option<&mut Vec<Entry>> {
