@@ -1,0 +1,233 @@
+//! Asking both sides, and what counts as agreement.
+
+use std::collections::HashMap;
+use std::panic::{self, AssertUnwindSafe};
+
+use serde_json::json;
+
+use crate::options::GenCase;
+use crate::patches::{Base, PatchCase};
+use crate::random::Random;
+use crate::shrink::{fewest_lines, first_difference, indent, smallest};
+use crate::talos::Talos;
+use crate::{Report, ours};
+
+/// What became of a case on which both agree.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ending {
+    Same,
+    Refused,
+    /// There is nothing to agree with, except that ours must not crash as well.
+    Crashed,
+}
+
+/// Both agree, or this is how they differ.
+type Verdict = Result<Ending, String>;
+
+const MODES: &[&str] = &["metal", "cloud", "container"];
+/// The smallest config there is: what goes wrong on it does not need a generated one.
+const TINY: &str = "machine:\n    type: worker\n";
+
+/// Ours against one machinery version.
+#[derive(Debug)]
+pub(crate) struct Comparison {
+    talos: Talos,
+    seed: u64,
+    secrets: String,
+    bases: HashMap<Base, String>,
+}
+
+impl Comparison {
+    pub(crate) fn new(mut talos: Talos, seed: u64) -> Self {
+        let secrets = talos.new_secrets();
+        Self {
+            talos,
+            seed,
+            secrets,
+            bases: HashMap::new(),
+        }
+    }
+
+    pub(crate) fn run(&mut self, cases: usize, report: &mut Report) {
+        for number in 0..cases {
+            let id = format!("{number}, machinery {}", self.talos.version());
+            self.generate(number, &id, report);
+            self.patch(number, &id, report);
+        }
+    }
+
+    fn generate(&mut self, number: usize, id: &str, report: &mut Report) {
+        let mut random = Random::of_case(self.seed, "gen", number);
+        let case = GenCase::random(
+            &mut random,
+            self.talos.minor(),
+            &self.secrets,
+            ours::OPTIONS,
+        );
+        match self.generated(&case) {
+            Ok(ending) => report.pass("gen", ending),
+            Err(_) => report.fail("gen", id, || {
+                let plain = self.secrets.clone();
+                let simpler = |case: &GenCase| case.simpler(&plain);
+                let case = smallest(case, simpler, |case| self.generated(case).err());
+                format!(
+                    "{case}\n{}",
+                    self.generated(&case).err().unwrap_or_default()
+                )
+            }),
+        }
+    }
+
+    fn generated(&mut self, case: &GenCase) -> Verdict {
+        let theirs = self.talos.generate(&case.request());
+        let ours = guarded(|| ours::generate(case));
+        // Both roles at once: a difference shows by its surroundings which one it is in.
+        let both = |roles: [String; 2]| roles.join("\n===== worker\n");
+        agreement(&theirs.map(both), &ours.map(both))
+    }
+
+    fn patch(&mut self, number: usize, id: &str, report: &mut Report) {
+        let mut random = Random::of_case(self.seed, "patch", number);
+        let case = PatchCase::random(&mut random, self.talos.minor());
+        let config = self.base(case.base);
+        let verdict = self.patched(&config, &case.texts());
+        match verdict {
+            Ok(ending) => report.pass("patch", ending),
+            Err(_) => report.fail("patch", id, || self.smallest_patch(case.clone())),
+        }
+        // What both made of it is as good a config as any to pass a verdict on.
+        if verdict == Ok(Ending::Same) {
+            let patched = self.talos.patch(&config, &case.texts());
+            let patched = patched.expect("invariant: Talos answers the same question alike");
+            self.validate(&patched, random.pick(MODES), id, report);
+        }
+    }
+
+    fn patched(&mut self, config: &str, patches: &[String]) -> Verdict {
+        let theirs = self.talos.patch(config, patches);
+        let ours = guarded(|| ours::patch(self.talos.version(), config, patches));
+        agreement(&theirs, &ours)
+    }
+
+    fn smallest_patch(&mut self, case: PatchCase) -> String {
+        let case = smallest(case, PatchCase::simpler, |case| {
+            let config = self.base(case.base);
+            self.patched(&config, &case.texts()).err()
+        });
+        let (mut onto, mut config) = (case.base.to_string(), self.base(case.base));
+        let mut texts = case.texts();
+        if self.patched(TINY, &texts).is_err() {
+            (onto, config) = (
+                "a config with nothing but a type".to_owned(),
+                TINY.to_owned(),
+            );
+        }
+        for number in 0..texts.len() {
+            let mut candidate = texts.clone();
+            texts[number] = fewest_lines(&texts[number], |fewer| {
+                fewer.clone_into(&mut candidate[number]);
+                self.patched(&config, &candidate).is_err()
+            });
+        }
+        let why = self.patched(&config, &texts).err().unwrap_or_default();
+        let patches: String = texts
+            .iter()
+            .map(|text| format!("patch:\n{}", indent(text)))
+            .collect();
+        format!("onto: {onto}\n{patches}{why}")
+    }
+
+    fn validate(&mut self, config: &str, mode: &str, id: &str, report: &mut Report) {
+        match self.validated(config, mode) {
+            Ok(ending) => report.pass("validate", ending),
+            Err(_) => report.fail("validate", id, || {
+                let config = fewest_lines(config, |fewer| self.validated(fewer, mode).is_err());
+                let why = self.validated(&config, mode).err().unwrap_or_default();
+                format!("mode {mode}:\n{}{why}", indent(&config))
+            }),
+        }
+    }
+
+    fn validated(&mut self, config: &str, mode: &str) -> Verdict {
+        let theirs = self.talos.validate(config, mode);
+        let ours = guarded(|| ours::validate(self.talos.version(), config, mode));
+        match (&theirs, &ours) {
+            (_, Err(error)) if error.starts_with(PANICKED) => Err(format!("{error}\n")),
+            (Err(error), _) if error.starts_with("crash") => Ok(Ending::Crashed),
+            (Ok(_), Ok(_)) => Ok(Ending::Same),
+            (Err(theirs), Err(ours)) if stage(theirs) == stage(ours) => Ok(Ending::Refused),
+            _ => Err(format!("talos: {theirs:?}\nours:  {ours:?}\n")),
+        }
+    }
+
+    /// The generated config that a case patches; made by Talos, so that our generator is not in question.
+    fn base(&mut self, base: Base) -> String {
+        if let Some(config) = self.bases.get(&base) {
+            return config.clone();
+        }
+        let options = if base.rich {
+            json!({
+                "install_disk": "/dev/sda",
+                "additional_sans": ["10.0.0.20", "talos.example.org"],
+                "sysctls": {"net.core.somaxconn": "1024"},
+                "registry_mirrors": {"docker.io": ["https://mirror.example"]},
+                "kubelet_extra_mounts": [
+                    {"destination": "/var/lib/longhorn", "source": "/var/lib/longhorn", "options": ["bind"]},
+                ],
+                "cni": {"name": "custom", "urls": ["https://example.com/cni.yaml"]},
+            })
+        } else {
+            json!({"install_disk": "/dev/sda"})
+        };
+        let roles = self.talos.generate(&json!({
+            "op": "gen",
+            "contract": format!("v1.{}", base.contract_minor),
+            "secrets": self.secrets,
+            "cluster_name": "home",
+            "endpoint": "https://10.0.0.20:6443",
+            "kubernetes_version": "1.34.0",
+            "options": options,
+        }));
+        let [control_plane, worker] = roles.expect("Talos generates from plain options");
+        let config = if base.worker { worker } else { control_plane };
+        self.bases.insert(base, config.clone());
+        config
+    }
+}
+
+const PANICKED: &str = "ours panicked";
+
+/// A panic of ours is a failure of the case, not the end of the run.
+fn guarded<T>(ask: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
+    // The message goes into the report, not onto the terminal.
+    let hook = panic::take_hook();
+    panic::set_hook(Box::new(|_| {}));
+    let answer = panic::catch_unwind(AssertUnwindSafe(ask));
+    panic::set_hook(hook);
+    answer.unwrap_or_else(|cause| {
+        let text = cause.downcast_ref::<String>().map(String::as_str);
+        let text = text.or_else(|| cause.downcast_ref::<&str>().copied());
+        Err(format!(
+            "{PANICKED}: {}",
+            text.unwrap_or("without a message")
+        ))
+    })
+}
+
+/// The same bytes, or refused by both.
+fn agreement(theirs: &Result<String, String>, ours: &Result<String, String>) -> Verdict {
+    match (theirs, ours) {
+        (_, Err(error)) if error.starts_with(PANICKED) => Err(format!("{error}\n")),
+        (Err(error), _) if error.starts_with("panic:") => Ok(Ending::Crashed),
+        (Err(_), Err(_)) => Ok(Ending::Refused),
+        (Ok(theirs), Ok(ours)) if theirs == ours => Ok(Ending::Same),
+        (Ok(theirs), Ok(ours)) => Err(first_difference(theirs, ours)),
+        (Ok(_), Err(ours)) => Err(format!("talos accepts it\nours:  {ours}\n")),
+        (Err(theirs), Ok(_)) => Err(format!("talos: {theirs}\nours accepts it\n")),
+    }
+}
+
+/// Refusals of the validator begin with the stage that refused.
+fn stage(refusal: &str) -> &str {
+    refusal.split(':').next().unwrap_or_default()
+}

@@ -1,0 +1,46 @@
+//! Randomness that a failure can be repeated from: a seed and a case number, nothing else.
+
+/// SplitMix64: eight lines, no dependency, and good enough to choose test cases.
+#[derive(Debug, Clone)]
+pub(crate) struct Random(u64);
+
+impl Random {
+    /// The stream of one case. Cases do not share a stream, so that a new case, or a longer one, leaves
+    /// the others as they were.
+    pub(crate) fn of_case(seed: u64, suite: &str, number: usize) -> Self {
+        let mut state = seed;
+        for byte in suite.bytes().chain(number.to_le_bytes()) {
+            state = Self(state ^ u64::from(byte)).next();
+        }
+        Self(state)
+    }
+
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    /// A number below `bound`, which must not be zero. The bias of the remainder does not matter here.
+    pub(crate) fn below(&mut self, bound: usize) -> usize {
+        let bound = u64::try_from(bound).expect("invariant: usize fits into u64");
+        usize::try_from(self.next() % bound).expect("invariant: below a usize")
+    }
+
+    pub(crate) fn chance(&mut self, percent: usize) -> bool {
+        self.below(100) < percent
+    }
+
+    pub(crate) fn pick<T: Clone>(&mut self, items: &[T]) -> T {
+        items[self.below(items.len())].clone()
+    }
+
+    /// Up to `most` items, in any order, repeats allowed.
+    pub(crate) fn some<T: Clone>(&mut self, items: &[T], most: usize) -> Vec<T> {
+        (0..self.below(most + 1))
+            .map(|_| self.pick(items))
+            .collect()
+    }
+}

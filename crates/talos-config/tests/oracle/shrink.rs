@@ -1,0 +1,90 @@
+//! Making failing cases smaller, and small enough to read.
+
+/// Every step asks both sides; a case that is still large after this many stays as it is.
+const MOST_STEPS: usize = 600;
+
+/// Replaces a failing case by a simpler one that fails too, until there is none. `why` says how a case
+/// fails, if it does.
+pub(crate) fn smallest<C>(
+    mut case: C,
+    simpler: impl Fn(&C) -> Vec<C>,
+    mut why: impl FnMut(&C) -> Option<String>,
+) -> C {
+    let mut steps = 0;
+    while steps < MOST_STEPS {
+        let found = simpler(&case).into_iter().find(|candidate| {
+            steps += 1;
+            why(candidate).is_some()
+        });
+        match found {
+            Some(candidate) => case = candidate,
+            None => break,
+        }
+    }
+    case
+}
+
+/// Takes away blocks of lines, then single ones, as long as the rest still fails.
+pub(crate) fn fewest_lines(text: &str, mut fails: impl FnMut(&str) -> bool) -> String {
+    let mut lines: Vec<&str> = text.lines().collect();
+    let join = |lines: &[&str]| {
+        lines
+            .iter()
+            .map(|line| format!("{line}\n"))
+            .collect::<String>()
+    };
+    let (mut block, mut steps) = (lines.len().div_ceil(2), 0);
+    while block > 0 {
+        let (mut at, mut shrunk) = (0, false);
+        while at < lines.len() && steps < MOST_STEPS {
+            let mut fewer = lines.clone();
+            fewer.drain(at..(at + block).min(lines.len()));
+            steps += 1;
+            if fails(&join(&fewer)) {
+                (lines, shrunk) = (fewer, true);
+            } else {
+                at += block;
+            }
+        }
+        // Single lines are tried again until none can go: one may have held another.
+        if !shrunk || block > 1 {
+            block /= 2;
+        }
+    }
+    join(&lines)
+}
+
+/// The lines around the first place where two texts part, as Talos (-) and we (+) have them.
+pub(crate) fn first_difference(theirs: &str, ours: &str) -> String {
+    let theirs: Vec<&str> = theirs.split('\n').collect();
+    let ours: Vec<&str> = ours.split('\n').collect();
+    let at = theirs
+        .iter()
+        .zip(&ours)
+        .take_while(|(theirs, ours)| theirs == ours)
+        .count();
+    let mut text = String::new();
+    for line in &theirs[at.saturating_sub(4)..at] {
+        text += &format!("  {}\n", cut(line));
+    }
+    for (sign, lines) in [('-', &theirs), ('+', &ours)] {
+        for line in lines.iter().skip(at).take(4) {
+            text += &format!("{sign} {}\n", cut(line));
+        }
+    }
+    text
+}
+
+/// Keys and certificates are long and say nothing.
+pub(crate) fn cut(line: &str) -> String {
+    match line.char_indices().nth(160) {
+        Some((end, _)) => format!("{}…", &line[..end]),
+        None => line.to_owned(),
+    }
+}
+
+pub(crate) fn indent(text: &str) -> String {
+    text.lines()
+        .map(|line| format!("    {}\n", cut(line)))
+        .collect()
+}

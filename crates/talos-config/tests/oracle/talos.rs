@@ -1,0 +1,132 @@
+//! The other side: one oracle process, asked line by line.
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+use serde_json::{Value, json};
+
+/// A refusal in Talos's words.
+pub(crate) type Refusal = String;
+
+#[derive(Debug)]
+pub(crate) struct Talos {
+    child: Child,
+    stdin: Option<ChildStdin>,
+    stdout: BufReader<ChildStdout>,
+    version: String,
+}
+
+impl Talos {
+    pub(crate) fn start(path: &str) -> Result<Self, String> {
+        let mut child = Command::new(path)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .map_err(|error| format!("cannot start {path}: {error}"))?;
+        let stdin = child.stdin.take();
+        let stdout = child.stdout.take().expect("invariant: stdout is piped");
+        let mut talos = Self {
+            child,
+            stdin,
+            stdout: BufReader::new(stdout),
+            version: String::new(),
+        };
+        talos.version = text(&talos.ask(&json!({"op": "version"})), "version");
+        Ok(talos)
+    }
+
+    /// The machinery it was built with, such as `v1.13.6`.
+    pub(crate) fn version(&self) -> &str {
+        &self.version
+    }
+
+    /// Its minor version: the newest contract it knows.
+    pub(crate) fn minor(&self) -> u32 {
+        let minor = self
+            .version
+            .split('.')
+            .nth(1)
+            .and_then(|minor| minor.parse().ok());
+        minor.unwrap_or_else(|| panic!("odd machinery version {:?}", self.version))
+    }
+
+    /// Puts one request. A process that is gone ends the test: nothing can be compared any more.
+    pub(crate) fn ask(&mut self, request: &Value) -> Value {
+        let stdin = self.stdin.as_mut().expect("invariant: open until dropped");
+        writeln!(stdin, "{request}").expect("the oracle takes requests");
+        let mut line = String::new();
+        self.stdout
+            .read_line(&mut line)
+            .expect("the oracle answers");
+        let answer: Value = serde_json::from_str(&line)
+            .unwrap_or_else(|error| panic!("the oracle died or answered {line:?}: {error}"));
+        if let Some(error) = answer["error"].as_str() {
+            assert!(
+                !error.starts_with("bad request"),
+                "the driver asked wrongly: {error}"
+            );
+        }
+        answer
+    }
+
+    /// A fresh bundle with real keys: validation looks into them.
+    pub(crate) fn new_secrets(&mut self) -> String {
+        text(
+            &self.ask(&json!({"op": "new_secrets", "contract": "v1.12"})),
+            "bundle",
+        )
+    }
+
+    /// The control plane's and the worker's config.
+    pub(crate) fn generate(&mut self, request: &Value) -> Result<[String; 2], Refusal> {
+        let answer = self.ask(request);
+        refused(&answer)?;
+        Ok([text(&answer, "controlplane"), text(&answer, "worker")])
+    }
+
+    pub(crate) fn patch(&mut self, config: &str, patches: &[String]) -> Result<String, Refusal> {
+        let answer = self.ask(&json!({"op": "patch", "config": config, "patches": patches}));
+        refused(&answer)?;
+        Ok(text(&answer, "output"))
+    }
+
+    /// `Ok` is valid; a refusal is prefixed with its stage.
+    pub(crate) fn validate(&mut self, config: &str, mode: &str) -> Result<Vec<String>, Refusal> {
+        let answer = self.ask(&json!({"op": "validate", "config": config, "mode": mode}));
+        if answer["valid"].as_bool() == Some(true) {
+            let warnings = answer["warnings"].as_array().map_or(&[][..], Vec::as_slice);
+            return Ok(warnings
+                .iter()
+                .filter_map(Value::as_str)
+                .map(str::to_owned)
+                .collect());
+        }
+        Err(format!(
+            "{}: {}",
+            answer["stage"].as_str().unwrap_or("crash"),
+            text(&answer, "error")
+        ))
+    }
+}
+
+impl Drop for Talos {
+    fn drop(&mut self) {
+        // End of input ends the process; waiting for it leaves no zombie behind.
+        drop(self.stdin.take());
+        self.child.wait().ok();
+    }
+}
+
+fn refused(answer: &Value) -> Result<(), Refusal> {
+    match answer["error"].as_str() {
+        Some(error) => Err(error.to_owned()),
+        None => Ok(()),
+    }
+}
+
+fn text(answer: &Value, key: &str) -> String {
+    answer[key]
+        .as_str()
+        .unwrap_or_else(|| panic!("no {key} in {answer}"))
+        .to_owned()
+}
