@@ -12,8 +12,13 @@ use crate::Problems;
 const ALLOWED: &[(&str, &[&str])] = &[
     ("talmox-yaml", &[]),
     ("talmox-model", &["talmox-yaml"]),
+    ("talmox-talos-config", &["talmox-yaml"]),
     ("talmox-pve", &[]),
-    ("talmox", &["talmox-model", "talmox-pve"]),
+    ("talmox-engine", &["talmox-model", "talmox-talos-config", "talmox-yaml"]),
+    (
+        "talmox",
+        &["talmox-engine", "talmox-model", "talmox-pve", "talmox-talos-config", "talmox-yaml"],
+    ),
     ("xtask", &["talmox-model"]),
 ];
 
@@ -21,7 +26,13 @@ const ALLOWED: &[(&str, &[&str])] = &[
 const FORBIDDEN: &[(&str, &[&str], &str)] = &[
     ("talmox-yaml", &["tokio", "reqwest", "rustls"], "leaf crates are sync and do no I/O"),
     ("talmox-model", &["tokio", "reqwest", "rustls", "clap"], "leaf crates are sync and do no I/O"),
+    (
+        "talmox-talos-config",
+        &["tokio", "reqwest", "rustls", "clap"],
+        "leaf crates are sync and do no I/O",
+    ),
     ("talmox-pve", &["clap", "annotate-snippets"], "only the cli talks to people"),
+    ("talmox-engine", &["clap", "annotate-snippets"], "only the cli talks to people"),
 ];
 
 pub(crate) fn check(root: &Path) -> Problems {

@@ -1,10 +1,12 @@
-//! The command line.
+//! The command line as a whole. The arguments of a command stand in its own file.
 
 use std::path::PathBuf;
 
 use clap::builder::Styles;
 use clap::builder::styling::AnsiColor;
 use clap::{Args, Parser, Subcommand, ValueEnum};
+
+use crate::command::{check, init, schema};
 
 const STYLES: Styles = Styles::styled()
     .header(AnsiColor::Green.on_default().bold())
@@ -63,81 +65,7 @@ pub(crate) enum Color {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    Init(InitArgs),
-    Check(CheckArgs),
-    Schema(SchemaArgs),
+    Init(init::InitArgs),
+    Check(check::CheckArgs),
+    Schema(schema::SchemaArgs),
 }
-
-/// Write a new inventory
-///
-/// Asks a few questions on a terminal; elsewhere, or with --yes, takes its answers from the flags.
-/// Given the address of a Proxmox it shows the fingerprint of its certificate, and pins it.
-/// Existing files are never overwritten.
-#[derive(Debug, Args)]
-pub(crate) struct InitArgs {
-    /// The name of the cluster [default: home]
-    #[arg(value_name = "CLUSTER")]
-    pub(crate) cluster: Option<String>,
-
-    /// Ask nothing: flags and defaults answer
-    #[arg(long, short)]
-    pub(crate) yes: bool,
-
-    /// The network of the nodes, such as 10.0.0.0/24
-    #[arg(long, value_name = "CIDR")]
-    pub(crate) subnet: Option<String>,
-
-    /// Its gateway [default: the first address of the subnet]
-    #[arg(long, value_name = "ADDRESS")]
-    pub(crate) gateway: Option<String>,
-
-    /// The address of the first control plane; the others follow [default: the 11th of the subnet]
-    #[arg(long, value_name = "ADDRESS")]
-    pub(crate) first_address: Option<String>,
-
-    /// A free address for the control plane as a whole, or `none`
-    #[arg(long, value_name = "ADDRESS")]
-    pub(crate) vip: Option<String>,
-
-    /// How many control planes [default: 3]
-    #[arg(long, value_name = "N")]
-    pub(crate) controlplanes: Option<u16>,
-
-    /// How many workers [default: 2]
-    #[arg(long, value_name = "N")]
-    pub(crate) workers: Option<u16>,
-
-    /// The address of the Proxmox, such as https://pve:8006
-    #[arg(long, value_name = "URL")]
-    pub(crate) proxmox: Option<String>,
-
-    /// The SHA-256 fingerprint of its certificate, which is then not asked for
-    #[arg(long, value_name = "AB:CD:…")]
-    pub(crate) fingerprint: Option<String>,
-
-    /// The name of the Proxmox host [default: pve]
-    #[arg(long, value_name = "HOST")]
-    pub(crate) node: Option<String>,
-
-    /// The version of Talos [default: v1.13.9]
-    #[arg(long, value_name = "VERSION")]
-    pub(crate) talos_version: Option<String>,
-}
-
-/// Check an inventory, without contacting anything
-///
-/// Reports everything that is wrong in one go, each finding with its place and what to do.
-#[derive(Debug, Args)]
-pub(crate) struct CheckArgs {
-    /// The clusters to check [default: all of the inventory]
-    #[arg(value_name = "CLUSTER")]
-    pub(crate) clusters: Vec<String>,
-
-    /// Print every setting of a node, and the file and line that it came from
-    #[arg(long, value_name = "NODE")]
-    pub(crate) explain: Option<String>,
-}
-
-/// Print the JSON schema of the inventory, for editors
-#[derive(Debug, Args)]
-pub(crate) struct SchemaArgs {}

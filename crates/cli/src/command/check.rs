@@ -3,16 +3,31 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use clap::Args;
 use serde_json::{Value as Json, json};
 use talmox_model::load::Parsed;
 use talmox_model::{Cluster, Explained, Inventory, Node, Severity};
 
 use super::Outcome;
-use crate::args::{CheckArgs, Format, Global};
+use crate::args::{Format, Global};
 use crate::error::{CommandError, Exit};
 use crate::locate::{content, locate};
 use crate::printer::Printer;
 use crate::render;
+
+/// Check an inventory, without contacting anything
+///
+/// Reports everything that is wrong in one go, each finding with its place and what to do.
+#[derive(Debug, Args)]
+pub(crate) struct CheckArgs {
+    /// The clusters to check [default: all of the inventory]
+    #[arg(value_name = "CLUSTER")]
+    pub(crate) clusters: Vec<String>,
+
+    /// Print every setting of a node, and the file and line that it came from
+    #[arg(long, value_name = "NODE")]
+    pub(crate) explain: Option<String>,
+}
 
 pub(crate) fn run(args: &CheckArgs, global: &Global, printer: &Printer) -> Outcome {
     let inventory = load(global.inventory.as_deref(), &args.clusters)?;

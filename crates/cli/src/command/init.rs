@@ -9,17 +9,74 @@ use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use clap::Args;
 use talmox_model::Severity;
 use talmox_model::load::{ClusterFiles, File, Parsed};
 use talmox_model::value::ProxmoxUrl;
 use talmox_pve::fingerprint;
 
 use super::{Outcome, check, schema};
-use crate::args::{Format, Global, InitArgs};
+use crate::args::{Format, Global};
 use crate::error::{CommandError, Exit};
 use crate::printer::Printer;
 use crate::render;
 use answers::{Answers, Asking};
+
+/// Write a new inventory
+///
+/// Asks a few questions on a terminal; elsewhere, or with --yes, takes its answers from the flags.
+/// Given the address of a Proxmox it shows the fingerprint of its certificate, and pins it.
+/// Existing files are never overwritten.
+#[derive(Debug, Args)]
+pub(crate) struct InitArgs {
+    /// The name of the cluster [default: home]
+    #[arg(value_name = "CLUSTER")]
+    pub(crate) cluster: Option<String>,
+
+    /// Ask nothing: flags and defaults answer
+    #[arg(long, short)]
+    pub(crate) yes: bool,
+
+    /// The network of the nodes, such as 10.0.0.0/24
+    #[arg(long, value_name = "CIDR")]
+    pub(crate) subnet: Option<String>,
+
+    /// Its gateway [default: the first address of the subnet]
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) gateway: Option<String>,
+
+    /// The address of the first control plane; the others follow [default: the 11th of the subnet]
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) first_address: Option<String>,
+
+    /// A free address for the control plane as a whole, or `none`
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) vip: Option<String>,
+
+    /// How many control planes [default: 3]
+    #[arg(long, value_name = "N")]
+    pub(crate) controlplanes: Option<u16>,
+
+    /// How many workers [default: 2]
+    #[arg(long, value_name = "N")]
+    pub(crate) workers: Option<u16>,
+
+    /// The address of the Proxmox, such as https://pve:8006
+    #[arg(long, value_name = "URL")]
+    pub(crate) proxmox: Option<String>,
+
+    /// The SHA-256 fingerprint of its certificate, which is then not asked for
+    #[arg(long, value_name = "AB:CD:…")]
+    pub(crate) fingerprint: Option<String>,
+
+    /// The name of the Proxmox host [default: pve]
+    #[arg(long, value_name = "HOST")]
+    pub(crate) node: Option<String>,
+
+    /// The version of Talos [default: v1.13.9]
+    #[arg(long, value_name = "VERSION")]
+    pub(crate) talos_version: Option<String>,
+}
 
 pub(crate) fn run(args: &InitArgs, global: &Global, printer: &Printer) -> Outcome {
     let is_asking = !args.yes && io::stdin().is_terminal() && io::stderr().is_terminal();

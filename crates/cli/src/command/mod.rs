@@ -1,8 +1,8 @@
 //! One file per command.
 
-mod check;
-mod init;
-mod schema;
+pub(crate) mod check;
+pub(crate) mod init;
+pub(crate) mod schema;
 
 use std::process::ExitCode;
 

@@ -40,12 +40,7 @@ pub(crate) struct Comparison {
 impl Comparison {
     pub(crate) fn new(mut talos: Talos, seed: u64) -> Self {
         let secrets = talos.new_secrets();
-        Self {
-            talos,
-            seed,
-            secrets,
-            bases: HashMap::new(),
-        }
+        Self { talos, seed, secrets, bases: HashMap::new() }
     }
 
     pub(crate) fn run(&mut self, cases: usize, report: &mut Report) {
@@ -58,22 +53,14 @@ impl Comparison {
 
     fn generate(&mut self, number: usize, id: &str, report: &mut Report) {
         let mut random = Random::of_case(self.seed, "gen", number);
-        let case = GenCase::random(
-            &mut random,
-            self.talos.minor(),
-            &self.secrets,
-            ours::OPTIONS,
-        );
+        let case = GenCase::random(&mut random, self.talos.minor(), &self.secrets, ours::OPTIONS);
         match self.generated(&case) {
             Ok(ending) => report.pass("gen", ending),
             Err(_) => report.fail("gen", id, || {
                 let plain = self.secrets.clone();
                 let simpler = |case: &GenCase| case.simpler(&plain);
                 let case = smallest(case, simpler, |case| self.generated(case).err());
-                format!(
-                    "{case}\n{}",
-                    self.generated(&case).err().unwrap_or_default()
-                )
+                format!("{case}\n{}", self.generated(&case).err().unwrap_or_default())
             }),
         }
     }
@@ -117,10 +104,7 @@ impl Comparison {
         let (mut onto, mut config) = (case.base.to_string(), self.base(case.base));
         let mut texts = case.texts();
         if self.patched(TINY, &texts).is_err() {
-            (onto, config) = (
-                "a config with nothing but a type".to_owned(),
-                TINY.to_owned(),
-            );
+            (onto, config) = ("a config with nothing but a type".to_owned(), TINY.to_owned());
         }
         for number in 0..texts.len() {
             let mut candidate = texts.clone();
@@ -130,10 +114,8 @@ impl Comparison {
             });
         }
         let why = self.patched(&config, &texts).err().unwrap_or_default();
-        let patches: String = texts
-            .iter()
-            .map(|text| format!("patch:\n{}", indent(text)))
-            .collect();
+        let patches: String =
+            texts.iter().map(|text| format!("patch:\n{}", indent(text))).collect();
         format!("onto: {onto}\n{patches}{why}")
     }
 
@@ -207,10 +189,7 @@ fn guarded<T>(ask: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
     answer.unwrap_or_else(|cause| {
         let text = cause.downcast_ref::<String>().map(String::as_str);
         let text = text.or_else(|| cause.downcast_ref::<&str>().copied());
-        Err(format!(
-            "{PANICKED}: {}",
-            text.unwrap_or("without a message")
-        ))
+        Err(format!("{PANICKED}: {}", text.unwrap_or("without a message")))
     })
 }
 

@@ -7,10 +7,7 @@ pub(crate) const DOCUMENTS: &[(&str, &str)] = &[
         "ExtensionServiceConfig",
         "name: tailscale\nenvironment:\n  - TS_AUTHKEY=tskey-1\n  - TS_ROUTES=10.0.0.0/8",
     ),
-    (
-        "ExtensionServiceConfig",
-        "name: tailscale\nenvironment: [TS_ACCEPT_DNS=false]",
-    ),
+    ("ExtensionServiceConfig", "name: tailscale\nenvironment: [TS_ACCEPT_DNS=false]"),
     (
         "ExtensionServiceConfig",
         "name: nut-client\nconfigFiles:\n  - content: MONITOR a\n    mountPath: /usr/local/etc/nut/upsmon.conf",
@@ -33,18 +30,9 @@ pub(crate) const DOCUMENTS: &[(&str, &str)] = &[
     ),
     ("LinkConfig", "name: eth1\nup: no\nmulticast: false"),
     ("LinkConfig", "name: eth1\nmtu: 0\naddresses: []"),
-    (
-        "LinkConfig",
-        "name: eth0\nroutes: [{destination: '', gateway: ''}]",
-    ),
-    (
-        "DHCPv4Config",
-        "name: eth0\nrouteMetric: 512\nignoreHostname: true\nclientIdentifier: mac",
-    ),
-    (
-        "DHCPv4Config",
-        "name: eth0\nclientIdentifier: duid\nduidRaw: 00:01:02:0a",
-    ),
+    ("LinkConfig", "name: eth0\nroutes: [{destination: '', gateway: ''}]"),
+    ("DHCPv4Config", "name: eth0\nrouteMetric: 512\nignoreHostname: true\nclientIdentifier: mac"),
+    ("DHCPv4Config", "name: eth0\nclientIdentifier: duid\nduidRaw: 00:01:02:0a"),
     ("DHCPv6Config", "name: eth0\nclientIdentifier: none"),
     (
         "VLANConfig",
@@ -59,19 +47,13 @@ pub(crate) const DOCUMENTS: &[(&str, &str)] = &[
         "BondConfig",
         "name: bond0\nlinks: [eth3]\nmiimon: 0\nuseCarrier: false\nadSelect: bandwidth\nfailOverMac: active\narpIpTargets: [10.0.0.1]",
     ),
-    (
-        "BridgeConfig",
-        "name: br0\nlinks: [eth0]\nstp: {enabled: true}\nvlan: {filtering: false}",
-    ),
+    ("BridgeConfig", "name: br0\nlinks: [eth0]\nstp: {enabled: true}\nvlan: {filtering: false}"),
     (
         "DummyLinkConfig",
         "name: dummy0\nhardwareAddr: \"02:00:00:00:00:02\"\naddresses: [{address: 10.99.0.1/32}]",
     ),
     ("Layer2VIPConfig", "name: 10.0.0.20\nlink: eth0"),
-    (
-        "HCloudVIPConfig",
-        "name: fd00::20\nlink: eth0\napiToken: 0123",
-    ),
+    ("HCloudVIPConfig", "name: fd00::20\nlink: eth0\napiToken: 0123"),
     (
         "LinkAliasConfig",
         "name: net0\nselector:\n  match: mac(link.permanent_addr) == \"00:1a:2b:3c:4d:5e\"",
@@ -80,23 +62,11 @@ pub(crate) const DOCUMENTS: &[(&str, &str)] = &[
         "ResolverConfig",
         "nameservers: [{address: 1.1.1.1}, {address: 'fd00::53'}]\nsearchDomains: {domains: [lan], disableDefault: true}",
     ),
-    (
-        "ResolverConfig",
-        "nameservers: []\nsearchDomains: {domains: [corp]}",
-    ),
-    (
-        "StaticHostConfig",
-        "name: 10.0.0.5\nhostnames: [nas, nas.lan]",
-    ),
+    ("ResolverConfig", "nameservers: []\nsearchDomains: {domains: [corp]}"),
+    ("StaticHostConfig", "name: 10.0.0.5\nhostnames: [nas, nas.lan]"),
     ("StaticHostConfig", "name: 10.0.0.5\nhostnames: [files]"),
-    (
-        "TimeSyncConfig",
-        "enabled: true\nbootTimeout: 2m\nntp: {servers: [pool.ntp.org]}",
-    ),
-    (
-        "TimeSyncConfig",
-        "enabled: off\nbootTimeout: 0s\nntp: {servers: []}",
-    ),
+    ("TimeSyncConfig", "enabled: true\nbootTimeout: 2m\nntp: {servers: [pool.ntp.org]}"),
+    ("TimeSyncConfig", "enabled: off\nbootTimeout: 0s\nntp: {servers: []}"),
     ("TimeSyncConfig", "ptp: {devices: [/dev/ptp0]}"),
     (
         "WireguardConfig",
@@ -124,10 +94,7 @@ pub(crate) const DOCUMENTS: &[(&str, &str)] = &[
         "NetworkRuleConfig",
         "name: apid\nportSelector: {ports: [51000], protocol: udp}\ningress: [{subnet: 192.168.0.0/16}]",
     ),
-    (
-        "NetworkRuleConfig",
-        "name: apid\nportSelector: {ports: []}\ningress: []",
-    ),
+    ("NetworkRuleConfig", "name: apid\nportSelector: {ports: []}\ningress: []"),
     (
         "UserVolumeConfig",
         "name: longhorn\nprovisioning:\n  diskSelector:\n    match: disk.transport == \"nvme\" && !system_disk\n  minSize: 10GB\n  maxSize: 100GiB\n  grow: false",
@@ -166,56 +133,26 @@ pub(crate) const DOCUMENTS: &[(&str, &str)] = &[
         "name: STATE\nencryption: {provider: luks2, keys: [{slot: 0, tpm: {options: {pcrs: [7, 11]}, checkSecurebootStatusOnEnroll: true}}]}",
     ),
     ("ZswapConfig", "maxPoolPercent: 25\nshrinkerEnabled: true"),
-    (
-        "OOMConfig",
-        "sampleInterval: 100ms\nstrictCgroupClassOrdering: true",
-    ),
-    (
-        "WatchdogTimerConfig",
-        "device: /dev/watchdog0\ntimeout: 120s",
-    ),
-    (
-        "WatchdogTimerConfig",
-        "device: /dev/watchdog1\ntimeout: 1m30s",
-    ),
-    (
-        "KmsgLogConfig",
-        "name: remote\nurl: tcp://192.168.3.7:3478/",
-    ),
+    ("OOMConfig", "sampleInterval: 100ms\nstrictCgroupClassOrdering: true"),
+    ("WatchdogTimerConfig", "device: /dev/watchdog0\ntimeout: 120s"),
+    ("WatchdogTimerConfig", "device: /dev/watchdog1\ntimeout: 1m30s"),
+    ("KmsgLogConfig", "name: remote\nurl: tcp://192.168.3.7:3478/"),
     ("KmsgLogConfig", "name: remote\nurl: udp://10.0.0.1:514"),
     ("EventSinkConfig", "endpoint: 192.168.10.3:3247"),
-    (
-        "SideroLinkConfig",
-        "apiUrl: https://siderolink.api/?jointoken=secret&user=alice",
-    ),
+    ("SideroLinkConfig", "apiUrl: https://siderolink.api/?jointoken=secret&user=alice"),
     (
         "TrustedRootsConfig",
         "name: my-ca\ncertificates: |\n  -----BEGIN CERTIFICATE-----\n  AAAA\n  -----END CERTIFICATE-----",
     ),
-    (
-        "PCIDriverRebindConfig",
-        "name: 0000:04:00.00\ntargetDriver: vfio-pci",
-    ),
+    ("PCIDriverRebindConfig", "name: 0000:04:00.00\ntargetDriver: vfio-pci"),
     (
         "RegistryMirrorConfig",
         "name: docker.io\nendpoints:\n  - url: https://mirror.example/v2\n    overridePath: true\nskipFallback: false",
     ),
-    (
-        "RegistryMirrorConfig",
-        "name: docker.io\nendpoints: [{url: 'http://10.0.0.9:5000'}]",
-    ),
-    (
-        "RegistryAuthConfig",
-        "name: docker.io\nusername: me\npassword: 0123",
-    ),
-    (
-        "RegistryTLSConfig",
-        "name: mirror.example\ninsecureSkipVerify: true",
-    ),
-    (
-        "EnvironmentConfig",
-        "variables: {A: b, http_proxy: 'http://p:1', N: 007}",
-    ),
+    ("RegistryMirrorConfig", "name: docker.io\nendpoints: [{url: 'http://10.0.0.9:5000'}]"),
+    ("RegistryAuthConfig", "name: docker.io\nusername: me\npassword: 0123"),
+    ("RegistryTLSConfig", "name: mirror.example\ninsecureSkipVerify: true"),
+    ("EnvironmentConfig", "variables: {A: b, http_proxy: 'http://p:1', N: 007}"),
     (
         "KubeSpanConfig",
         "enabled: true\nmtu: 1380\nfilters: {endpoints: ['0.0.0.0/0'], excludeAdvertisedNetworks: [10.0.0.0/8]}",
@@ -225,15 +162,9 @@ pub(crate) const DOCUMENTS: &[(&str, &str)] = &[
         "ImageVerificationConfig",
         "rules:\n  - image: registry.k8s.io/*\n    keyless: {issuer: https://accounts.google.com, subject: a@b.c}\n  - image: '*'\n    skip: true",
     ),
-    (
-        "ImageVerificationConfig",
-        "rules: [{image: registry.k8s.io/*, deny: true}]",
-    ),
+    ("ImageVerificationConfig", "rules: [{image: registry.k8s.io/*, deny: true}]"),
     ("BlackholeRouteConfig", "name: 10.200.0.0/16\nmetric: 100"),
-    (
-        "RoutingRuleConfig",
-        "name: '1000'\nsrc: 10.0.0.0/8\ntable: '100'\naction: unicast",
-    ),
+    ("RoutingRuleConfig", "name: '1000'\nsrc: 10.0.0.0/8\ntable: '100'\naction: unicast"),
     ("VRFConfig", "name: vrf0\nlinks: [eth0]\ntable: '123'"),
     (
         "TCPProbeConfig",
@@ -274,35 +205,17 @@ pub(crate) const DOCUMENT_FIELD_DELETES: &[(&str, &str)] = &[
         "ExtensionServiceConfig",
         "name: nut-client\nconfigFiles:\n  - mountPath: /b\n    $patch: delete",
     ),
-    (
-        "ExtensionServiceConfig",
-        "name: tailscale\nenvironment: {$patch: delete}",
-    ),
-    (
-        "NetworkRuleConfig",
-        "name: apid\ningress:\n  - subnet: 10.0.0.0/8\n    $patch: delete",
-    ),
-    (
-        "NetworkRuleConfig",
-        "name: apid\nportSelector:\n  ports: {$patch: delete}",
-    ),
-    (
-        "UserVolumeConfig",
-        "name: longhorn\nprovisioning: {minSize: {$patch: delete}}",
-    ),
-    (
-        "ResolverConfig",
-        "nameservers:\n  - address: 1.1.1.1\n    $patch: delete",
-    ),
+    ("ExtensionServiceConfig", "name: tailscale\nenvironment: {$patch: delete}"),
+    ("NetworkRuleConfig", "name: apid\ningress:\n  - subnet: 10.0.0.0/8\n    $patch: delete"),
+    ("NetworkRuleConfig", "name: apid\nportSelector:\n  ports: {$patch: delete}"),
+    ("UserVolumeConfig", "name: longhorn\nprovisioning: {minSize: {$patch: delete}}"),
+    ("ResolverConfig", "nameservers:\n  - address: 1.1.1.1\n    $patch: delete"),
     (
         "RegistryMirrorConfig",
         "name: docker.io\nendpoints:\n  - url: https://mirror.example/v2\n    $patch: delete",
     ),
     ("EnvironmentConfig", "variables: {A: {$patch: delete}}"),
-    (
-        "UserVolumeConfig",
-        "name: longhorn\nprovisioning: {diskSelector: {match: {$patch: delete}}}",
-    ),
+    ("UserVolumeConfig", "name: longhorn\nprovisioning: {diskSelector: {match: {$patch: delete}}}"),
 ];
 
 /// Whole documents that are refused, or nearly.

@@ -10,10 +10,7 @@ pub(crate) const FIELDS: &[(&str, &str)] = &[
     ("machine.network.hostname", "talos-cp-01"),
     ("machine.network.hostname", "'007'"),
     ("machine.network.hostname", "1e3"),
-    (
-        "machine.network.interfaces",
-        "- interface: eth0\n  dhcp: true",
-    ),
+    ("machine.network.interfaces", "- interface: eth0\n  dhcp: true"),
     (
         "machine.network.interfaces",
         "- interface: eth0\n  dhcp: false\n  mtu: 9000\n  addresses: [10.0.0.11/16]\n  routes:\n    - network: 0.0.0.0/0\n      gateway: 10.0.0.1\n      metric: 1_024",
@@ -22,14 +19,8 @@ pub(crate) const FIELDS: &[(&str, &str)] = &[
         "machine.network.interfaces",
         "- interface: eth1\n  addresses:\n    - 10.1.0.11/24\n    - fd00::11/64\n- interface: eth0\n  vip: {ip: 10.0.0.20}",
     ),
-    (
-        "machine.network.interfaces",
-        "- interface: eth0\n  ignore: off\n  dummy: no",
-    ),
-    (
-        "machine.network.interfaces",
-        "- interface: eth0\n  cidr: 10.9.0.1/8\n  mtu: 0",
-    ),
+    ("machine.network.interfaces", "- interface: eth0\n  ignore: off\n  dummy: no"),
+    ("machine.network.interfaces", "- interface: eth0\n  cidr: 10.9.0.1/8\n  mtu: 0"),
     // Network, by selector: equal selectors merge, others append.
     (
         "machine.network.interfaces",
@@ -78,83 +69,44 @@ pub(crate) const FIELDS: &[(&str, &str)] = &[
     ),
     ("machine.network.interfaces", "[]"),
     ("machine.network.nameservers", "[1.1.1.1, 8.8.8.8]"),
-    (
-        "machine.network.nameservers",
-        "- 9.9.9.9\n- 2606:4700:4700::1111",
-    ),
+    ("machine.network.nameservers", "- 9.9.9.9\n- 2606:4700:4700::1111"),
     ("machine.network.nameservers", "[]"),
     ("machine.network.searchDomains", "[lan, home.arpa]"),
     ("machine.network.disableSearchDomain", "on"),
-    (
-        "machine.network.extraHostEntries",
-        "- ip: 10.0.0.5\n  aliases: [nas, nas.lan]",
-    ),
+    ("machine.network.extraHostEntries", "- ip: 10.0.0.5\n  aliases: [nas, nas.lan]"),
     (
         "machine.network.kubespan",
         "{enabled: true, mtu: 1_400, filters: {endpoints: ['0.0.0.0/0', '!192.168.0.0/16']}}",
     ),
     ("machine.network.kubespan.mtu", "0"),
-    (
-        "machine.network.kubespan.advertiseKubernetesNetworks",
-        "false",
-    ),
+    ("machine.network.kubespan.advertiseKubernetesNetworks", "false"),
     // Install and disks.
     ("machine.install.disk", "/dev/vda"),
     ("machine.install.disk", "\"\""),
-    (
-        "machine.install.image",
-        "factory.example/nocloud-installer/abc:v1.12.0",
-    ),
+    ("machine.install.image", "factory.example/nocloud-installer/abc:v1.12.0"),
     ("machine.install.wipe", "true"),
     ("machine.install.bootloader", "n"),
-    (
-        "machine.install.extraKernelArgs",
-        "[net.ifnames=0, -selinux]",
-    ),
-    (
-        "machine.install.extensions",
-        "- image: ghcr.io/siderolabs/gvisor:20220117.0-v1.0.0",
-    ),
-    (
-        "machine.install.diskSelector",
-        "{size: '>= 100GB', type: ssd}",
-    ),
-    (
-        "machine.install.diskSelector",
-        "size: 4GB\nmodel: WDC*\nbusPath: /pci0000:00/*",
-    ),
+    ("machine.install.extraKernelArgs", "[net.ifnames=0, -selinux]"),
+    ("machine.install.extensions", "- image: ghcr.io/siderolabs/gvisor:20220117.0-v1.0.0"),
+    ("machine.install.diskSelector", "{size: '>= 100GB', type: ssd}"),
+    ("machine.install.diskSelector", "size: 4GB\nmodel: WDC*\nbusPath: /pci0000:00/*"),
     ("machine.install.legacyBIOSSupport", "true"),
     ("machine.install.grubUseUKICmdline", "false"),
     (
         "machine.disks",
         "- device: /dev/sdb\n  partitions:\n    - mountpoint: /var/mnt/extra\n      size: 100 MB",
     ),
-    (
-        "machine.disks",
-        "- device: /dev/sdb\n  partitions:\n    - mountpoint: /var/mnt/rest",
-    ),
+    ("machine.disks", "- device: /dev/sdb\n  partitions:\n    - mountpoint: /var/mnt/rest"),
     (
         "machine.disks",
         "- device: /dev/sdc\n  partitions:\n    - mountpoint: /var/mnt/exact\n      size: 10737418240",
     ),
     // Kubelet.
-    (
-        "machine.kubelet.image",
-        "ghcr.io/siderolabs/kubelet:v1.33.1",
-    ),
+    ("machine.kubelet.image", "ghcr.io/siderolabs/kubelet:v1.33.1"),
     ("machine.kubelet.clusterDNS", "[10.96.0.10, 169.254.2.53]"),
-    (
-        "machine.kubelet.extraArgs",
-        "rotate-server-certificates: true",
-    ),
-    (
-        "machine.kubelet.extraArgs",
-        "{v: 2, feature-gates: A=true, node-labels: 'a=b,c=d'}",
-    ),
-    (
-        "machine.kubelet.extraArgs",
-        "max-pods: 0250\nsystem-reserved: cpu=100m",
-    ),
+    ("machine.kubelet.extraArgs", "rotate-server-certificates: true"),
+    ("machine.kubelet.extraArgs", "{v: 2, feature-gates: A=true, node-labels: 'a=b,c=d'}"),
+    ("machine.kubelet.extraArgs", "max-pods: 0250\nsystem-reserved: cpu=100m"),
     ("machine.kubelet.extraArgs", "v: ''"),
     ("machine.kubelet.extraArgs.feature-gates", "B=false"),
     (
@@ -169,10 +121,7 @@ pub(crate) const FIELDS: &[(&str, &str)] = &[
         "machine.kubelet.extraMounts",
         "- destination: /mnt/id\n  source: /mnt/id\n  uidMappings: [{containerID: 0, hostID: 1_000, size: 0x10}]\n  gidMappings: [{hostID: 1000}]",
     ),
-    (
-        "machine.kubelet.nodeIP",
-        "{validSubnets: [10.0.0.0/8, '!10.1.0.0/16']}",
-    ),
+    ("machine.kubelet.nodeIP", "{validSubnets: [10.0.0.0/8, '!10.1.0.0/16']}"),
     (
         "machine.kubelet.extraConfig",
         "serverTLSBootstrap: true\nmaxPods: 250\nevictionHard: {memory.available: 5%}\nimageGCHighThresholdPercent: 85.0",
@@ -196,34 +145,16 @@ pub(crate) const FIELDS: &[(&str, &str)] = &[
     ("machine.certSANs", "[10.0.0.20, talos.example.org]"),
     ("machine.certSANs", "- fd00::1\n- '10'\n- 10"),
     ("machine.certSANs", "[]"),
-    (
-        "machine.nodeLabels",
-        "{topology.kubernetes.io/zone: a, gpu: \"true\"}",
-    ),
+    ("machine.nodeLabels", "{topology.kubernetes.io/zone: a, gpu: \"true\"}"),
     ("machine.nodeLabels", "gpu: 'false'\nempty: ''"),
     ("machine.nodeAnnotations", "{owner: me, count: \"7\"}"),
     ("machine.nodeTaints", "{dedicated: 'gpu:NoSchedule'}"),
-    (
-        "machine.sysctls",
-        "{net.core.somaxconn: \"65535\", vm.nr_hugepages: 1024}",
-    ),
-    (
-        "machine.sysctls",
-        "net.core.somaxconn: 4096\nnet.ipv4.ip_forward: on",
-    ),
+    ("machine.sysctls", "{net.core.somaxconn: \"65535\", vm.nr_hugepages: 1024}"),
+    ("machine.sysctls", "net.core.somaxconn: 4096\nnet.ipv4.ip_forward: on"),
     ("machine.sysctls", "{}"),
-    (
-        "machine.sysfs",
-        "{devices.system.cpu.cpu0.cpufreq.scaling_governor: performance}",
-    ),
-    (
-        "machine.env",
-        "{http_proxy: 'http://proxy:3128', GRPC_GO_LOG_VERBOSITY_LEVEL: 99}",
-    ),
-    (
-        "machine.kernel.modules",
-        "- name: nvidia\n- name: nvidia_uvm",
-    ),
+    ("machine.sysfs", "{devices.system.cpu.cpu0.cpufreq.scaling_governor: performance}"),
+    ("machine.env", "{http_proxy: 'http://proxy:3128', GRPC_GO_LOG_VERBOSITY_LEVEL: 99}"),
+    ("machine.kernel.modules", "- name: nvidia\n- name: nvidia_uvm"),
     (
         "machine.kernel.modules",
         "- name: br_netfilter\n  parameters: [nf_conntrack_max=131072]\n- name: nvidia\n  parameters: []",
@@ -236,18 +167,12 @@ pub(crate) const FIELDS: &[(&str, &str)] = &[
         "machine.files",
         "- {content: hello, permissions: 0644, path: /var/etc/a, op: create}\n- {content: '', permissions: 420, path: /var/etc/b, op: overwrite}",
     ),
-    (
-        "machine.files",
-        "- content: \"a\\tb\\nc\"\n  permissions: 0\n  path: /var/c\n  op: append",
-    ),
+    ("machine.files", "- content: \"a\\tb\\nc\"\n  permissions: 0\n  path: /var/c\n  op: append"),
     (
         "machine.files",
         "- content: >-\n    folded\n    text\n\n    end\n  path: /var/d\n  permissions: 0o7777",
     ),
-    (
-        "machine.time",
-        "{disabled: false, servers: [time.cloudflare.com], bootTimeout: 2m0s}",
-    ),
+    ("machine.time", "{disabled: false, servers: [time.cloudflare.com], bootTimeout: 2m0s}"),
     ("machine.time", "servers: [pool.ntp.org]\nbootTimeout: 90s"),
     ("machine.time.bootTimeout", "1h"),
     ("machine.time.bootTimeout", "0"),
@@ -271,18 +196,12 @@ pub(crate) const FIELDS: &[(&str, &str)] = &[
         "machine.logging",
         "destinations:\n  - endpoint: udp://127.0.0.1:12345\n    format: json_lines\n    extraTags: {server: s03}",
     ),
-    (
-        "machine.logging",
-        "destinations: [{endpoint: 'tcp://[fd00::1]:5044/', format: json_lines}]",
-    ),
+    ("machine.logging", "destinations: [{endpoint: 'tcp://[fd00::1]:5044/', format: json_lines}]"),
     (
         "machine.udev.rules",
         "- SUBSYSTEM==\"drm\", KERNEL==\"renderD*\", GROUP=\"44\", MODE=\"0660\"",
     ),
-    (
-        "machine.systemDiskEncryption",
-        "ephemeral: {provider: luks2, keys: [{nodeID: {}, slot: 0}]}",
-    ),
+    ("machine.systemDiskEncryption", "ephemeral: {provider: luks2, keys: [{nodeID: {}, slot: 0}]}"),
     (
         "machine.systemDiskEncryption",
         "state:\n  provider: luks2\n  keys:\n    - tpm: {}\n      slot: 1\n    - static: {passphrase: 1234}\n      slot: 2\n  options: [no_read_workqueue]",
@@ -301,10 +220,7 @@ pub(crate) const FIELDS: &[(&str, &str)] = &[
     ("machine.features.nodeAddressSortAlgorithm", "v2"),
     ("machine.features.rbac", "false"),
     ("machine.features.diskQuotaSupport", "no"),
-    (
-        "machine.controlPlane",
-        "controllerManager: {disabled: true}\nscheduler: {disabled: false}",
-    ),
+    ("machine.controlPlane", "controllerManager: {disabled: true}\nscheduler: {disabled: false}"),
     (
         "machine.seccompProfiles",
         "- name: audit.json\n  value: {defaultAction: SCMP_ACT_LOG, n: 1.50}",
@@ -324,20 +240,11 @@ pub(crate) const FIELDS: &[(&str, &str)] = &[
     // Cluster.
     ("cluster.clusterName", "0x10"),
     ("cluster.clusterName", "home"),
-    (
-        "cluster.controlPlane",
-        "{endpoint: 'https://10.0.0.20:6443', localAPIServerPort: 7443}",
-    ),
-    (
-        "cluster.controlPlane.endpoint",
-        "https://user@k8s.example.org:443/path?x=1#frag",
-    ),
+    ("cluster.controlPlane", "{endpoint: 'https://10.0.0.20:6443', localAPIServerPort: 7443}"),
+    ("cluster.controlPlane.endpoint", "https://user@k8s.example.org:443/path?x=1#frag"),
     ("cluster.controlPlane.endpoint", "HTTPS://[FD00::1]:6443"),
     ("cluster.network.cni", "{name: none}"),
-    (
-        "cluster.network.cni",
-        "name: custom\nurls: [https://example.com/cni.yaml]",
-    ),
+    ("cluster.network.cni", "name: custom\nurls: [https://example.com/cni.yaml]"),
     (
         "cluster.network.cni",
         "name: flannel\nflannel: {extraArgs: ['--iface=eth0'], kubeNetworkPoliciesEnabled: true}",
@@ -352,19 +259,13 @@ pub(crate) const FIELDS: &[(&str, &str)] = &[
         "cluster.apiServer.extraArgs",
         "{oidc-issuer-url: 'https://id.example', audit-log-maxage: 030}",
     ),
-    (
-        "cluster.apiServer.extraArgs",
-        "audit-log-maxage: 1_0\nanonymous-auth: false",
-    ),
+    ("cluster.apiServer.extraArgs", "audit-log-maxage: 1_0\nanonymous-auth: false"),
     ("cluster.apiServer.env", "{A: b, N: 12}"),
     (
         "cluster.apiServer.extraVolumes",
         "- {hostPath: /var/lib/x, mountPath: /x, readonly: true}\n- hostPath: /var/y\n  mountPath: /y",
     ),
-    (
-        "cluster.apiServer.resources",
-        "requests: {cpu: 1, memory: 1Gi}\nlimits: {cpu: 1.5}",
-    ),
+    ("cluster.apiServer.resources", "requests: {cpu: 1, memory: 1Gi}\nlimits: {cpu: 1.5}"),
     (
         "cluster.apiServer.admissionControl",
         "- name: PodSecurity\n  configuration:\n    exemptions:\n      namespaces: [longhorn-system]\n    defaults: {enforce: privileged}",
@@ -387,19 +288,10 @@ pub(crate) const FIELDS: &[(&str, &str)] = &[
         "cluster.apiServer.authorizationConfig",
         "- type: Webhook\n  name: hook\n  webhook: {timeout: 3s, failurePolicy: Deny, retries: 1e2}",
     ),
-    (
-        "cluster.controllerManager.extraArgs",
-        "{bind-address: 0.0.0.0, node-cidr-mask-size: 24}",
-    ),
-    (
-        "cluster.controllerManager.image",
-        "registry.k8s.io/kube-controller-manager:v1.33.1",
-    ),
+    ("cluster.controllerManager.extraArgs", "{bind-address: 0.0.0.0, node-cidr-mask-size: 24}"),
+    ("cluster.controllerManager.image", "registry.k8s.io/kube-controller-manager:v1.33.1"),
     ("cluster.proxy", "{disabled: true}"),
-    (
-        "cluster.proxy",
-        "mode: nftables\nextraArgs: {metrics-bind-address: '0.0.0.0:10249'}",
-    ),
+    ("cluster.proxy", "mode: nftables\nextraArgs: {metrics-bind-address: '0.0.0.0:10249'}"),
     (
         "cluster.scheduler.config",
         "profiles: [{schedulerName: s, plugins: {score: {disabled: [{name: '*'}]}}}]",
@@ -410,24 +302,12 @@ pub(crate) const FIELDS: &[(&str, &str)] = &[
         "cluster.discovery",
         "registries: {kubernetes: {disabled: false}, service: {endpoint: https://discovery.example/, disabled: y}}",
     ),
-    (
-        "cluster.etcd",
-        "{extraArgs: {election-timeout: 5000}, advertisedSubnets: [10.0.0.0/16]}",
-    ),
-    (
-        "cluster.etcd.extraArgs",
-        "listen-metrics-urls: http://0.0.0.0:2381",
-    ),
+    ("cluster.etcd", "{extraArgs: {election-timeout: 5000}, advertisedSubnets: [10.0.0.0/16]}"),
+    ("cluster.etcd.extraArgs", "listen-metrics-urls: http://0.0.0.0:2381"),
     ("cluster.coreDNS", "{disabled: true}"),
-    (
-        "cluster.externalCloudProvider",
-        "enabled: true\nmanifests: ['https://example.com/ccm.yaml']",
-    ),
+    ("cluster.externalCloudProvider", "enabled: true\nmanifests: ['https://example.com/ccm.yaml']"),
     ("cluster.extraManifests", "[https://example.com/a.yaml]"),
-    (
-        "cluster.extraManifestHeaders",
-        "{Token: '1234567', X-ExtraInfo: info}",
-    ),
+    ("cluster.extraManifestHeaders", "{Token: '1234567', X-ExtraInfo: info}"),
     (
         "cluster.inlineManifests",
         "- name: ns\n  contents: |\n    apiVersion: v1\n    kind: Namespace\n    metadata:\n      name: ci\n",
@@ -470,104 +350,56 @@ pub(crate) const GENERATED_PATHS: &[&str] = &[
 
 /// Deletes of list elements: the first other key selects.
 pub(crate) const ELEMENT_DELETES: &[(&str, &str)] = &[
-    (
-        "machine.network.interfaces",
-        "- interface: eth0\n  $patch: delete",
-    ),
+    ("machine.network.interfaces", "- interface: eth0\n  $patch: delete"),
     (
         "machine.network.interfaces",
         "- interface: eth0\n  $patch: delete\n- interface: eth5\n  dhcp: true",
     ),
-    (
-        "machine.network.interfaces",
-        "- $patch: delete\n  interface: eth1",
-    ),
+    ("machine.network.interfaces", "- $patch: delete\n  interface: eth1"),
     (
         "machine.network.interfaces",
         "- interface: eth0\n  vlans:\n    - vlanId: 10\n      $patch: delete",
     ),
-    (
-        "machine.network.interfaces",
-        "- interface: eth0\n  mtu: {$patch: delete}",
-    ),
-    (
-        "machine.network.interfaces",
-        "- mtu: 9000\n  $patch: delete",
-    ),
-    (
-        "machine.network.interfaces",
-        "- dhcp: true\n  $patch: delete",
-    ),
+    ("machine.network.interfaces", "- interface: eth0\n  mtu: {$patch: delete}"),
+    ("machine.network.interfaces", "- mtu: 9000\n  $patch: delete"),
+    ("machine.network.interfaces", "- dhcp: true\n  $patch: delete"),
     ("machine.kernel.modules", "- name: nvidia\n  $patch: delete"),
-    (
-        "machine.kubelet.extraMounts",
-        "- destination: /var/lib/longhorn\n  $patch: delete",
-    ),
+    ("machine.kubelet.extraMounts", "- destination: /var/lib/longhorn\n  $patch: delete"),
     ("machine.files", "- path: /var/etc/a\n  $patch: delete"),
     ("machine.files", "- permissions: 0644\n  $patch: delete"),
     ("machine.disks", "- device: /dev/sdb\n  $patch: delete"),
     ("machine.pods", "- kind: Pod\n  $patch: delete"),
-    (
-        "cluster.apiServer.admissionControl",
-        "- name: PodSecurity\n  $patch: delete",
-    ),
-    (
-        "cluster.apiServer.extraVolumes",
-        "- readonly: true\n  $patch: delete",
-    ),
-    (
-        "cluster.inlineManifests",
-        "- name: cilium\n  $patch: delete",
-    ),
-    (
-        "cluster.extraManifests",
-        "- https://example.com/a.yaml\n- $patch: delete",
-    ),
+    ("cluster.apiServer.admissionControl", "- name: PodSecurity\n  $patch: delete"),
+    ("cluster.apiServer.extraVolumes", "- readonly: true\n  $patch: delete"),
+    ("cluster.inlineManifests", "- name: cilium\n  $patch: delete"),
+    ("cluster.extraManifests", "- https://example.com/a.yaml\n- $patch: delete"),
     ("machine.certSANs", "- $patch: delete"),
     ("machine.registries.mirrors", "docker.io: {$patch: delete}"),
     ("machine.nodeLabels", "gpu: {$patch: delete}\nnew: label"),
     ("machine.kubelet.extraArgs", "v: {$patch: delete}"),
     ("machine.kubelet.extraConfig", "maxPods: {$patch: delete}"),
-    (
-        "machine.kubelet.extraConfig",
-        "evictionHard: {memory.available: {$patch: delete}}",
-    ),
+    ("machine.kubelet.extraConfig", "evictionHard: {memory.available: {$patch: delete}}"),
     (
         "cluster.apiServer.admissionControl",
         "- name: PodSecurity\n  configuration: {exemptions: {$patch: delete}}",
     ),
-    (
-        "cluster.apiServer.auditPolicy",
-        "{$patch: delete, kind: Policy}",
-    ),
+    ("cluster.apiServer.auditPolicy", "{$patch: delete, kind: Policy}"),
     ("machine.systemDiskEncryption", "state: {$patch: delete}"),
-    (
-        "machine.sysctls",
-        "net.core.somaxconn: {$patch: delete}\nvm.swappiness: 1",
-    ),
+    ("machine.sysctls", "net.core.somaxconn: {$patch: delete}\nvm.swappiness: 1"),
     ("machine.sysctls", "$patch: delete\nx: y"),
     ("machine.sysctls", "{$patch: remove}"),
     ("machine.ca", "crt: {$patch: delete}"),
     ("cluster.ca", "key: {$patch: delete}"),
     ("cluster.serviceAccount", "{key: {$patch: delete}}"),
-    (
-        "machine.registries",
-        "config: {mirror.example: {tls: {$patch: delete}}}",
-    ),
-    (
-        "cluster.apiServer.admissionControl",
-        "- configuration: {}\n  $patch: delete",
-    ),
+    ("machine.registries", "config: {mirror.example: {tls: {$patch: delete}}}"),
+    ("cluster.apiServer.admissionControl", "- configuration: {}\n  $patch: delete"),
 ];
 
 /// Fields that Talos refuses, or that it reads in its own way.
 pub(crate) const ODD_FIELDS: &[(&str, &str)] = &[
     ("machine.instal", "{disk: /dev/sda}"),
     ("machine.network.interface", "[]"),
-    (
-        "machine.network.interfaces",
-        "- interface: eth0\n  adresses: [10.0.0.1/24]",
-    ),
+    ("machine.network.interfaces", "- interface: eth0\n  adresses: [10.0.0.1/24]"),
     ("cluster.apiServer.extraArg", "{a: b}"),
     ("machine.Type", "worker"),
     ("foo", "bar"),
@@ -599,78 +431,33 @@ pub(crate) const ODD_FIELDS: &[(&str, &str)] = &[
     ("machine.network.interfaces", "{interface: eth0}"),
     ("machine.network.interfaces", "- eth0"),
     ("machine.network.interfaces", "[null]"),
-    (
-        "machine.network.interfaces",
-        "- interface: eth0\n  mtu: big",
-    ),
-    (
-        "machine.network.interfaces",
-        "- interface: eth0\n  mtu: '1500'",
-    ),
-    (
-        "machine.network.interfaces",
-        "- interface: eth0\n  mtu: 1500.0",
-    ),
-    (
-        "machine.network.interfaces",
-        "- interface: eth0\n  mtu: 1e3",
-    ),
+    ("machine.network.interfaces", "- interface: eth0\n  mtu: big"),
+    ("machine.network.interfaces", "- interface: eth0\n  mtu: '1500'"),
+    ("machine.network.interfaces", "- interface: eth0\n  mtu: 1500.0"),
+    ("machine.network.interfaces", "- interface: eth0\n  mtu: 1e3"),
     ("machine.network.interfaces", "- interface: eth0\n  mtu: -1"),
-    (
-        "machine.network.interfaces",
-        "- interface: eth0\n  vlans: [{vlanId: 70000}]",
-    ),
-    (
-        "machine.network.interfaces",
-        "- interface: eth0\n  routes: [{metric: -1}]",
-    ),
-    (
-        "machine.network.interfaces",
-        "- interface: eth0\n  vlans: null\n  dhcp: null",
-    ),
+    ("machine.network.interfaces", "- interface: eth0\n  vlans: [{vlanId: 70000}]"),
+    ("machine.network.interfaces", "- interface: eth0\n  routes: [{metric: -1}]"),
+    ("machine.network.interfaces", "- interface: eth0\n  vlans: null\n  dhcp: null"),
     ("machine.network.interfaces", "- mtu: 1500\n- mtu: 1400"),
     (
         "machine.network.interfaces",
         "- &a {interface: eth0, mtu: 1450}\n- {<<: *a, interface: eth1}\n- *a",
     ),
-    (
-        "machine.files",
-        "- {content: x, permissions: rw-r--r--, path: /x, op: create}",
-    ),
-    (
-        "machine.files",
-        "- {content: x, permissions: 0888, path: /x}",
-    ),
-    (
-        "machine.files",
-        "- {content: x, permissions: '0644', path: /x}",
-    ),
-    (
-        "machine.files",
-        "- {content: 12, permissions: 0x1a4, path: 0644}",
-    ),
-    (
-        "machine.files",
-        "- {content: null, permissions: 1_0, path: off}",
-    ),
+    ("machine.files", "- {content: x, permissions: rw-r--r--, path: /x, op: create}"),
+    ("machine.files", "- {content: x, permissions: 0888, path: /x}"),
+    ("machine.files", "- {content: x, permissions: '0644', path: /x}"),
+    ("machine.files", "- {content: 12, permissions: 0x1a4, path: 0644}"),
+    ("machine.files", "- {content: null, permissions: 1_0, path: off}"),
     ("machine.time.bootTimeout", "soon"),
     ("machine.time.bootTimeout", "120"),
     ("machine.time.bootTimeout", "1.5h"),
-    (
-        "machine.disks",
-        "- {device: /dev/sdb, partitions: [{size: much}]}",
-    ),
-    (
-        "machine.logging",
-        "{destinations: [{endpoint: 'http://[::1'}]}",
-    ),
+    ("machine.disks", "- {device: /dev/sdb, partitions: [{size: much}]}"),
+    ("machine.logging", "{destinations: [{endpoint: 'http://[::1'}]}"),
     ("machine.kubelet.extraArgs", "{a: [x, y]}"),
     ("machine.kubelet.extraArgs", "{a: {b: c}}"),
     ("machine.kubelet.extraArgs", "{v: null}"),
-    (
-        "machine.kubelet.extraConfig",
-        "{maxPods: ten, 1: one, true: yes}",
-    ),
+    ("machine.kubelet.extraConfig", "{maxPods: ten, 1: one, true: yes}"),
     ("machine.kubelet.extraConfig", "{evictionHard: [a]}"),
     ("machine.kubelet.extraConfig", "[a]"),
     ("machine.kubelet.extraConfig", "null"),
@@ -690,10 +477,7 @@ pub(crate) const ODD_FIELDS: &[(&str, &str)] = &[
     ("cluster.network.podSubnets", "10.0.0.0/8"),
     ("cluster.apiServer.auditPolicy", "null"),
     ("cluster.apiServer.auditPolicy", "[]"),
-    (
-        "cluster.apiServer.admissionControl",
-        "[{name: PodSecurity, configuration: {defaults: [a]}}]",
-    ),
+    ("cluster.apiServer.admissionControl", "[{name: PodSecurity, configuration: {defaults: [a]}}]"),
     ("cluster.apiServer.extraVolumes", "[{readonly: 'yes'}]"),
     ("cluster.inlineManifests", "[{name: a, contents: {b: c}}]"),
     ("cluster", "null"),
@@ -703,32 +487,17 @@ pub(crate) const ODD_FIELDS: &[(&str, &str)] = &[
     ("debug", "maybe"),
     ("version", "v1beta1"),
     // Numbers that are none, or not quite.
-    (
-        "machine.network.interfaces",
-        "- interface: eth0\n  mtu: 1500.5",
-    ),
-    (
-        "machine.network.interfaces",
-        "- interface: eth0\n  mtu: !!str 1500",
-    ),
+    ("machine.network.interfaces", "- interface: eth0\n  mtu: 1500.5"),
+    ("machine.network.interfaces", "- interface: eth0\n  mtu: !!str 1500"),
     ("machine.features.kubePrism.port", ".5"),
-    (
-        "machine.files",
-        "- {content: x, permissions: 1.5, path: /x}",
-    ),
+    ("machine.files", "- {content: x, permissions: 1.5, path: /x}"),
     ("cluster.adminKubeconfig", "{certLifetime: 0}"),
     // Keys and tags that are none.
     ("machine.sysctls", "{~: [a], b: c}"),
     ("machine.sysctls", "{~: a}"),
-    (
-        "machine.kubelet.extraConfig",
-        "{a: !!int '12', b: !!str 12, c: !!float 1}",
-    ),
+    ("machine.kubelet.extraConfig", "{a: !!int '12', b: !!str 12, c: !!float 1}"),
     ("machine.kubelet.extraConfig", "{a: !!binary aGk=}"),
-    (
-        "machine.registries",
-        "{config: {a: {tls: {ca: !!binary aGk=}}}}",
-    ),
+    ("machine.registries", "{config: {a: {tls: {ca: !!binary aGk=}}}}"),
     ("cluster.network.cni", "{name: !!binary aGk=}"),
     ("machine.network.hostname", "-"),
     ("machine.network.hostname", "<<"),

@@ -8,15 +8,8 @@
 //! A failing case is made smaller as long as it fails; what is printed is the small one.
 
 // A test with its own harness is a program: it reads the environment and prints.
-#![expect(
-    clippy::disallowed_methods,
-    reason = "a test program has an environment"
-)]
-#![expect(
-    clippy::print_stderr,
-    clippy::print_stdout,
-    reason = "a test program reports"
-)]
+#![expect(clippy::disallowed_methods, reason = "a test program has an environment")]
+#![expect(clippy::print_stderr, clippy::print_stdout, reason = "a test program reports")]
 
 mod compare;
 mod documents;
@@ -42,19 +35,13 @@ const MOST_SHOWN: usize = 40;
 
 fn main() -> ExitCode {
     let binaries = std::env::var("TALMOX_ORACLE").unwrap_or_default();
-    let binaries: Vec<&str> = binaries
-        .split(':')
-        .filter(|path| !path.is_empty())
-        .collect();
+    let binaries: Vec<&str> = binaries.split(':').filter(|path| !path.is_empty()).collect();
     if binaries.is_empty() {
         return skipped();
     }
     let seed = number("TALMOX_ORACLE_SEED").unwrap_or(DEFAULT_SEED);
     let cases = number("TALMOX_ORACLE_CASES").unwrap_or(DEFAULT_CASES);
-    let mut report = Report {
-        seed,
-        ..Report::default()
-    };
+    let mut report = Report { seed, ..Report::default() };
     for binary in binaries {
         match Talos::start(binary) {
             Ok(talos) => Comparison::new(talos, seed).run(cases, &mut report),
@@ -66,10 +53,7 @@ fn main() -> ExitCode {
 
 fn number<T: std::str::FromStr>(variable: &str) -> Option<T> {
     let text = std::env::var(variable).ok()?;
-    Some(
-        text.parse()
-            .unwrap_or_else(|_| panic!("${variable} is no number: {text:?}")),
-    )
+    Some(text.parse().unwrap_or_else(|_| panic!("${variable} is no number: {text:?}")))
 }
 
 /// No oracle is fine on a machine without Go, and never in a CI that has it.
@@ -78,9 +62,7 @@ fn skipped() -> ExitCode {
     eprintln!("         tests/oracle/README.md says how to build the oracle.");
     let ci = std::env::var("CI").is_ok_and(|ci| ci == "true");
     let mut go = Command::new("go");
-    go.arg("version")
-        .stdout(Stdio::null())
-        .stderr(Stdio::null());
+    go.arg("version").stdout(Stdio::null()).stderr(Stdio::null());
     if ci && go.status().is_ok_and(|status| status.success()) {
         eprintln!("FAILED: this is CI and `go` is here, so the oracle could have been built.");
         return ExitCode::FAILURE;
@@ -108,10 +90,7 @@ impl Report {
             Ending::Refused => "refused by both",
             Ending::Crashed => "talos crashes, ours does not",
         };
-        *self
-            .endings
-            .entry(format!("{suite}: {ending}"))
-            .or_default() += 1;
+        *self.endings.entry(format!("{suite}: {ending}")).or_default() += 1;
     }
 
     /// Counts a failure; `explain` makes it small, and is asked as long as that is worth the time.
@@ -136,10 +115,6 @@ impl Report {
             println!("{count:6}  {ending}");
         }
         println!("{} passed, {} failed", self.passed, self.failed);
-        if self.failed == 0 {
-            ExitCode::SUCCESS
-        } else {
-            ExitCode::FAILURE
-        }
+        if self.failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
     }
 }

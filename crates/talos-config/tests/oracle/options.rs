@@ -112,23 +112,10 @@ const CONTRACTS: &[&str] = &[
     "latest",
 ];
 
-const SANS: &[&str] = &[
-    "10.0.0.20",
-    "fd00::20",
-    "k8s.example.org",
-    "10",
-    "*.example.org",
-    "off",
-    "127.0.0.1",
-];
-const HOSTS: &[&str] = &[
-    "docker.io",
-    "ghcr.io",
-    "registry.k8s.io",
-    "*",
-    "10.0.0.9:5000",
-    "quay.io",
-];
+const SANS: &[&str] =
+    &["10.0.0.20", "fd00::20", "k8s.example.org", "10", "*.example.org", "off", "127.0.0.1"];
+const HOSTS: &[&str] =
+    &["docker.io", "ghcr.io", "registry.k8s.io", "*", "10.0.0.9:5000", "quay.io"];
 const MIRRORS: &[&str] = &[
     "https://mirror.example",
     "http://10.0.0.9:5000/v2/",
@@ -139,14 +126,8 @@ const MIRRORS: &[&str] = &[
     "https://mirror.example/%zz",
     "10.0.0.9:5000",
 ];
-const SYSCTLS: &[&str] = &[
-    "net.core.somaxconn",
-    "vm.nr_hugepages",
-    "a",
-    "on",
-    "1",
-    "net.ipv4.ip_forward",
-];
+const SYSCTLS: &[&str] =
+    &["net.core.somaxconn", "vm.nr_hugepages", "a", "on", "1", "net.ipv4.ip_forward"];
 const VALUES: &[&str] = &[
     "1",
     "65535",
@@ -169,16 +150,12 @@ fn option(random: &mut Random, name: &str) -> Value {
         "install_disk" => {
             json!(random.pick(&["/dev/sda", "/dev/vda", "/dev/disk/by-id/x", "", "sda"]))
         }
-        "install_image" => json!(random.pick(&[
-            "factory.example/nocloud-installer/abc:v1.12.0",
-            "",
-            "x",
-            "1e3"
-        ])),
-        "extra_kernel_args" => json!(random.some(
-            &["foo=bar", "-selinux", "net.ifnames=0", "", "on", "a b"],
-            3
-        )),
+        "install_image" => {
+            json!(random.pick(&["factory.example/nocloud-installer/abc:v1.12.0", "", "x", "1e3"]))
+        }
+        "extra_kernel_args" => {
+            json!(random.some(&["foo=bar", "-selinux", "net.ifnames=0", "", "on", "a b"], 3))
+        }
         "additional_sans" => json!(random.some(SANS, 4)),
         "dns_domain" => json!(random.pick(&["cluster.local", "corp.local", "", "1e3"])),
         "sysctls" => map(random, SYSCTLS, |random| json!(random.pick(VALUES))),
@@ -187,10 +164,10 @@ fn option(random: &mut Random, name: &str) -> Value {
         }
         "registry_mirrors" => map(random, HOSTS, |random| json!(random.some(MIRRORS, 2))),
         "registry_ca_certs" => map(random, HOSTS, |random| {
-            json!(random.pick(&[
-                "",
-                "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"
-            ]))
+            json!(
+                random
+                    .pick(&["", "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"])
+            )
         }),
         "registry_insecure" => json!(random.some(HOSTS, 2)),
         "local_api_server_port" => json!(random.pick(&[0, 443, 5443, 7445])),
@@ -247,11 +224,7 @@ impl GenCase {
         let contracts = usize::try_from(minor - 7).expect("invariant: small");
         let contract_minor = (8 + random.below(contracts)).to_string();
         // Mostly one that works: what is wrong about an endpoint hides everything else.
-        let endpoints = if random.chance(60) {
-            &ENDPOINTS[..3]
-        } else {
-            ENDPOINTS
-        };
+        let endpoints = if random.chance(60) { &ENDPOINTS[..3] } else { ENDPOINTS };
         Self {
             contract: random.pick(CONTRACTS).replace('N', &contract_minor),
             secrets: vary_secrets(random, secrets),
@@ -270,11 +243,8 @@ impl GenCase {
 
     /// The same case as a request for the oracle.
     pub(crate) fn request(&self) -> Value {
-        let options: serde_json::Map<_, _> = self
-            .options
-            .iter()
-            .map(|(name, value)| ((*name).to_owned(), value.clone()))
-            .collect();
+        let options: serde_json::Map<_, _> =
+            self.options.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
         json!({
             "op": "gen",
             "contract": self.contract,
@@ -319,20 +289,14 @@ impl GenCase {
             }));
         }
         if self.secrets != plain_secrets {
-            candidates.push(Self {
-                secrets: plain_secrets.to_owned(),
-                ..self.clone()
-            });
+            candidates.push(Self { secrets: plain_secrets.to_owned(), ..self.clone() });
         }
         for contract in ["v1.8", "v1.12", "v1.13"] {
             // Only ever towards the front of this list, or shrinking would go in circles.
             if self.contract == contract {
                 break;
             }
-            candidates.push(Self {
-                contract: contract.to_owned(),
-                ..self.clone()
-            });
+            candidates.push(Self { contract: contract.to_owned(), ..self.clone() });
         }
         candidates
     }
@@ -393,12 +357,8 @@ impl fmt::Display for GenCase {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut request = self.request();
         // Keys of a bundle say nothing about a disagreement; what was varied does.
-        let varied: Vec<&str> = self
-            .secrets
-            .lines()
-            .filter(|line| line.contains(": '"))
-            .map(str::trim)
-            .collect();
+        let varied: Vec<&str> =
+            self.secrets.lines().filter(|line| line.contains(": '")).map(str::trim).collect();
         request["secrets"] = json!(varied);
         write!(out, "{request}")
     }

@@ -38,10 +38,7 @@ pub(crate) const OPTIONS: &[&str] = &[
 /// The control plane's and the worker's config.
 pub(crate) fn generate(case: &GenCase) -> Result<[String; 2], String> {
     let input = Input {
-        contract: case
-            .contract
-            .parse::<Contract>()
-            .map_err(|error| error.to_string())?,
+        contract: case.contract.parse::<Contract>().map_err(|error| error.to_string())?,
         cluster_name: &case.cluster_name,
         endpoint: &case.endpoint,
         kubernetes_version: &case.kubernetes_version,
@@ -58,10 +55,8 @@ pub(crate) fn generate(case: &GenCase) -> Result<[String; 2], String> {
 /// The canonical text of the patched config.
 pub(crate) fn patch(machinery: &str, config: &str, patches: &[String]) -> Result<String, String> {
     let release = release(machinery);
-    let patches: Result<Vec<Patch>, _> = patches
-        .iter()
-        .map(|text| Patch::parse(text, release))
-        .collect();
+    let patches: Result<Vec<Patch>, _> =
+        patches.iter().map(|text| Patch::parse(text, release)).collect();
     let patched = patches.and_then(|patches| patch::apply(config, &patches, release));
     patched.map_err(|error| error.to_string())
 }
@@ -88,9 +83,7 @@ fn release(machinery: &str) -> Release {
 fn identity(bundle: &str) -> Identity {
     let bundle = node(bundle);
     let text = |path: &[&str]| {
-        let value = path
-            .iter()
-            .try_fold(&bundle, |node, key| node.as_map()?.get(key));
+        let value = path.iter().try_fold(&bundle, |node, key| node.as_map()?.get(key));
         value.and_then(Node::as_str).unwrap_or_default().to_owned()
     };
     let pair = |name: &str| KeyPair {
@@ -116,12 +109,7 @@ fn options(case: &GenCase) -> Options {
     let mut options = Options::default();
     for (name, value) in &case.options {
         let flag = || value.as_bool().expect("a flag");
-        let port = || {
-            value
-                .as_u64()
-                .and_then(|port| u16::try_from(port).ok())
-                .expect("a port")
-        };
+        let port = || value.as_u64().and_then(|port| u16::try_from(port).ok()).expect("a port");
         match *name {
             "additional_sans" => options.additional_sans = texts(value),
             "allow_scheduling_on_control_planes" => {
@@ -162,13 +150,9 @@ fn texts(value: &Value) -> Vec<String> {
 
 fn map<T>(value: &Value, item: impl Fn(&Value) -> T) -> BTreeMap<String, T> {
     let entries = value.as_object().expect("a map").iter();
-    entries
-        .map(|(key, value)| (key.clone(), item(value)))
-        .collect()
+    entries.map(|(key, value)| (key.clone(), item(value))).collect()
 }
 
 fn node(text: &str) -> Node {
-    talmox_yaml::read(text)
-        .expect("JSON and bundles are YAML")
-        .remove(0)
+    talmox_yaml::read(text).expect("JSON and bundles are YAML").remove(0)
 }

@@ -41,11 +41,7 @@ impl PatchCase {
     pub(crate) fn random(random: &mut Random, minor: u32) -> Self {
         let contracts = usize::try_from(minor - 7).expect("invariant: small");
         let contract_minor = 8 + u32::try_from(random.below(contracts)).expect("invariant: small");
-        let base = Base {
-            contract_minor,
-            worker: random.chance(50),
-            rich: random.chance(40),
-        };
+        let base = Base { contract_minor, worker: random.chance(50), rich: random.chance(40) };
         // A third of the cases may hold what Talos refuses; the others should get past the loader and
         // let the merge show what it does.
         let wild = random.chance(35);
@@ -62,35 +58,21 @@ impl PatchCase {
                     pieces.push(piece);
                 }
                 // A whole patch is the only piece of its patch.
-                match pieces
-                    .iter()
-                    .position(|piece| matches!(piece, Piece::Whole(_)))
-                {
+                match pieces.iter().position(|piece| matches!(piece, Piece::Whole(_))) {
                     Some(whole) => vec![pieces.swap_remove(whole)],
                     None => pieces,
                 }
             })
             .collect();
         // go-yaml reads YAML 1.1, and refuses a text that says it is of another version.
-        let directive = if wild {
-            "%YAML 1.2\n---\n"
-        } else {
-            "%YAML 1.1\n---\n"
-        };
+        let directive = if wild { "%YAML 1.2\n---\n" } else { "%YAML 1.1\n---\n" };
         let preamble = random.pick(&["", "", "", "", "", "---\n", "# a comment\n", directive]);
-        Self {
-            base,
-            patches,
-            preamble,
-        }
+        Self { base, patches, preamble }
     }
 
     /// The patches as texts.
     pub(crate) fn texts(&self) -> Vec<String> {
-        self.patches
-            .iter()
-            .map(|pieces| render(pieces, self.preamble))
-            .collect()
+        self.patches.iter().map(|pieces| render(pieces, self.preamble)).collect()
     }
 
     /// Cases with one patch or one piece less.
@@ -109,19 +91,10 @@ impl PatchCase {
             }
         }
         if !self.preamble.is_empty() {
-            candidates.push(Self {
-                preamble: "",
-                ..self.clone()
-            });
+            candidates.push(Self { preamble: "", ..self.clone() });
         }
         if self.base.rich {
-            candidates.push(Self {
-                base: Base {
-                    rich: false,
-                    ..self.base
-                },
-                ..self.clone()
-            });
+            candidates.push(Self { base: Base { rich: false, ..self.base }, ..self.clone() });
         }
         candidates
     }
@@ -129,10 +102,7 @@ impl PatchCase {
 
 impl Piece {
     fn field((path, yaml): (&str, &str)) -> Self {
-        Self::Field {
-            path: path.to_owned(),
-            yaml: yaml.to_owned(),
-        }
+        Self::Field { path: path.to_owned(), yaml: yaml.to_owned() }
     }
 
     fn document((kind, body): (&str, &str)) -> Self {
@@ -156,11 +126,7 @@ impl Piece {
         match random.below(50) {
             0..24 => Self::field(random.pick(FIELDS)),
             24..34 => {
-                let maps = if random.chance(70) {
-                    STRING_MAPS
-                } else {
-                    ANY_MAPS
-                };
+                let maps = if random.chance(70) { STRING_MAPS } else { ANY_MAPS };
                 Self::field((random.pick(maps), &scalars(random)))
             }
             34..49 => Self::document(random.pick(DOCUMENTS)),
@@ -176,16 +142,9 @@ impl Piece {
             6..8 => {
                 // Where nothing was written there is nothing to delete, which is refused.
                 let reached = |path: &str| wild || used.iter().any(|used| used == path);
-                let elements = ELEMENT_DELETES
-                    .iter()
-                    .copied()
-                    .filter(|(path, _)| reached(path));
+                let elements = ELEMENT_DELETES.iter().copied().filter(|(path, _)| reached(path));
                 let elements: Vec<_> = elements.collect();
-                Self::field(random.pick(if elements.is_empty() {
-                    FIELDS
-                } else {
-                    &elements
-                }))
+                Self::field(random.pick(if elements.is_empty() { FIELDS } else { &elements }))
             }
             8 => {
                 let (kind, name) = random.pick(DOCUMENT_DELETES);
@@ -284,20 +243,8 @@ fn render(pieces: &[Piece], preamble: &str) -> String {
 
 impl fmt::Display for Base {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let role = if self.worker {
-            "worker"
-        } else {
-            "control plane"
-        };
-        let options = if self.rich {
-            "with options"
-        } else {
-            "without options"
-        };
-        write!(
-            out,
-            "{role}, contract v1.{}, {options}",
-            self.contract_minor
-        )
+        let role = if self.worker { "worker" } else { "control plane" };
+        let options = if self.rich { "with options" } else { "without options" };
+        write!(out, "{role}, contract v1.{}, {options}", self.contract_minor)
     }
 }

@@ -39,8 +39,6 @@ impl Random {
 
     /// Up to `most` items, in any order, repeats allowed.
     pub(crate) fn some<T: Clone>(&mut self, items: &[T], most: usize) -> Vec<T> {
-        (0..self.below(most + 1))
-            .map(|_| self.pick(items))
-            .collect()
+        (0..self.below(most + 1)).map(|_| self.pick(items)).collect()
     }
 }

@@ -27,12 +27,7 @@ pub(crate) fn smallest<C>(
 /// Takes away blocks of lines, then single ones, as long as the rest still fails.
 pub(crate) fn fewest_lines(text: &str, mut fails: impl FnMut(&str) -> bool) -> String {
     let mut lines: Vec<&str> = text.lines().collect();
-    let join = |lines: &[&str]| {
-        lines
-            .iter()
-            .map(|line| format!("{line}\n"))
-            .collect::<String>()
-    };
+    let join = |lines: &[&str]| lines.iter().map(|line| format!("{line}\n")).collect::<String>();
     let (mut block, mut steps) = (lines.len().div_ceil(2), 0);
     while block > 0 {
         let (mut at, mut shrunk) = (0, false);
@@ -58,11 +53,7 @@ pub(crate) fn fewest_lines(text: &str, mut fails: impl FnMut(&str) -> bool) -> S
 pub(crate) fn first_difference(theirs: &str, ours: &str) -> String {
     let theirs: Vec<&str> = theirs.split('\n').collect();
     let ours: Vec<&str> = ours.split('\n').collect();
-    let at = theirs
-        .iter()
-        .zip(&ours)
-        .take_while(|(theirs, ours)| theirs == ours)
-        .count();
+    let at = theirs.iter().zip(&ours).take_while(|(theirs, ours)| theirs == ours).count();
     let mut text = String::new();
     for line in &theirs[at.saturating_sub(4)..at] {
         text += &format!("  {}\n", cut(line));
@@ -84,7 +75,5 @@ pub(crate) fn cut(line: &str) -> String {
 }
 
 pub(crate) fn indent(text: &str) -> String {
-    text.lines()
-        .map(|line| format!("    {}\n", cut(line)))
-        .collect()
+    text.lines().map(|line| format!("    {}\n", cut(line))).collect()
 }

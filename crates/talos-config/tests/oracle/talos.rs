@@ -25,12 +25,8 @@ impl Talos {
             .map_err(|error| format!("cannot start {path}: {error}"))?;
         let stdin = child.stdin.take();
         let stdout = child.stdout.take().expect("invariant: stdout is piped");
-        let mut talos = Self {
-            child,
-            stdin,
-            stdout: BufReader::new(stdout),
-            version: String::new(),
-        };
+        let mut talos =
+            Self { child, stdin, stdout: BufReader::new(stdout), version: String::new() };
         talos.version = text(&talos.ask(&json!({"op": "version"})), "version");
         Ok(talos)
     }
@@ -42,11 +38,7 @@ impl Talos {
 
     /// Its minor version: the newest contract it knows.
     pub(crate) fn minor(&self) -> u32 {
-        let minor = self
-            .version
-            .split('.')
-            .nth(1)
-            .and_then(|minor| minor.parse().ok());
+        let minor = self.version.split('.').nth(1).and_then(|minor| minor.parse().ok());
         minor.unwrap_or_else(|| panic!("odd machinery version {:?}", self.version))
     }
 
@@ -55,26 +47,18 @@ impl Talos {
         let stdin = self.stdin.as_mut().expect("invariant: open until dropped");
         writeln!(stdin, "{request}").expect("the oracle takes requests");
         let mut line = String::new();
-        self.stdout
-            .read_line(&mut line)
-            .expect("the oracle answers");
+        self.stdout.read_line(&mut line).expect("the oracle answers");
         let answer: Value = serde_json::from_str(&line)
             .unwrap_or_else(|error| panic!("the oracle died or answered {line:?}: {error}"));
         if let Some(error) = answer["error"].as_str() {
-            assert!(
-                !error.starts_with("bad request"),
-                "the driver asked wrongly: {error}"
-            );
+            assert!(!error.starts_with("bad request"), "the driver asked wrongly: {error}");
         }
         answer
     }
 
     /// A fresh bundle with real keys: validation looks into them.
     pub(crate) fn new_secrets(&mut self) -> String {
-        text(
-            &self.ask(&json!({"op": "new_secrets", "contract": "v1.12"})),
-            "bundle",
-        )
+        text(&self.ask(&json!({"op": "new_secrets", "contract": "v1.12"})), "bundle")
     }
 
     /// The control plane's and the worker's config.
@@ -95,17 +79,9 @@ impl Talos {
         let answer = self.ask(&json!({"op": "validate", "config": config, "mode": mode}));
         if answer["valid"].as_bool() == Some(true) {
             let warnings = answer["warnings"].as_array().map_or(&[][..], Vec::as_slice);
-            return Ok(warnings
-                .iter()
-                .filter_map(Value::as_str)
-                .map(str::to_owned)
-                .collect());
+            return Ok(warnings.iter().filter_map(Value::as_str).map(str::to_owned).collect());
         }
-        Err(format!(
-            "{}: {}",
-            answer["stage"].as_str().unwrap_or("crash"),
-            text(&answer, "error")
-        ))
+        Err(format!("{}: {}", answer["stage"].as_str().unwrap_or("crash"), text(&answer, "error")))
     }
 }
 
@@ -125,8 +101,5 @@ fn refused(answer: &Value) -> Result<(), Refusal> {
 }
 
 fn text(answer: &Value, key: &str) -> String {
-    answer[key]
-        .as_str()
-        .unwrap_or_else(|| panic!("no {key} in {answer}"))
-        .to_owned()
+    answer[key].as_str().unwrap_or_else(|| panic!("no {key} in {answer}")).to_owned()
 }

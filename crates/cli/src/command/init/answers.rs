@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use talmox_model::value::ProxmoxUrl;
 
-use crate::args::InitArgs;
+use super::InitArgs;
 use crate::error::CommandError;
 use crate::printer::Printer;
 
