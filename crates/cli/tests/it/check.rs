@@ -177,7 +177,17 @@ fn wrong_usage_has_its_own_exit_code() {
     for args in ["", "chekc", "check --fromat json", "check --format xml"] {
         assert_eq!(folder.talmox(args).code, 64, "{args}");
     }
-    for args in ["--help", "--version", "check --help", "init -h", "schema --help"] {
+    for args in [
+        "--help",
+        "--version",
+        "check --help",
+        "init -h",
+        "schema --help",
+        "secrets show --help",
+        "secrets edit -h",
+        "kubeconfig --help",
+        "talosconfig -h",
+    ] {
         let run = folder.talmox(args);
         assert_eq!((run.code, run.stderr.as_str()), (0, ""), "{args}");
     }

@@ -3,6 +3,8 @@
 #![expect(clippy::disallowed_methods, reason = "data from elsewhere is named by variables")]
 
 mod check;
+mod clients;
 mod init;
+mod secrets;
 mod seeds;
 mod support;

@@ -1,7 +1,10 @@
 //! Runs the program in a folder of its own.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
+use std::process::Output;
+use std::sync::OnceLock;
 
 use assert_cmd::Command;
 use tempfile::TempDir;
@@ -38,7 +41,96 @@ impl Folder {
     pub(crate) fn talmox(&self, args: &str) -> Run {
         let output =
             talmox().current_dir(self.path()).args(args.split_whitespace()).output().unwrap();
-        Run {
+        Run::from(output)
+    }
+}
+
+/// A folder with one cluster, and a home of its own: nothing of the user's is seen or touched.
+pub(crate) struct Cluster {
+    pub(crate) folder: Folder,
+    variables: Vec<(String, String)>,
+}
+
+const CLUSTER: &str = "\
+talos_version: v1.11.2
+network: {subnet: 10.0.0.0/16, gateway: 10.0.0.1, vip: 10.0.0.20}
+proxmox: {endpoint: https://pve:8006, token: {secret: proxmox.token}, node: pve}
+controlplane:
+  - {name: cp-1, ip: 10.0.0.11}
+workers:
+  - {name: wk-1, ip: 10.0.0.21}
+";
+pub(crate) const SECRETS: &str = "inventory/dev/secrets.sops.yaml";
+pub(crate) const KEYS: &str = "home/.config/sops/age/keys.txt";
+
+impl Cluster {
+    /// Without secrets.
+    pub(crate) fn new() -> Self {
+        let folder = Folder::new();
+        folder.write("inventory/dev/cluster.yaml", CLUSTER);
+        fs::create_dir_all(folder.path().join("home")).unwrap();
+        Self { folder, variables: vec![] }
+    }
+
+    /// With secrets and the age key for them. Making them takes a second, so it is done once.
+    pub(crate) fn with_secrets() -> Self {
+        static MADE: OnceLock<(String, String)> = OnceLock::new();
+        let (secrets, keys) = MADE.get_or_init(|| {
+            let first = Self::new();
+            let run = first.run("secrets init");
+            assert_eq!(run.code, 0, "{}", run.stderr);
+            (first.folder.read(SECRETS), first.folder.read(KEYS))
+        });
+        let cluster = Self::new();
+        cluster.folder.write(SECRETS, secrets);
+        cluster.folder.write(KEYS, keys);
+        cluster
+    }
+
+    /// With `{secret: proxmox.token}` replaced.
+    pub(crate) fn with_token(self, reference: &str) -> Self {
+        let text = CLUSTER.replace("{secret: proxmox.token}", reference);
+        self.folder.write("inventory/dev/cluster.yaml", &text);
+        self
+    }
+
+    pub(crate) fn set(&mut self, name: &str, value: impl AsRef<Path>) {
+        self.variables.push((name.to_owned(), value.as_ref().display().to_string()));
+    }
+
+    pub(crate) fn run(&self, args: &str) -> Run {
+        self.run_with(args, "")
+    }
+
+    pub(crate) fn run_with(&self, args: &str, stdin: &str) -> Run {
+        let mut command = talmox();
+        command
+            .env_clear()
+            .envs(std::env::var_os("PATH").map(|path| ("PATH", path)))
+            .env("HOME", self.folder.path().join("home"))
+            .envs(self.variables.iter().map(|(name, value)| (name, value)))
+            .current_dir(self.folder.path())
+            .args(args.split_whitespace())
+            .write_stdin(stdin);
+        Run::from(command.output().unwrap())
+    }
+
+    /// A script that is run with `sh`.
+    pub(crate) fn script(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.folder.path().join(name);
+        self.folder.write(name, &format!("#!/bin/sh\n{text}\n"));
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        path
+    }
+
+    pub(crate) fn mode(&self, path: &str) -> u32 {
+        fs::metadata(self.folder.path().join(path)).unwrap().permissions().mode() & 0o777
+    }
+}
+
+impl From<Output> for Run {
+    fn from(output: Output) -> Self {
+        Self {
             stdout: String::from_utf8(output.stdout).unwrap(),
             stderr: String::from_utf8(output.stderr).unwrap(),
             code: output.status.code().unwrap(),

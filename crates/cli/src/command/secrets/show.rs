@@ -53,7 +53,8 @@ pub(super) fn run(args: &ShowArgs, global: &Global, printer: &Printer) -> Outcom
     } else {
         let mut text = file.map(|file| to_text(&file, bundle.as_ref(), now)).unwrap_or_default();
         if args.resolve {
-            text.push_str(&references_text(&references));
+            let gap = if text.is_empty() { "" } else { "\n" };
+            text.push_str(&format!("{gap}{}", references_text(&references)));
         }
         printer.result(&text);
     }
@@ -110,9 +111,9 @@ fn remaining(left: Option<Duration>) -> String {
 }
 
 fn references_text(references: &[Resolved<'_>]) -> String {
-    let mut out = "\nreferences of the inventory:\n".to_owned();
+    let mut out = "references of the inventory:\n".to_owned();
     for (found, outcome) in references {
-        let place = reference::describe(found.secret);
+        let place = reference::describe(&found.secret.value);
         match outcome {
             Ok(()) => out.push_str(&format!("  found    {}: {place}\n", found.setting)),
             Err(error) => out.push_str(&format!("  MISSING  {}\n", error.chain())),
@@ -127,7 +128,7 @@ fn references_text(references: &[Resolved<'_>]) -> String {
 fn reference_json((found, outcome): &Resolved<'_>) -> Json {
     let mut json = json!({
         "setting": found.setting.to_string(),
-        "from": reference::describe(found.secret),
+        "from": reference::describe(&found.secret.value),
         "found": outcome.is_ok(),
     });
     if let Err(error) = outcome {
