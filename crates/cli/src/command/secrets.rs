@@ -8,11 +8,14 @@ mod set;
 mod show;
 
 use clap::{Args, Subcommand};
+use serde_json::json;
 use talmox_talos_config::age::Recipient;
 
 use super::Outcome;
-use crate::args::Global;
+use crate::args::{Format, Global};
+use crate::error::Exit;
 use crate::printer::Printer;
+use crate::secrets::SecretsFile;
 
 /// Make, show and change the secrets of a cluster
 ///
@@ -47,6 +50,17 @@ struct RecipientArgs {
     /// An age recipient to encrypt for, instead of those of .sops.yaml; repeatable
     #[arg(long = "recipient", short, value_name = "AGE1…", value_parser = Recipient::parse)]
     recipients: Vec<Recipient>,
+}
+
+/// What a command that may have written the file hands to programs.
+fn report(file: &SecretsFile, is_written: bool, printer: &Printer) -> Outcome {
+    if printer.format == Format::Json {
+        let recipients: Vec<&str> = file.document.recipients().collect();
+        let written = is_written.then(|| file.path.display().to_string());
+        let result = json!({ "written": written, "recipients": recipients });
+        printer.result(&format!("{result:#}\n"));
+    }
+    Ok(Exit::Fine)
 }
 
 pub(crate) fn run(args: &SecretsArgs, global: &Global, printer: &Printer) -> Outcome {

@@ -238,8 +238,14 @@ fn edit_takes_over_what_an_editor_wrote() {
         assert!(run.stderr.contains(message), "{script}: {}", run.stderr);
         assert_eq!(cluster.folder.read(SECRETS), after);
     }
+    // Ctrl-C is meant for the editor; whoever is told to end leaves nothing behind.
+    let run = with_editor(&mut cluster, "kill -TERM $PPID; echo 'values2: x' >> \"$2\"");
+    assert_eq!(run.code, 1);
+    assert!(run.stderr.contains("interrupted; nothing was written"), "{}", run.stderr);
+    let run = with_editor(&mut cluster, "kill -INT $PPID; echo 'values2: x' >> \"$2\"");
+    assert_eq!(run.code, 0, "{}", run.stderr);
     // Somebody else writes while the editor is open.
-    let meanwhile = format!("echo '#' >> {SECRETS}\necho 'values2: x' >> \"$2\"");
+    let meanwhile = format!("echo '#' >> {SECRETS}\necho 'values3: x' >> \"$2\"");
     let run = with_editor(&mut cluster, &meanwhile);
     assert!(run.stderr.contains("by somebody else meanwhile"), "{}", run.stderr);
 }
@@ -258,8 +264,10 @@ fn rekey_changes_who_can_read() {
     let (recipient, key) = new_key();
     cluster.set("SOPS_AGE_KEY", &key);
     cluster.folder.write(".sops.yaml", &format!("creation_rules: [{{age: {recipient}}}]\n"));
-    let run = cluster.run("secrets rekey dev");
+    let run = cluster.run("secrets rekey dev --format json");
     assert_eq!(run.code, 0, "{}", run.stderr);
+    let json: Json = serde_json::from_str(&run.stdout).unwrap();
+    assert_eq!(json, serde_json::json!({ "written": SECRETS, "recipients": [recipient] }));
     assert!(run.stderr.contains(&recipient), "{}", run.stderr);
     let text = cluster.folder.read(SECRETS);
     assert!(sops::decrypt(&text, &parse_identities(&old).unwrap()).is_err());

@@ -12,13 +12,13 @@ use signal_hook::flag;
 use talmox_talos_config::secret::SecretText;
 use talmox_talos_config::sops::{Document, SopsError};
 
-use super::ClusterArg;
+use super::{ClusterArg, report};
 use crate::args::Global;
 use crate::choose;
 use crate::command::Outcome;
 use crate::disk::PrivateFolder;
 use crate::environment;
-use crate::error::{CommandError, Exit};
+use crate::error::CommandError;
 use crate::printer::Printer;
 use crate::secrets::SecretsFile;
 use crate::words;
@@ -42,14 +42,14 @@ pub(super) fn run(args: &EditArgs, global: &Global, printer: &Printer) -> Outcom
         text = edited(&text, &signals, printer)?;
         if text == before {
             printer.say("nothing changed");
-            return Ok(Exit::Fine);
+            return report(&file, false, printer);
         }
         match take_over(&file, &text) {
             Ok(document) => {
                 file.document = document;
                 file.save()?;
                 printer.say(&format!("wrote {}", file.path.display()));
-                return Ok(Exit::Fine);
+                return report(&file, true, printer);
             }
             Err(error) => {
                 printer.error(&error.chain(), None);

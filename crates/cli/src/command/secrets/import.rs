@@ -8,11 +8,11 @@ use talmox_talos_config::secrets::Bundle;
 use talmox_talos_config::sops;
 use talmox_yaml::{Entry, Map, Node, Value};
 
-use super::{ClusterArg, RecipientArgs};
+use super::{ClusterArg, RecipientArgs, report};
 use crate::args::Global;
 use crate::choose;
 use crate::command::Outcome;
-use crate::error::{CommandError, Exit};
+use crate::error::CommandError;
 use crate::printer::Printer;
 use crate::secrets::{self, SecretsFile, read_input};
 
@@ -46,7 +46,7 @@ pub(super) fn run(args: &ImportArgs, global: &Global, printer: &Printer) -> Outc
     match file.bundle()? {
         Some(known) if known == bundle => {
             printer.say(&format!("{} holds this bundle already", file.path.display()));
-            return Ok(Exit::Fine);
+            return report(&file, false, printer);
         }
         Some(_) => {
             let message = format!("{} holds another bundle", file.path.display());
@@ -66,7 +66,7 @@ pub(super) fn run(args: &ImportArgs, global: &Global, printer: &Printer) -> Outc
         let path = args.file.display();
         printer.warn(&format!("{path} holds the same secrets in clear text; delete it"));
     }
-    Ok(Exit::Fine)
+    report(&file, true, printer)
 }
 
 /// The bundle of a file, and the other sections of a file of ours.

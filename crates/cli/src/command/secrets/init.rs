@@ -1,13 +1,12 @@
 //! `talmox secrets init`
 
 use clap::Args;
-use serde_json::json;
 
-use super::{ClusterArg, RecipientArgs};
-use crate::args::{Format, Global};
+use super::{ClusterArg, RecipientArgs, report};
+use crate::args::Global;
 use crate::choose;
 use crate::command::Outcome;
-use crate::error::{CommandError, Exit};
+use crate::error::CommandError;
 use crate::printer::Printer;
 use crate::secrets::{self, SecretsFile};
 
@@ -38,11 +37,5 @@ pub(super) fn run(args: &InitArgs, global: &Global, printer: &Printer) -> Outcom
         }
     }
     let (file, _) = secrets::make(&chosen, file, &args.recipients.recipients, printer)?;
-    if printer.format == Format::Json {
-        let recipients: Vec<&str> = file.document.recipients().collect();
-        let result =
-            json!({ "written": file.path.display().to_string(), "recipients": recipients });
-        printer.result(&format!("{result:#}\n"));
-    }
-    Ok(Exit::Fine)
+    report(&file, true, printer)
 }

@@ -3,11 +3,11 @@
 use clap::Args;
 use talmox_talos_config::random::SystemRandomness;
 
-use super::{ClusterArg, RecipientArgs};
+use super::{ClusterArg, RecipientArgs, report};
 use crate::args::Global;
 use crate::choose;
 use crate::command::Outcome;
-use crate::error::{CommandError, Exit};
+use crate::error::CommandError;
 use crate::printer::Printer;
 use crate::secrets::{Keyring, SecretsFile, audience};
 
@@ -42,5 +42,5 @@ pub(super) fn run(args: &RekeyArgs, global: &Global, printer: &Printer) -> Outco
     let names: Vec<String> = audience.recipients.iter().map(ToString::to_string).collect();
     let path = file.path.display();
     printer.say(&format!("wrote {path}, encrypted for {} ({})", names.join(", "), audience.origin));
-    Ok(Exit::Fine)
+    report(&file, true, printer)
 }

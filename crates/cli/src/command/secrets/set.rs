@@ -7,11 +7,11 @@ use clap::Args;
 use talmox_talos_config::secret::SecretText;
 use talmox_talos_config::sops::Document;
 
-use super::ClusterArg;
+use super::{ClusterArg, report};
 use crate::args::Global;
 use crate::choose;
 use crate::command::Outcome;
-use crate::error::{CommandError, Exit};
+use crate::error::CommandError;
 use crate::printer::Printer;
 use crate::secrets::{SecretsFile, read_input};
 
@@ -46,7 +46,7 @@ pub(super) fn run(args: &SetArgs, global: &Global, printer: &Printer) -> Outcome
     file.document.set_text(path, &value);
     file.save()?;
     printer.say(&format!("set `{path}` in {}", file.path.display()));
-    Ok(Exit::Fine)
+    report(&file, true, printer)
 }
 
 fn refuse_path(path: &str) -> Result<(), CommandError> {
