@@ -6,7 +6,7 @@ use clap::builder::Styles;
 use clap::builder::styling::AnsiColor;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-use crate::command::{check, init, schema};
+use crate::command::{check, init, kubeconfig, schema, secrets, talosconfig};
 
 const STYLES: Styles = Styles::styled()
     .header(AnsiColor::Green.on_default().bold())
@@ -68,4 +68,7 @@ pub(crate) enum Command {
     Init(init::InitArgs),
     Check(check::CheckArgs),
     Schema(schema::SchemaArgs),
+    Secrets(secrets::SecretsArgs),
+    Kubeconfig(kubeconfig::KubeconfigArgs),
+    Talosconfig(talosconfig::TalosconfigArgs),
 }

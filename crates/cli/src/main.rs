@@ -3,11 +3,17 @@
 use std::process::ExitCode;
 
 mod args;
+mod choose;
 mod command;
+mod disk;
+mod environment;
 mod error;
 mod locate;
 mod printer;
+mod reference;
 mod render;
+mod secrets;
+mod words;
 
 fn main() -> ExitCode {
     command::run()

@@ -1,9 +1,9 @@
 //! Where output goes: results to stdout, so that they can be piped; the rest to stderr.
 
-use std::env;
 use std::io::{self, IsTerminal, Write};
 
 use crate::args::{Color, Format};
+use crate::environment;
 
 pub(crate) struct Printer {
     pub(crate) format: Format,
@@ -12,8 +12,7 @@ pub(crate) struct Printer {
 
 impl Printer {
     pub(crate) fn new(format: Format, color: Color) -> Self {
-        #[expect(clippy::disallowed_methods, reason = "the cli is where the environment is read")]
-        let no_color = env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+        let no_color = environment::raw("NO_COLOR").is_some_and(|value| !value.is_empty());
         let color = match color {
             Color::Always => true,
             Color::Never => false,
@@ -41,6 +40,10 @@ impl Printer {
         if let Some(hint) = hint {
             self.say(&format!("\n{} {hint}", self.paint("hint:", "1;36")));
         }
+    }
+
+    pub(crate) fn warn(&self, message: &str) {
+        self.say(&format!("{} {message}", self.paint("warning:", "1;33")));
     }
 
     pub(crate) fn paint(&self, text: &str, sgr: &str) -> String {

@@ -11,7 +11,7 @@ use talmox_model::{Cluster, Explained, Inventory, Node, Severity};
 use super::Outcome;
 use crate::args::{Format, Global};
 use crate::error::{CommandError, Exit};
-use crate::locate::{content, locate};
+use crate::locate::{Located, content, locate};
 use crate::printer::Printer;
 use crate::render;
 
@@ -51,7 +51,12 @@ pub(crate) fn run(args: &CheckArgs, global: &Global, printer: &Printer) -> Outco
 
 /// Reads and checks an inventory, with the files that it names.
 pub(crate) fn load(path: Option<&Path>, clusters: &[String]) -> Result<Inventory, CommandError> {
-    let parsed = Parsed::new(locate(path, clusters)?.clusters);
+    Ok(load_located(locate(path, clusters)?))
+}
+
+/// The same for files that were found already.
+pub(crate) fn load_located(located: Located) -> Inventory {
+    let parsed = Parsed::new(located.clusters);
     let references: BTreeMap<_, _> = parsed
         .references()
         .into_iter()
@@ -60,7 +65,7 @@ pub(crate) fn load(path: Option<&Path>, clusters: &[String]) -> Result<Inventory
             (path, content)
         })
         .collect();
-    Ok(parsed.check(&references))
+    parsed.check(&references)
 }
 
 fn find_node<'a>(

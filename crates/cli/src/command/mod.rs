@@ -1,8 +1,12 @@
 //! One file per command.
 
 pub(crate) mod check;
+mod client;
 pub(crate) mod init;
+pub(crate) mod kubeconfig;
 pub(crate) mod schema;
+pub(crate) mod secrets;
+pub(crate) mod talosconfig;
 
 use std::process::ExitCode;
 
@@ -26,6 +30,9 @@ pub(crate) fn run() -> ExitCode {
         Command::Init(args) => init::run(&args, &cli.global, &printer),
         Command::Check(args) => check::run(&args, &cli.global, &printer),
         Command::Schema(_) => schema::run(&printer),
+        Command::Secrets(args) => secrets::run(&args, &cli.global, &printer),
+        Command::Kubeconfig(args) => kubeconfig::run(&args, &cli.global, &printer),
+        Command::Talosconfig(args) => talosconfig::run(&args, &cli.global, &printer),
     };
     match outcome {
         Ok(exit) => exit.into(),

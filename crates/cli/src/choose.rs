@@ -1,0 +1,78 @@
+//! The one cluster that a command works on.
+
+use std::path::{Path, PathBuf};
+
+use talmox_model::{Cluster, Inventory, Node};
+
+use crate::args::Global;
+use crate::command::check;
+use crate::error::CommandError;
+use crate::locate::locate;
+use crate::printer::Printer;
+use crate::render;
+
+/// A cluster without errors, and where its files are.
+#[derive(Debug)]
+pub(crate) struct Chosen {
+    inventory: Inventory,
+    /// `cluster.yaml`, or the file that the cluster stands in.
+    file: PathBuf,
+}
+
+impl Chosen {
+    pub(crate) fn cluster(&self) -> &Cluster {
+        &self.inventory.clusters[0]
+    }
+
+    /// The folder that relative paths of the inventory start at.
+    pub(crate) fn folder(&self) -> &Path {
+        self.file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
+    }
+
+    /// Where the secrets of the cluster are. Several clusters may stand in one folder as single
+    /// files; each has secrets of its own, since they are its identity.
+    pub(crate) fn secrets_path(&self) -> PathBuf {
+        self.beside("secrets.sops.yaml")
+    }
+
+    /// Where people keep what `talosctl gen secrets` writes.
+    pub(crate) fn plain_secrets_path(&self) -> PathBuf {
+        self.beside("secrets.yaml")
+    }
+
+    fn beside(&self, name: &str) -> PathBuf {
+        match self.file.file_stem() {
+            Some(stem) if stem != "cluster" => {
+                self.file.with_file_name(format!("{}.{name}", stem.to_string_lossy()))
+            }
+            _ => self.file.with_file_name(name),
+        }
+    }
+
+    pub(crate) fn talos_nodes(&self) -> impl Iterator<Item = &Node> {
+        self.cluster().nodes.iter().filter(|node| node.is_talos())
+    }
+}
+
+/// Finds the cluster with this name, or the only one there is, and checks it.
+pub(crate) fn one(
+    global: &Global,
+    name: Option<&str>,
+    printer: &Printer,
+) -> Result<Chosen, CommandError> {
+    let names: Vec<String> = name.into_iter().map(str::to_owned).collect();
+    let located = locate(global.inventory.as_deref(), &names)?;
+    let wanted: Vec<_> = located.clusters.iter().filter(|files| !files.is_neighbour).collect();
+    let [own] = wanted.as_slice() else {
+        let known: Vec<_> = wanted.iter().map(|files| files.default_name.as_str()).collect();
+        return Err(CommandError::usage("the inventory holds several clusters")
+            .hint(format!("name one of them: {}", known.join(", "))));
+    };
+    let file = own.cluster.as_ref().map(|file| file.path.clone()).unwrap_or_default();
+    let inventory = check::load_located(located);
+    if inventory.has_errors() {
+        printer.say_raw(&render::text(&inventory, printer.color));
+        return Err(CommandError::failed("the inventory has errors").hint("correct them first"));
+    }
+    Ok(Chosen { inventory, file })
+}

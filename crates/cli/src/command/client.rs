@@ -1,0 +1,159 @@
+//! What `kubeconfig` and `talosconfig` have in common: the options, and where the file goes.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::Args;
+use serde_json::json;
+use talmox_talos_config::client::{ClientError, Merged};
+use talmox_talos_config::secret::SecretText;
+use talmox_talos_config::secrets::CertificateAndKey;
+use talmox_talos_config::time::UnixTime;
+
+use super::Outcome;
+use crate::args::Format;
+use crate::disk::{self, Before};
+use crate::environment;
+use crate::error::{CommandError, Exit};
+use crate::printer::Printer;
+
+#[derive(Debug, Args)]
+pub(crate) struct ClientArgs {
+    /// The cluster [default: the only one of the inventory]
+    #[arg(value_name = "CLUSTER")]
+    pub(super) cluster: Option<String>,
+
+    /// Where to write it; `-` for stdout [default: its own name in the current folder]
+    #[arg(long, short, value_name = "PATH")]
+    output: Option<PathBuf>,
+
+    /// Merge it into your own file, or into --output if given
+    #[arg(long, conflicts_with = "force")]
+    merge: bool,
+
+    /// Replace an existing file
+    #[arg(long)]
+    force: bool,
+
+    /// How long the certificate is valid, such as 12h or 30d
+    #[arg(long, value_name = "DURATION", default_value = "8760h", value_parser = duration)]
+    pub(super) ttl: Duration,
+}
+
+/// A client file of one kind.
+pub(super) struct ClientFile<'a> {
+    pub(super) kind: &'static str,
+    pub(super) text: SecretText,
+    pub(super) context: String,
+    /// Where `--merge` goes by itself.
+    pub(super) own_file: Option<PathBuf>,
+    pub(super) merge: fn(&str, &SecretText) -> Result<Merged, ClientError>,
+    pub(super) authority: &'a CertificateAndKey,
+}
+
+/// Writes a client file where the user wants it.
+pub(super) fn deliver(
+    args: &ClientArgs,
+    file: &ClientFile<'_>,
+    now: UnixTime,
+    printer: &Printer,
+) -> Outcome {
+    let expires = now.plus(args.ttl);
+    if let Ok(authority) = file.authority.authority()
+        && authority.certificate.not_after < expires
+    {
+        let end = authority.certificate.not_after;
+        printer.warn(&format!("the authority that signs it ends earlier, on {end}"));
+    }
+    let is_stdout = args.output.as_deref() == Some(Path::new("-"));
+    if is_stdout && args.merge {
+        return Err(CommandError::usage("--merge needs a file, not stdout"));
+    }
+    if is_stdout {
+        printer.result(file.text.expose());
+        return Ok(Exit::Fine);
+    }
+    let (path, context) = if args.merge { merge(args, file)? } else { write(args, file)? };
+    if printer.format == Format::Json {
+        let result = json!({
+            "written": path.display().to_string(),
+            "context": context,
+            "expires": expires.to_string(),
+        });
+        printer.result(&format!("{result:#}\n"));
+    } else {
+        let path = path.display();
+        printer.say(&format!("wrote {path}: context `{context}`, valid until {expires}"));
+    }
+    Ok(Exit::Fine)
+}
+
+fn write(args: &ClientArgs, file: &ClientFile<'_>) -> Result<(PathBuf, String), CommandError> {
+    let path = args.output.clone().unwrap_or_else(|| PathBuf::from(file.kind));
+    if path.exists() && !args.force {
+        return Err(CommandError::failed(format!("{} exists already", path.display()))
+            .hint("--merge adds to it, --force replaces it"));
+    }
+    let before = if args.force { Before::Anything } else { Before::Absent };
+    disk::write_private(&path, file.text.expose(), before)?;
+    Ok((path, file.context.clone()))
+}
+
+fn merge(args: &ClientArgs, file: &ClientFile<'_>) -> Result<(PathBuf, String), CommandError> {
+    let path = args.output.clone().or_else(|| file.own_file.clone()).ok_or_else(|| {
+        CommandError::failed("there is no home folder").hint("name the file with --output PATH")
+    })?;
+    let known = disk::read_secret(&path)?;
+    let existing = known.as_ref().map_or("", |text| text.expose());
+    let merged = (file.merge)(existing, &file.text).map_err(|error| {
+        CommandError::failed(format!("cannot merge into {}", path.display())).because(error)
+    })?;
+    let before = known.as_ref().map_or(Before::Absent, |text| Before::Holds(text.expose()));
+    disk::write_private(&path, merged.text.expose(), before)?;
+    Ok((path, merged.context))
+}
+
+/// A file in the home folder.
+pub(super) fn at_home(path: &str) -> Option<PathBuf> {
+    Some(environment::home()?.join(path))
+}
+
+/// Reads `8760h`, `30d`, `1h30m`.
+fn duration(text: &str) -> Result<Duration, String> {
+    let bad = || "expected a duration such as 8760h, 30d or 1h30m".to_owned();
+    let mut rest = text;
+    let mut seconds: u64 = 0;
+    while !rest.is_empty() {
+        let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
+        let number: u64 = rest[..digits].parse().map_err(|_| bad())?;
+        let factor = match rest.as_bytes().get(digits) {
+            Some(b'd') => 86_400,
+            Some(b'h') => 3600,
+            Some(b'm') => 60,
+            Some(b's') => 1,
+            _ => return Err(bad()),
+        };
+        seconds = number
+            .checked_mul(factor)
+            .and_then(|more| seconds.checked_add(more))
+            .filter(|seconds| *seconds <= 100 * 366 * 86_400)
+            .ok_or_else(|| "more than a hundred years".to_owned())?;
+        rest = &rest[digits + 1..];
+    }
+    if seconds == 0 { Err(bad()) } else { Ok(Duration::from_secs(seconds)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_are_read() {
+        for (text, seconds) in [("8760h", 31_536_000), ("30d", 2_592_000), ("1h30m5s", 5405)] {
+            assert_eq!(duration(text), Ok(Duration::from_secs(seconds)));
+        }
+        for bad in ["", "5", "h", "5x", "-1h", "0s", "99999999999999999999h", "40000d", "5ä"] {
+            assert!(duration(bad).is_err(), "{bad}");
+        }
+    }
+}

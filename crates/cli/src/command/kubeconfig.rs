@@ -1,0 +1,66 @@
+//! `talmox kubeconfig`
+
+use std::env;
+use std::path::PathBuf;
+
+use clap::Args;
+use talmox_talos_config::client::kubeconfig::{self, Request};
+use talmox_talos_config::random::SystemRandomness;
+
+use super::Outcome;
+use super::client::{self, ClientArgs, ClientFile};
+use crate::args::Global;
+use crate::choose;
+use crate::environment;
+use crate::error::CommandError;
+use crate::printer::Printer;
+use crate::secrets;
+
+/// Write an admin kubeconfig, without contacting the cluster
+///
+/// --merge puts it into $KUBECONFIG, else into ~/.kube/config.
+#[derive(Debug, Args)]
+pub(crate) struct KubeconfigArgs {
+    #[command(flatten)]
+    client: ClientArgs,
+}
+
+pub(crate) fn run(args: &KubeconfigArgs, global: &Global, printer: &Printer) -> Outcome {
+    let chosen = choose::one(global, args.client.cluster.as_deref(), printer)?;
+    let cluster = chosen.cluster();
+    let server = cluster.endpoint().ok_or_else(|| {
+        CommandError::failed(format!("nobody says where the API of `{}` is", cluster.name))
+            .hint("give `endpoint:` or `network.vip:`, or the first control plane an address")
+    })?;
+    let bundle = secrets::bundle_of(&chosen)?;
+    let server = server.to_string();
+    let request = Request {
+        cluster: &cluster.name,
+        server: &server,
+        tls_server_name: None,
+        ttl: args.client.ttl,
+    };
+    let now = environment::now();
+    let text = kubeconfig::generate(&bundle, &request, now, &mut SystemRandomness::new())
+        .map_err(|error| CommandError::failed("cannot make the kubeconfig").because(error))?;
+    let file = ClientFile {
+        kind: "kubeconfig",
+        text,
+        context: format!("admin@{}", cluster.name),
+        own_file: own_file(),
+        merge: kubeconfig::merge,
+        authority: &bundle.certs.k8s,
+    };
+    client::deliver(&args.client, &file, now, printer)
+}
+
+/// The file that kubectl would write to: of several, the first that is there, else the last.
+fn own_file() -> Option<PathBuf> {
+    let Some(list) = environment::raw("KUBECONFIG").filter(|list| !list.is_empty()) else {
+        return client::at_home(".kube/config");
+    };
+    let paths: Vec<PathBuf> =
+        env::split_paths(&list).filter(|path| !path.as_os_str().is_empty()).collect();
+    let existing = paths.iter().find(|path| path.exists());
+    existing.or(paths.last()).cloned()
+}

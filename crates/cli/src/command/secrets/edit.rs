@@ -1,0 +1,188 @@
+//! `talmox secrets edit`
+
+use std::io::{self, BufRead as _, ErrorKind, IsTerminal as _, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use clap::Args;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
+use signal_hook::flag;
+use talmox_talos_config::secret::SecretText;
+use talmox_talos_config::sops::Document;
+
+use super::ClusterArg;
+use crate::args::Global;
+use crate::choose;
+use crate::command::Outcome;
+use crate::disk::PrivateFolder;
+use crate::environment;
+use crate::error::{CommandError, Exit};
+use crate::printer::Printer;
+use crate::secrets::SecretsFile;
+use crate::words;
+
+/// Edit the secrets with $SOPS_EDITOR, $VISUAL or $EDITOR
+///
+/// The Talos bundle can be looked at there, and not changed: it is the identity of the cluster.
+#[derive(Debug, Args)]
+pub(crate) struct EditArgs {
+    #[command(flatten)]
+    cluster: ClusterArg,
+}
+
+pub(super) fn run(args: &EditArgs, global: &Global, printer: &Printer) -> Outcome {
+    let chosen = choose::one(global, args.cluster.cluster.as_deref(), printer)?;
+    let mut file = SecretsFile::open_existing(&chosen)?;
+    let signals = Signals::new()?;
+    let before = file.document.plaintext();
+    let mut text = before.clone();
+    loop {
+        text = edited(&text, &signals, printer)?;
+        if text == before {
+            printer.say("nothing changed");
+            return Ok(Exit::Fine);
+        }
+        match take_over(&file, &text) {
+            Ok(document) => {
+                file.document = document;
+                file.save()?;
+                printer.say(&format!("wrote {}", file.path.display()));
+                return Ok(Exit::Fine);
+            }
+            Err(error) => {
+                printer.error(&error.chain(), None);
+                if !ask_again(printer) {
+                    return Err(CommandError::failed("nothing was written"));
+                }
+            }
+        }
+    }
+}
+
+/// The edited text as a document, if it may be one.
+fn take_over(file: &SecretsFile, text: &SecretText) -> Result<Document, CommandError> {
+    let mut document = file.document.clone();
+    document
+        .replace_plaintext(text.expose())
+        .map_err(|error| CommandError::failed("this cannot be kept").because(error))?;
+    let edited = file.with(document);
+    let after = edited.bundle()?;
+    let known = file.bundle();
+    if matches!(&known, Ok(Some(before)) if after.as_ref() != Some(before)) {
+        let message = "the Talos bundle was changed, which is the identity of the cluster";
+        return Err(CommandError::failed(message));
+    }
+    Ok(edited.document)
+}
+
+/// Without a person nobody can correct anything.
+fn ask_again(printer: &Printer) -> bool {
+    if !io::stdin().is_terminal() {
+        return false;
+    }
+    printer.say_raw("Edit again? [Y/n] ");
+    io::stderr().flush().ok();
+    let mut answer = String::new();
+    let read = io::stdin().lock().read_line(&mut answer).unwrap_or(0);
+    read > 0 && !answer.trim().to_lowercase().starts_with('n')
+}
+
+/// What an editor makes of a text. The file is there only while the editor runs.
+fn edited(
+    text: &SecretText,
+    signals: &Signals,
+    printer: &Printer,
+) -> Result<SecretText, CommandError> {
+    let failed =
+        |error: io::Error| CommandError::failed("cannot write a file to edit").because(error);
+    signals.hold();
+    let folder = private_folder(printer).map_err(failed)?;
+    let path = folder.write("secrets.yaml", text.expose()).map_err(failed)?;
+    let status = run_editor(&path)?;
+    let result = std::fs::read_to_string(&path).map(SecretText::new);
+    drop(folder);
+    if signals.was_told_to_end() {
+        return Err(CommandError::failed("interrupted; nothing was written"));
+    }
+    signals.release();
+    if !status.success() {
+        let message = format!("the editor failed ({status}); nothing was written");
+        return Err(CommandError::failed(message));
+    }
+    result.map_err(|error| CommandError::failed("cannot read the edited file").because(error))
+}
+
+/// Memory is better than a disk: what is deleted there is gone.
+fn private_folder(printer: &Printer) -> io::Result<PrivateFolder> {
+    let in_memory = [environment::path("XDG_RUNTIME_DIR"), Some(PathBuf::from("/dev/shm"))];
+    for parent in in_memory.into_iter().flatten().filter(|path| path.is_dir()) {
+        if let Ok(folder) = PrivateFolder::new(&parent) {
+            return Ok(folder);
+        }
+    }
+    let parent = std::env::temp_dir();
+    printer.warn(&format!("the text is on a disk while you edit it, in {}", parent.display()));
+    PrivateFolder::new(&parent)
+}
+
+fn run_editor(path: &Path) -> Result<ExitStatus, CommandError> {
+    let variables = ["SOPS_EDITOR", "VISUAL", "EDITOR"];
+    let named = variables.into_iter().find_map(|name| Some((name, environment::variable(name)?)));
+    if let Some((name, command)) = named {
+        let words = words::split(&command)
+            .ok_or_else(|| CommandError::failed(format!("cannot understand ${name}")))?;
+        let status = Command::new(&words[0]).args(&words[1..]).arg(path).status();
+        return status.map_err(|error| {
+            CommandError::failed(format!("cannot run `{}` of ${name}", words[0])).because(error)
+        });
+    }
+    for editor in ["vim", "nano", "vi"] {
+        match Command::new(editor).arg(path).status() {
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            outcome => {
+                let message = format!("cannot run `{editor}`");
+                return outcome.map_err(|error| CommandError::failed(message).because(error));
+            }
+        }
+    }
+    Err(CommandError::failed("there is no editor").hint("set $EDITOR"))
+}
+
+/// Ctrl-C in an editor is meant for the editor. Dying of it would leave the text behind, so would
+/// any other signal; they have their usual effect again once it is gone.
+struct Signals {
+    is_usual: Arc<AtomicBool>,
+    told_to_end: Arc<AtomicBool>,
+}
+
+impl Signals {
+    fn new() -> Result<Self, CommandError> {
+        let signals =
+            Self { is_usual: Arc::new(AtomicBool::new(true)), told_to_end: Arc::default() };
+        let register = || -> io::Result<()> {
+            for signal in [SIGINT, SIGQUIT, SIGTERM, SIGHUP] {
+                flag::register_conditional_default(signal, Arc::clone(&signals.is_usual))?;
+            }
+            for signal in [SIGTERM, SIGHUP] {
+                flag::register(signal, Arc::clone(&signals.told_to_end))?;
+            }
+            Ok(())
+        };
+        register().map_err(|error| CommandError::failed("cannot watch signals").because(error))?;
+        Ok(signals)
+    }
+
+    fn hold(&self) {
+        self.is_usual.store(false, Ordering::SeqCst);
+    }
+
+    fn release(&self) {
+        self.is_usual.store(true, Ordering::SeqCst);
+    }
+
+    fn was_told_to_end(&self) -> bool {
+        self.told_to_end.load(Ordering::SeqCst)
+    }
+}

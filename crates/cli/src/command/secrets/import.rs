@@ -1,0 +1,154 @@
+//! `talmox secrets import`
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use talmox_talos_config::secret::SecretText;
+use talmox_talos_config::secrets::Bundle;
+use talmox_talos_config::sops;
+use talmox_yaml::{Entry, Map, Node, Value};
+
+use super::{ClusterArg, RecipientArgs};
+use crate::args::Global;
+use crate::choose;
+use crate::command::Outcome;
+use crate::error::{CommandError, Exit};
+use crate::printer::Printer;
+use crate::secrets::{self, SecretsFile, read_input};
+
+/// Take over the secrets of an existing cluster
+///
+/// Reads what `talosctl gen secrets` writes, in its YAML or JSON form, plain or encrypted with sops,
+/// another secrets.sops.yaml, or the machine config of a control plane. An existing bundle is never
+/// overwritten.
+#[derive(Debug, Args)]
+pub(crate) struct ImportArgs {
+    /// The file; `-` for stdin
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    #[command(flatten)]
+    cluster: ClusterArg,
+    #[command(flatten)]
+    recipients: RecipientArgs,
+}
+
+pub(super) fn run(args: &ImportArgs, global: &Global, printer: &Printer) -> Outcome {
+    let chosen = choose::one(global, args.cluster.cluster.as_deref(), printer)?;
+    let input = read_input(&args.file)?;
+    let is_plain = !sops::is_encrypted(input.expose());
+    let (bundle, others) = read(&input, is_plain, &args.file)?;
+    // A plain file beside the inventory is no obstacle here: it is likely the one to import.
+    let is_there = chosen.secrets_path().exists();
+    let mut file = match is_there.then(|| SecretsFile::open_existing(&chosen)).transpose()? {
+        Some(file) => file,
+        None => SecretsFile::new(&chosen, &args.recipients.recipients, printer)?,
+    };
+    match file.bundle()? {
+        Some(known) if known == bundle => {
+            printer.say(&format!("{} holds this bundle already", file.path.display()));
+            return Ok(Exit::Fine);
+        }
+        Some(_) => {
+            let message = format!("{} holds another bundle", file.path.display());
+            return Err(CommandError::failed(message)
+                .hint("it is never overwritten; move the file away if it is not wanted"));
+        }
+        None => file.set_bundle(&bundle),
+    }
+    for (path, node) in others {
+        if file.document.get(&path).is_none() {
+            file.document.set(&path, node);
+        }
+    }
+    file.save()?;
+    printer.say(&format!("wrote {}", file.path.display()));
+    if is_plain && args.file.is_file() {
+        let path = args.file.display();
+        printer.warn(&format!("{path} holds the same secrets in clear text; delete it"));
+    }
+    Ok(Exit::Fine)
+}
+
+/// The bundle of a file, and the other sections of a file of ours.
+fn read(
+    input: &SecretText,
+    is_plain: bool,
+    path: &Path,
+) -> Result<(Bundle, Vec<(String, Node)>), CommandError> {
+    let root = if is_plain {
+        let documents = talmox_yaml::read(input.expose()).map_err(|error| {
+            CommandError::failed(format!("cannot read {} as YAML", path.display())).because(error)
+        })?;
+        // A machine config may have further documents beside it.
+        let own = documents.iter().find(|document| machine_section(document).is_some());
+        own.or(documents.first()).cloned().unwrap_or_default()
+    } else {
+        secrets::decrypt(path, input.expose())?.root().without_comments()
+    };
+    if let Some(map) = root.as_map()
+        && let Some(talos) = map.get("talos")
+    {
+        let others = map.entries.iter().filter_map(|entry| {
+            let name = entry.key.as_str().filter(|name| *name != "talos")?;
+            Some((name.to_owned(), entry.value.clone()))
+        });
+        return Ok((secrets::checked(talos, path)?, others.collect()));
+    }
+    if machine_section(&root).is_some() {
+        return Ok((secrets::checked(&from_config(&root), path)?, vec![]));
+    }
+    Ok((secrets::checked(&root, path)?, vec![]))
+}
+
+fn machine_section(document: &Node) -> Option<&Node> {
+    document.as_map()?.get("machine")
+}
+
+/// The bundle as it is spread over the config of a control plane. What a worker's lacks is missed by
+/// the check.
+fn from_config(config: &Node) -> Node {
+    const PLACES: [(&str, &str); 15] = [
+        ("cluster.id", "cluster.id"),
+        ("cluster.secret", "cluster.secret"),
+        ("secrets.bootstraptoken", "cluster.token"),
+        ("secrets.aescbcencryptionsecret", "cluster.aescbcEncryptionSecret"),
+        ("secrets.secretboxencryptionsecret", "cluster.secretboxEncryptionSecret"),
+        ("trustdinfo.token", "machine.token"),
+        ("certs.etcd.crt", "cluster.etcd.ca.crt"),
+        ("certs.etcd.key", "cluster.etcd.ca.key"),
+        ("certs.k8s.crt", "cluster.ca.crt"),
+        ("certs.k8s.key", "cluster.ca.key"),
+        ("certs.k8saggregator.crt", "cluster.aggregatorCA.crt"),
+        ("certs.k8saggregator.key", "cluster.aggregatorCA.key"),
+        ("certs.k8sserviceaccount.key", "cluster.serviceAccount.key"),
+        ("certs.os.crt", "machine.ca.crt"),
+        ("certs.os.key", "machine.ca.key"),
+    ];
+    let mut root = Node::from(Value::Map(Map::default()));
+    for (to, from) in PLACES {
+        let mut keys = from.split('.');
+        let found = keys.try_fold(config, |node, key| node.as_map()?.get(key));
+        if let Some(found) = found {
+            put(&mut root, to, found.clone());
+        }
+    }
+    root
+}
+
+fn put(node: &mut Node, path: &str, value: Node) {
+    let Value::Map(map) = &mut node.value else {
+        return;
+    };
+    let (key, rest) = path.split_once('.').map_or((path, None), |(key, rest)| (key, Some(rest)));
+    let Some(rest) = rest else {
+        map.entries.push(Entry { key: Node::plain(key), value });
+        return;
+    };
+    let position = map.entries.iter().position(|entry| entry.key.as_str() == Some(key));
+    let position = position.unwrap_or_else(|| {
+        let child = Node::from(Value::Map(Map::default()));
+        map.entries.push(Entry { key: Node::plain(key), value: child });
+        map.entries.len() - 1
+    });
+    put(&mut map.entries[position].value, rest, value);
+}

@@ -1,0 +1,79 @@
+//! `talmox secrets set`
+
+use std::io::{self, IsTerminal as _};
+use std::path::Path;
+
+use clap::Args;
+use talmox_talos_config::secret::SecretText;
+use talmox_talos_config::sops::Document;
+
+use super::ClusterArg;
+use crate::args::Global;
+use crate::choose;
+use crate::command::Outcome;
+use crate::error::{CommandError, Exit};
+use crate::printer::Printer;
+use crate::secrets::{SecretsFile, read_input};
+
+/// Set one secret to what stands on stdin, such as proxmox.token
+#[derive(Debug, Args)]
+pub(crate) struct SetArgs {
+    /// Its path in secrets.sops.yaml: proxmox.token, tailscale.auth_key, values.…
+    #[arg(value_name = "PATH")]
+    path: String,
+    #[command(flatten)]
+    cluster: ClusterArg,
+}
+
+pub(super) fn run(args: &SetArgs, global: &Global, printer: &Printer) -> Outcome {
+    let path = args.path.as_str();
+    refuse_path(path)?;
+    let chosen = choose::one(global, args.cluster.cluster.as_deref(), printer)?;
+    if io::stdin().is_terminal() {
+        return Err(CommandError::usage("the value is read from stdin, and that is a terminal")
+            .hint(format!("`… | talmox secrets set {path}`, or `talmox secrets edit`")));
+    }
+    let input = read_input(Path::new("-"))?;
+    let value = SecretText::new(input.expose().trim_end_matches(['\n', '\r']));
+    if value.is_empty() {
+        return Err(CommandError::failed("there is nothing on stdin"));
+    }
+    let mut file = match SecretsFile::open(&chosen)? {
+        Some(file) => file,
+        None => SecretsFile::new(&chosen, &[], printer)?,
+    };
+    refuse_shape(&file.document, path)?;
+    file.document.set_text(path, &value);
+    file.save()?;
+    printer.say(&format!("set `{path}` in {}", file.path.display()));
+    Ok(Exit::Fine)
+}
+
+fn refuse_path(path: &str) -> Result<(), CommandError> {
+    let first = path.split('.').next().unwrap_or_default();
+    if path.split('.').any(str::is_empty) || first == "sops" {
+        return Err(CommandError::usage(format!("`{path}` is no path of a secret"))
+            .hint("such as proxmox.token or values.mail.password"));
+    }
+    if first == "talos" {
+        return Err(CommandError::usage("the Talos bundle is the identity of the cluster")
+            .hint("it is made by `talmox secrets init` or `import`, and not changed"));
+    }
+    Ok(())
+}
+
+/// Setting a text must not sweep away a whole section.
+fn refuse_shape(document: &Document, path: &str) -> Result<(), CommandError> {
+    let ends = path.match_indices('.').map(|(at, _)| at).chain([path.len()]);
+    for end in ends {
+        let Some(node) = document.get(&path[..end]).filter(|node| !node.is_null()) else {
+            continue;
+        };
+        let is_leaf = end == path.len();
+        if is_leaf != node.as_scalar().is_some() || node.as_seq().is_some() {
+            let message = format!("`{}` is {} already", &path[..end], node.describe());
+            return Err(CommandError::failed(message).hint("`talmox secrets edit` changes it"));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,208 @@
+//! Files that only their owner may read: written whole or not at all.
+
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, ErrorKind, Write};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+
+use talmox_talos_config::random::{Randomness as _, SystemRandomness};
+use talmox_talos_config::secret::SecretText;
+
+use crate::error::CommandError;
+
+/// What must be true of a file when it is written.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Before<'a> {
+    /// It is not there.
+    Absent,
+    /// It still holds what was read from it.
+    Holds(&'a str),
+    /// Nothing: it is replaced.
+    Anything,
+}
+
+/// Writes a file with mode 0600. Whoever reads it meanwhile sees the old content or the new one;
+/// when this returns, the new one survives a power cut.
+pub(crate) fn write_private(
+    path: &Path,
+    text: &str,
+    before: Before<'_>,
+) -> Result<(), CommandError> {
+    let failed = |error: io::Error| {
+        CommandError::failed(format!("cannot write {}", path.display())).because(error)
+    };
+    let target = followed(path)?;
+    let folder = folder_of(&target);
+    create_folder(&folder).map_err(failed)?;
+    let temporary = Temporary::new(&folder).map_err(failed)?;
+    let mut file = create_file(&temporary.0).map_err(failed)?;
+    file.write_all(text.as_bytes()).map_err(failed)?;
+    file.sync_all().map_err(failed)?;
+    match before {
+        Before::Absent => put_new(&temporary.0, &target).map_err(failed)?,
+        Before::Anything => fs::rename(&temporary.0, &target).map_err(failed)?,
+        Before::Holds(known) => {
+            let current = fs::read(&target).map_err(failed)?;
+            if current != known.as_bytes() {
+                let message = format!("{} was changed by somebody else meanwhile", path.display());
+                return Err(CommandError::failed(message).hint("nothing was written; try again"));
+            }
+            fs::rename(&temporary.0, &target).map_err(failed)?;
+        }
+    }
+    // Not every file system can do this for a folder; the file itself is safe.
+    File::open(&folder).and_then(|folder| folder.sync_all()).ok();
+    Ok(())
+}
+
+/// The text of a file; nothing if there is no such file.
+pub(crate) fn read_secret(path: &Path) -> Result<Option<SecretText>, CommandError> {
+    let failed = || CommandError::failed(format!("cannot read {}", path.display()));
+    match fs::read_to_string(path) {
+        Ok(text) => Ok(Some(SecretText::new(text))),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) if error.kind() == ErrorKind::InvalidData => {
+            Err(CommandError::failed(format!("{} is not text", path.display())))
+        }
+        Err(error) => Err(failed().because(error)),
+    }
+}
+
+/// Makes a folder that only its owner can enter, and what leads to it.
+pub(crate) fn create_folder(folder: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(folder)
+}
+
+/// A folder of its own for a file in clear text. It goes when this value does.
+#[derive(Debug)]
+pub(crate) struct PrivateFolder(PathBuf);
+
+impl PrivateFolder {
+    pub(crate) fn new(parent: &Path) -> io::Result<Self> {
+        let path = parent.join(format!("talmox-{}", random_name()));
+        DirBuilder::new().mode(0o700).create(&path)?;
+        Ok(Self(path))
+    }
+
+    /// Creates a file in it.
+    pub(crate) fn write(&self, name: &str, text: &str) -> io::Result<PathBuf> {
+        let path = self.0.join(name);
+        create_file(&path)?.write_all(text.as_bytes())?;
+        Ok(path)
+    }
+}
+
+impl Drop for PrivateFolder {
+    fn drop(&mut self) {
+        fs::remove_dir_all(&self.0).ok();
+    }
+}
+
+/// The name of a file that is not there yet, in the folder where it will be renamed. What is left
+/// of it goes when this value does.
+struct Temporary(PathBuf);
+
+impl Temporary {
+    fn new(folder: &Path) -> io::Result<Self> {
+        let path = folder.join(format!(".talmox-{}", random_name()));
+        Ok(Self(path))
+    }
+}
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        fs::remove_file(&self.0).ok();
+    }
+}
+
+fn create_file(path: &Path) -> io::Result<File> {
+    OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)
+}
+
+/// Gives a file its name, unless another one has it.
+fn put_new(temporary: &Path, target: &Path) -> io::Result<()> {
+    match fs::hard_link(temporary, target) {
+        Err(error) if error.kind() != ErrorKind::AlreadyExists && !target.exists() => {
+            // A file system without hard links. Between the look and the rename is a moment in
+            // which somebody else could create it; there is nothing better.
+            fs::rename(temporary, target)
+        }
+        outcome => outcome,
+    }
+}
+
+/// Where a path really leads: a link is not replaced by a file.
+fn followed(path: &Path) -> Result<PathBuf, CommandError> {
+    let Ok(known) = fs::symlink_metadata(path) else {
+        return Ok(path.to_owned());
+    };
+    let nowhere = |error| {
+        let message = format!("{} is a link that leads nowhere", path.display());
+        CommandError::failed(message).because(error)
+    };
+    let target =
+        if known.is_symlink() { path.canonicalize().map_err(nowhere)? } else { path.to_owned() };
+    if !target.is_file() {
+        return Err(CommandError::failed(format!("{} is no regular file", path.display())));
+    }
+    Ok(target)
+}
+
+fn folder_of(path: &Path) -> PathBuf {
+    match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder.to_owned(),
+        _ => PathBuf::from("."),
+    }
+}
+
+fn random_name() -> String {
+    let mut bytes = [0; 8];
+    SystemRandomness::new().fill(&mut bytes);
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
+
+    use super::*;
+
+    #[test]
+    fn files_are_private_and_whole() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("deep/secret");
+        write_private(&path, "one", Before::Absent).unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        assert!(write_private(&path, "two", Before::Absent).is_err());
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
+        write_private(&path, "two", Before::Holds("one")).unwrap();
+        assert!(write_private(&path, "three", Before::Holds("one")).is_err());
+        assert_eq!(fs::read_to_string(&path).unwrap(), "two");
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        let left = fs::read_dir(path.parent().unwrap()).unwrap().count();
+        assert_eq!(left, 1, "temporary files are gone");
+    }
+
+    #[test]
+    fn links_are_followed() {
+        let folder = tempfile::tempdir().unwrap();
+        let (target, link) = (folder.path().join("target"), folder.path().join("link"));
+        fs::write(&target, "one").unwrap();
+        symlink(&target, &link).unwrap();
+        write_private(&link, "two", Before::Anything).unwrap();
+        assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+        assert_eq!(fs::read_to_string(&target).unwrap(), "two");
+        assert!(write_private(folder.path(), "x", Before::Anything).is_err());
+        assert!(write_private(Path::new("/dev/null"), "x", Before::Anything).is_err());
+    }
+
+    #[test]
+    fn a_private_folder_goes_with_its_owner() {
+        let parent = tempfile::tempdir().unwrap();
+        let folder = PrivateFolder::new(parent.path()).unwrap();
+        let file = folder.write("secrets.yaml", "x").unwrap();
+        assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+        drop(folder);
+        assert_eq!(fs::read_dir(parent.path()).unwrap().count(), 0);
+    }
+}

@@ -1,0 +1,233 @@
+//! Secrets that the inventory refers to: looked up when they are needed, once, and never guessed.
+
+use std::cell::{OnceCell, RefCell};
+use std::process::{Command, Stdio};
+
+use talmox_model::value::SecretRef;
+use talmox_talos_config::secret::SecretText;
+
+use crate::choose::Chosen;
+use crate::environment;
+use crate::error::CommandError;
+use crate::printer::Printer;
+use crate::secrets::SecretsFile;
+
+/// What overrides the key that nodes join Tailscale or Headscale with.
+const AUTH_KEY: &str = "HEADSCALE_AUTH_KEY";
+/// More of what a failed command said is not shown.
+const MOST_LINES: usize = 10;
+
+/// Looks up the secrets of one cluster.
+pub(crate) struct Resolver<'a> {
+    chosen: &'a Chosen,
+    printer: &'a Printer,
+    /// Opened when the first reference needs it: an inventory without `{secret: …}` needs no key.
+    file: OnceCell<Option<SecretsFile>>,
+    found: RefCell<Vec<(SecretRef, SecretText)>>,
+    overriding_auth_key: OnceCell<Option<SecretText>>,
+}
+
+/// A reference of an inventory, and the setting that it stands in.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Reference<'a> {
+    pub(crate) setting: Name<'a>,
+    pub(crate) secret: &'a SecretRef,
+}
+
+/// The name of a setting, for messages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Name<'a> {
+    Cluster(&'static str),
+    Registry { node: &'a str, registry: &'a str },
+    User { node: &'a str, user: &'a str },
+}
+
+impl std::fmt::Display for Name<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Cluster(setting) => f.write_str(setting),
+            Self::Registry { node, registry } => {
+                write!(f, "the password for {registry} of {node}")
+            }
+            Self::User { node, user } => write!(f, "the password of {user} on {node}"),
+        }
+    }
+}
+
+const TAILSCALE: Name<'static> = Name::Cluster("tailscale.auth_key");
+
+impl<'a> Resolver<'a> {
+    pub(crate) fn new(chosen: &'a Chosen, printer: &'a Printer) -> Self {
+        Self {
+            chosen,
+            printer,
+            file: OnceCell::new(),
+            found: RefCell::default(),
+            overriding_auth_key: OnceCell::new(),
+        }
+    }
+
+    /// The secret that a setting refers to. The environment overrides the key for Tailscale.
+    pub(crate) fn resolve(&self, reference: Reference<'_>) -> Result<SecretText, CommandError> {
+        if reference.setting == TAILSCALE
+            && let Some(key) = self.overriding_auth_key()
+        {
+            return Ok(key);
+        }
+        let known = |(secret, _): &&(SecretRef, SecretText)| secret == reference.secret;
+        if let Some((_, text)) = self.found.borrow().iter().find(known) {
+            return Ok(text.clone());
+        }
+        let text = self.look_up(reference)?;
+        self.found.borrow_mut().push((reference.secret.clone(), text.clone()));
+        Ok(text)
+    }
+
+    /// The key that nodes join Tailscale or Headscale with; nothing if the inventory names none.
+    #[expect(dead_code, reason = "for `render`, which writes the extension's document")]
+    pub(crate) fn tailscale_auth_key(&self) -> Result<Option<SecretText>, CommandError> {
+        let tailscale = &self.chosen.cluster().file.tailscale;
+        match tailscale.auth_key.get() {
+            Some(secret) => self.resolve(Reference { setting: TAILSCALE, secret }).map(Some),
+            None if tailscale.login_server.is_given() => Ok(self.overriding_auth_key()),
+            None => Ok(None),
+        }
+    }
+
+    /// Says so when it is used: a forgotten variable is hard to find otherwise.
+    fn overriding_auth_key(&self) -> Option<SecretText> {
+        let key = self.overriding_auth_key.get_or_init(|| {
+            let key = environment::variable(AUTH_KEY)?;
+            self.printer.say(&format!("{TAILSCALE}: taken from {AUTH_KEY} in the environment"));
+            Some(SecretText::new(key))
+        });
+        key.clone()
+    }
+
+    fn look_up(&self, reference: Reference<'_>) -> Result<SecretText, CommandError> {
+        let setting = reference.setting;
+        let text = match reference.secret {
+            SecretRef::Clear(text) => SecretText::new(text.reveal()),
+            SecretRef::Env(name) => variable(name, setting)?,
+            SecretRef::Secret(path) => self.in_file(path, setting)?,
+            SecretRef::Command(words) => self.output(words, setting)?,
+        };
+        if text.is_empty() {
+            let what = describe(reference.secret);
+            return Err(CommandError::failed(format!("{setting}: {what} is empty")));
+        }
+        Ok(text)
+    }
+
+    fn in_file(&self, path: &str, setting: Name<'_>) -> Result<SecretText, CommandError> {
+        let opened = if let Some(file) = self.file.get() {
+            file
+        } else {
+            let file = SecretsFile::open(self.chosen)?;
+            self.file.get_or_init(|| file)
+        };
+        let shown = self.chosen.secrets_path();
+        let shown = shown.display();
+        let set = format!("`talmox secrets set {path}` writes it");
+        let Some(file) = opened else {
+            let message = format!("{setting}: there is no {shown}, where `{path}` should be");
+            return Err(CommandError::failed(message).hint(set));
+        };
+        match (file.document.get_text(path), file.document.get(path)) {
+            (Some(text), _) => Ok(text),
+            (None, Some(node)) if !node.is_null() => {
+                let message =
+                    format!("{setting}: `{path}` in {shown} is {}, not text", node.describe());
+                Err(CommandError::failed(message))
+            }
+            _ => {
+                let message = format!("{setting}: {shown} has no `{path}`");
+                Err(CommandError::failed(message).hint(set))
+            }
+        }
+    }
+
+    /// Runs a command in the folder of the inventory, so that a script beside it is found from
+    /// anywhere. Nothing that it prints on stdout is ever shown.
+    fn output(&self, words: &[String], setting: Name<'_>) -> Result<SecretText, CommandError> {
+        let program = &words[0];
+        let failed =
+            |what: &str| CommandError::failed(format!("{setting}: the command `{program}` {what}"));
+        let folder = self.chosen.folder();
+        let folder = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
+        // Without a slash it is looked for in PATH.
+        let found = if program.contains('/') { folder.join(program) } else { program.into() };
+        let output = Command::new(found)
+            .args(&words[1..])
+            .current_dir(&folder)
+            .stdin(Stdio::null())
+            .output()
+            .map_err(|error| failed("cannot be run").because(error))?;
+        let stdout = SecretText::new(String::from_utf8(output.stdout).unwrap_or_default());
+        if !output.status.success() {
+            let said = String::from_utf8_lossy(&output.stderr);
+            let lines: Vec<&str> = said.trim_end().lines().collect();
+            let last = &lines[lines.len().saturating_sub(MOST_LINES)..];
+            let error = failed(&format!("failed ({})", output.status));
+            return Err(if last.is_empty() {
+                error
+            } else {
+                error.hint(format!("it said: {}", last.join("\n      ")))
+            });
+        }
+        Ok(SecretText::new(stdout.expose().trim_end_matches(['\n', '\r'])))
+    }
+}
+
+fn variable(name: &str, setting: Name<'_>) -> Result<SecretText, CommandError> {
+    let value = environment::raw(name).ok_or_else(|| {
+        let message = format!("{setting}: the environment variable {name} is not set");
+        CommandError::failed(message).hint("set it, or refer to another place")
+    })?;
+    value.into_string().map(SecretText::new).map_err(|_| {
+        CommandError::failed(format!("{setting}: the environment variable {name} is not text"))
+    })
+}
+
+/// Where a secret is to be had, for people.
+pub(crate) fn describe(secret: &SecretRef) -> String {
+    match secret {
+        SecretRef::Secret(path) => format!("secret `{path}`"),
+        SecretRef::Env(name) => format!("environment variable {name}"),
+        SecretRef::Command(words) => format!("output of `{}`", words[0]),
+        SecretRef::Clear(_) => "clear text in the inventory".to_owned(),
+    }
+}
+
+/// Every reference of a cluster.
+pub(crate) fn all(chosen: &Chosen) -> Vec<Reference<'_>> {
+    let cluster = chosen.cluster();
+    let mut found: Vec<Reference<'_>> = [
+        (Name::Cluster("proxmox.token"), &cluster.file.proxmox.token),
+        (Name::Cluster("proxmox.password"), &cluster.file.proxmox.password),
+        (TAILSCALE, &cluster.file.tailscale.auth_key),
+    ]
+    .into_iter()
+    .filter_map(|(setting, slot)| Some(Reference { setting, secret: slot.get()? }))
+    .collect();
+    for node in &cluster.nodes {
+        let (system, name) = (&node.settings().system, node.name.value.as_str());
+        for (registry, auth) in &system.registries.auth.entries {
+            let setting = Name::Registry { node: name, registry: &registry.value };
+            found.extend(auth.password.get().map(|secret| Reference { setting, secret }));
+        }
+        for user in system.cloud_init.users.values() {
+            let setting =
+                Name::User { node: name, user: user.name.get().map_or("?", String::as_str) };
+            found.extend(user.password_hash.get().map(|secret| Reference { setting, secret }));
+        }
+    }
+    // What a layer says is said for each of its nodes.
+    let mut seen: Vec<&SecretRef> = vec![];
+    found.retain(|reference| {
+        let is_new = !seen.contains(&reference.secret);
+        seen.push(reference.secret);
+        is_new
+    });
+    found
+}

@@ -1,0 +1,142 @@
+//! For whom a file is encrypted.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use talmox_talos_config::age::{self, Recipient};
+use talmox_talos_config::sops::Settings;
+use talmox_talos_config::sops::creation_rules::{CreationRule, creation_rule_for};
+use talmox_yaml::Node;
+
+use super::keys::{self, Keyring};
+use crate::disk;
+use crate::environment;
+use crate::error::CommandError;
+use crate::printer::Printer;
+
+const RECIPIENTS: &str = "SOPS_AGE_RECIPIENTS";
+const CONFIG: &str = "SOPS_CONFIG";
+
+/// Recipients, and how to encrypt for them.
+#[derive(Debug)]
+pub(crate) struct Audience {
+    pub(crate) recipients: Vec<Recipient>,
+    pub(crate) settings: Settings,
+    /// Who says so.
+    pub(crate) origin: String,
+}
+
+/// The recipients of a new file: those given, else those of `.sops.yaml`, of the environment, the
+/// user's own; else a key is made.
+pub(crate) fn for_new_file(
+    path: &Path,
+    given: &[Recipient],
+    keyring: &Keyring,
+    printer: &Printer,
+) -> Result<Audience, CommandError> {
+    if let Some(audience) = named(path, given, printer)? {
+        return Ok(audience);
+    }
+    let settings = Settings::default();
+    if let Some(text) = environment::variable(RECIPIENTS) {
+        let recipients = age::parse_recipients(&text);
+        let recipients = recipients.map_err(|error| {
+            CommandError::failed(format!("cannot use {RECIPIENTS}")).because(error)
+        })?;
+        if !recipients.is_empty() {
+            return Ok(Audience { recipients, settings, origin: RECIPIENTS.to_owned() });
+        }
+    }
+    let own = keyring.recipients();
+    if !own.is_empty() {
+        return Ok(Audience { recipients: own, settings, origin: "your age key".to_owned() });
+    }
+    let (recipient, key_file) = keys::make()?;
+    printer.say(&format!("made an age key: {}", key_file.display()));
+    printer.warn("keep a copy of it in a safe place: without it the secrets cannot be read again");
+    Ok(Audience { recipients: vec![recipient], settings, origin: "your new age key".to_owned() })
+}
+
+/// The recipients that somebody named: on the command line, or in `.sops.yaml`.
+pub(crate) fn named(
+    path: &Path,
+    given: &[Recipient],
+    printer: &Printer,
+) -> Result<Option<Audience>, CommandError> {
+    if !given.is_empty() {
+        let mut recipients = given.to_vec();
+        recipients.dedup();
+        let (settings, origin) = (Settings::default(), "--recipient".to_owned());
+        return Ok(Some(Audience { recipients, settings, origin }));
+    }
+    let Some(config) = find_config(path) else {
+        return Ok(None);
+    };
+    let shown = config.display().to_string();
+    let text = disk::read_secret(&config)?.unwrap_or_default();
+    let rule = creation_rule_for(text.expose(), &relative(path, &config))
+        .map_err(|error| CommandError::failed(format!("cannot use {shown}")).because(error))?;
+    let Some(rule) = rule else {
+        if !has_rules(text.expose()) {
+            return Ok(None);
+        }
+        let message = format!("no creation rule of {shown} fits {}", path.display());
+        return Err(CommandError::failed(message)
+            .hint("add a rule with its path_regex, or name the recipients with --recipient"));
+    };
+    from_rule(rule, shown, printer).map(Some)
+}
+
+fn from_rule(
+    rule: CreationRule,
+    file: String,
+    printer: &Printer,
+) -> Result<Audience, CommandError> {
+    let foreign = rule.foreign.join(", ");
+    if rule.recipients.is_empty() {
+        let message = format!("the creation rule of {file} names no age recipient");
+        let error = CommandError::failed(message);
+        return Err(error.hint("add `age: age1…` to the rule, or pass --recipient"));
+    }
+    if !foreign.is_empty() {
+        printer.warn(&format!(
+            "{file} also names {foreign}; only the age recipients are used, `sops updatekeys` adds the others"
+        ));
+    }
+    Ok(Audience { recipients: rule.recipients, settings: rule.settings, origin: file })
+}
+
+/// `.sops.yaml` in the folder of the file or one above it.
+fn find_config(path: &Path) -> Option<PathBuf> {
+    if let Some(config) = environment::path(CONFIG) {
+        return Some(config);
+    }
+    let start = absolute(path);
+    let found = start.ancestors().skip(1).map(|folder| folder.join(".sops.yaml"));
+    found.into_iter().find(|config| config.is_file())
+}
+
+/// The path as the rules see it: from the folder of their file.
+fn relative(path: &Path, config: &Path) -> String {
+    let path = absolute(path);
+    let config = fs::canonicalize(config).unwrap_or_else(|_| config.to_owned());
+    let below = config.parent().and_then(|folder| path.strip_prefix(folder).ok());
+    below.unwrap_or(&path).to_string_lossy().into_owned()
+}
+
+/// The path of a file that may not be there yet, without links.
+fn absolute(path: &Path) -> PathBuf {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let folder = fs::canonicalize(folder.unwrap_or(Path::new(".")));
+    match (folder, path.file_name()) {
+        (Ok(folder), Some(name)) => folder.join(name),
+        _ => path.to_owned(),
+    }
+}
+
+fn has_rules(text: &str) -> bool {
+    let documents = talmox_yaml::read(text).unwrap_or_default();
+    let root = documents.first().and_then(Node::as_map);
+    let rules = root.and_then(|map| map.get("creation_rules")).and_then(Node::as_seq);
+    rules.is_some_and(|rules| !rules.items.is_empty())
+}

@@ -1,0 +1,139 @@
+//! The user's age keys, found where sops finds them.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use talmox_talos_config::age::{self, AgeError, Identity, Recipient};
+use talmox_talos_config::random::SystemRandomness;
+use talmox_talos_config::secret::SecretText;
+
+use crate::disk::{self, Before};
+use crate::environment;
+use crate::error::CommandError;
+use crate::words;
+
+const KEY: &str = "SOPS_AGE_KEY";
+const KEY_FILE: &str = "SOPS_AGE_KEY_FILE";
+const KEY_COMMAND: &str = "SOPS_AGE_KEY_CMD";
+
+/// All keys at hand.
+#[derive(Debug, Default)]
+pub(crate) struct Keyring {
+    pub(crate) identities: Vec<Identity>,
+    /// Where keys were looked for, for messages.
+    looked: Vec<String>,
+    /// Keys that are there and cannot be used.
+    unusable: Vec<String>,
+}
+
+impl Keyring {
+    /// Like sops, takes the keys of all places together.
+    pub(crate) fn find() -> Result<Self, CommandError> {
+        let mut keyring = Self::default();
+        if let Some(text) = environment::variable(KEY) {
+            keyring.add(&SecretText::new(text), KEY)?;
+        }
+        if let Some(path) = environment::path(KEY_FILE) {
+            let text = disk::read_secret(&path)?.ok_or_else(|| {
+                let message = format!("{KEY_FILE} names {}, which is not there", path.display());
+                CommandError::failed(message).hint("correct or unset the variable")
+            })?;
+            keyring.add(&text, &path.display().to_string())?;
+        }
+        if let Some(command) = environment::variable(KEY_COMMAND) {
+            keyring.add(&run(&command)?, KEY_COMMAND)?;
+        }
+        if let Some(path) = default_key_file() {
+            match disk::read_secret(&path)? {
+                Some(text) => keyring.add(&text, &path.display().to_string())?,
+                None => keyring.looked.push(format!("{} (not there)", path.display())),
+            }
+        }
+        Ok(keyring)
+    }
+
+    pub(crate) fn recipients(&self) -> Vec<Recipient> {
+        let mut recipients: Vec<Recipient> = vec![];
+        for identity in &self.identities {
+            let recipient = identity.recipient();
+            if !recipients.contains(&recipient) {
+                recipients.push(recipient);
+            }
+        }
+        recipients
+    }
+
+    /// Whether a file for these recipients can be read with the keys at hand.
+    pub(crate) fn opens_any(&self, recipients: &[Recipient]) -> bool {
+        self.recipients().iter().any(|own| recipients.contains(own))
+    }
+
+    /// What to do when no key fits.
+    pub(crate) fn hint(&self) -> String {
+        let mut text = format!("looked for age keys in {}", self.looked.join(", "));
+        if !self.unusable.is_empty() {
+            text.push_str(&format!("; cannot use {}", self.unusable.join(", ")));
+        }
+        text.push_str(&format!("; {KEY_FILE} may name another file"));
+        text
+    }
+
+    /// One key a line. A kind of key that we cannot use does not spoil the others.
+    fn add(&mut self, text: &SecretText, origin: &str) -> Result<(), CommandError> {
+        self.looked.push(origin.to_owned());
+        for (index, line) in text.expose().lines().enumerate() {
+            match age::parse_identities(line) {
+                Ok(identities) => self.identities.extend(identities),
+                Err(AgeError::UnsupportedIdentity { kind, .. }) => {
+                    self.unusable.push(format!("{kind} ({origin}, line {})", index + 1));
+                    if line.trim_start().starts_with("-----BEGIN") {
+                        break;
+                    }
+                }
+                Err(_) => {
+                    let message = format!("line {} of {origin} is no age key", index + 1);
+                    return Err(CommandError::failed(message)
+                        .hint("keys look like AGE-SECRET-KEY-1…; comments start with #"));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Makes a key where sops looks for it.
+pub(crate) fn make() -> Result<(Recipient, PathBuf), CommandError> {
+    let path = default_key_file().ok_or_else(|| {
+        CommandError::failed("there is no age key, and no home folder to keep one in")
+            .hint(format!("set {KEY_FILE}, or HOME"))
+    })?;
+    let identity = Identity::generate(&mut SystemRandomness::new());
+    let text = identity.to_key_file(environment::now());
+    if path.exists() {
+        let message = format!("{} holds no age key that can be used", path.display());
+        return Err(CommandError::failed(message).hint("add one: `age-keygen >> FILE`"));
+    }
+    disk::write_private(&path, text.expose(), Before::Absent)?;
+    Ok((identity.recipient(), path))
+}
+
+fn default_key_file() -> Option<PathBuf> {
+    Some(environment::config_folder()?.join(Path::new("sops/age/keys.txt")))
+}
+
+fn run(command: &str) -> Result<SecretText, CommandError> {
+    let failed = |what: &str| CommandError::failed(format!("the command of {KEY_COMMAND} {what}"));
+    let words = words::split(command).ok_or_else(|| failed("is not understood"))?;
+    let output = Command::new(&words[0])
+        .args(&words[1..])
+        .stdin(Stdio::null())
+        .stderr(Stdio::inherit())
+        .output()
+        .map_err(|error| failed("cannot be run").because(error))?;
+    let text = SecretText::new(String::from_utf8(output.stdout).unwrap_or_default());
+    if output.status.success() {
+        Ok(text)
+    } else {
+        Err(failed(&format!("failed ({})", output.status)))
+    }
+}
