@@ -6,7 +6,7 @@ use clap::builder::Styles;
 use clap::builder::styling::AnsiColor;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-use crate::command::{check, init, kubeconfig, schema, secrets, talosconfig};
+use crate::command::{check, init, kubeconfig, render, schema, secrets, talosconfig};
 
 const STYLES: Styles = Styles::styled()
     .header(AnsiColor::Green.on_default().bold())
@@ -71,4 +71,5 @@ pub(crate) enum Command {
     Secrets(secrets::SecretsArgs),
     Kubeconfig(kubeconfig::KubeconfigArgs),
     Talosconfig(talosconfig::TalosconfigArgs),
+    Render(render::RenderArgs),
 }

@@ -1,9 +1,11 @@
 //! Secrets that the inventory refers to: looked up when they are needed, once, and never guessed.
 
 use std::cell::{OnceCell, RefCell};
+use std::collections::{BTreeMap, BTreeSet};
 use std::process::{Command, Stdio};
 
 use talmox_model::value::SecretRef;
+use talmox_model::{Span, Spanned};
 use talmox_talos_config::secret::SecretText;
 
 use crate::choose::Chosen;
@@ -31,7 +33,7 @@ pub(crate) struct Resolver<'a> {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reference<'a> {
     pub(crate) setting: Name<'a>,
-    pub(crate) secret: &'a SecretRef,
+    pub(crate) secret: &'a Spanned<SecretRef>,
 }
 
 /// The name of a setting, for messages.
@@ -74,24 +76,23 @@ impl<'a> Resolver<'a> {
         {
             return Ok(key);
         }
-        let known = |(secret, _): &&(SecretRef, SecretText)| secret == reference.secret;
+        let known = |(secret, _): &&(SecretRef, SecretText)| *secret == reference.secret.value;
         if let Some((_, text)) = self.found.borrow().iter().find(known) {
             return Ok(text.clone());
         }
         let text = self.look_up(reference)?;
-        self.found.borrow_mut().push((reference.secret.clone(), text.clone()));
+        self.found.borrow_mut().push((reference.secret.value.clone(), text.clone()));
         Ok(text)
     }
 
-    /// The key that nodes join Tailscale or Headscale with; nothing if the inventory names none.
-    #[expect(dead_code, reason = "for `render`, which writes the extension's document")]
-    pub(crate) fn tailscale_auth_key(&self) -> Result<Option<SecretText>, CommandError> {
-        let tailscale = &self.chosen.cluster().file.tailscale;
-        match tailscale.auth_key.get() {
-            Some(secret) => self.resolve(Reference { setting: TAILSCALE, secret }).map(Some),
-            None if tailscale.login_server.is_given() => Ok(self.overriding_auth_key()),
-            None => Ok(None),
-        }
+    /// The secrets that configs are made of, by the place of the reference.
+    pub(crate) fn by_place(
+        &self,
+        wanted: &[&Spanned<SecretRef>],
+    ) -> Result<BTreeMap<Span, SecretText>, CommandError> {
+        let known = all(self.chosen);
+        let named = known.iter().filter(|found| wanted.iter().any(|w| w.span == found.secret.span));
+        named.map(|found| Ok((found.secret.span, self.resolve(*found)?))).collect()
     }
 
     /// Says so when it is used: a forgotten variable is hard to find otherwise.
@@ -106,14 +107,14 @@ impl<'a> Resolver<'a> {
 
     fn look_up(&self, reference: Reference<'_>) -> Result<SecretText, CommandError> {
         let setting = reference.setting;
-        let text = match reference.secret {
+        let text = match &reference.secret.value {
             SecretRef::Clear(text) => SecretText::new(text.reveal()),
             SecretRef::Env(name) => variable(name, setting)?,
             SecretRef::Secret(path) => self.in_file(path, setting)?,
             SecretRef::Command(words) => self.output(words, setting)?,
         };
         if text.is_empty() {
-            let what = describe(reference.secret);
+            let what = describe(&reference.secret.value);
             return Err(CommandError::failed(format!("{setting}: {what} is empty")));
         }
         Ok(text)
@@ -208,26 +209,22 @@ pub(crate) fn all(chosen: &Chosen) -> Vec<Reference<'_>> {
         (TAILSCALE, &cluster.file.tailscale.auth_key),
     ]
     .into_iter()
-    .filter_map(|(setting, slot)| Some(Reference { setting, secret: slot.get()? }))
+    .filter_map(|(setting, slot)| Some(Reference { setting, secret: slot.spanned()? }))
     .collect();
     for node in &cluster.nodes {
         let (system, name) = (&node.settings().system, node.name.value.as_str());
         for (registry, auth) in &system.registries.auth.entries {
             let setting = Name::Registry { node: name, registry: &registry.value };
-            found.extend(auth.password.get().map(|secret| Reference { setting, secret }));
+            found.extend(auth.password.spanned().map(|secret| Reference { setting, secret }));
         }
         for user in system.cloud_init.users.values() {
             let setting =
                 Name::User { node: name, user: user.name.get().map_or("?", String::as_str) };
-            found.extend(user.password_hash.get().map(|secret| Reference { setting, secret }));
+            found.extend(user.password_hash.spanned().map(|secret| Reference { setting, secret }));
         }
     }
     // What a layer says is said for each of its nodes.
-    let mut seen: Vec<&SecretRef> = vec![];
-    found.retain(|reference| {
-        let is_new = !seen.contains(&reference.secret);
-        seen.push(reference.secret);
-        is_new
-    });
+    let mut seen = BTreeSet::new();
+    found.retain(|reference| seen.insert(reference.secret.span));
     found
 }

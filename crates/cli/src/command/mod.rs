@@ -4,6 +4,7 @@ pub(crate) mod check;
 mod client;
 pub(crate) mod init;
 pub(crate) mod kubeconfig;
+pub(crate) mod render;
 pub(crate) mod schema;
 pub(crate) mod secrets;
 pub(crate) mod talosconfig;
@@ -32,6 +33,7 @@ pub(crate) fn run() -> ExitCode {
         Command::Schema(_) => schema::run(&printer),
         Command::Secrets(args) => secrets::run(&args, &cli.global, &printer),
         Command::Kubeconfig(args) => kubeconfig::run(&args, &cli.global, &printer),
+        Command::Render(args) => render::run(&args, &cli.global, &printer),
         Command::Talosconfig(args) => talosconfig::run(&args, &cli.global, &printer),
     };
     match outcome {

@@ -10,7 +10,7 @@ use clap::Args;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use signal_hook::flag;
 use talmox_talos_config::secret::SecretText;
-use talmox_talos_config::sops::Document;
+use talmox_talos_config::sops::{Document, SopsError};
 
 use super::ClusterArg;
 use crate::args::Global;
@@ -64,9 +64,7 @@ pub(super) fn run(args: &EditArgs, global: &Global, printer: &Printer) -> Outcom
 /// The edited text as a document, if it may be one.
 fn take_over(file: &SecretsFile, text: &SecretText) -> Result<Document, CommandError> {
     let mut document = file.document.clone();
-    document
-        .replace_plaintext(text.expose())
-        .map_err(|error| CommandError::failed("this cannot be kept").because(error))?;
+    document.replace_plaintext(text.expose()).map_err(|error| refused(error, text))?;
     let edited = file.with(document);
     let after = edited.bundle()?;
     let known = file.bundle();
@@ -75,6 +73,16 @@ fn take_over(file: &SecretsFile, text: &SecretText) -> Result<Document, CommandE
         return Err(CommandError::failed(message));
     }
     Ok(edited.document)
+}
+
+/// Nothing of the text is shown, only where it is wrong.
+fn refused(error: SopsError, text: &SecretText) -> CommandError {
+    let SopsError::Yaml(error) = error else {
+        return CommandError::failed("this cannot be kept").because(error);
+    };
+    let before = text.expose().bytes().take(error.span.start);
+    let line = before.filter(|byte| *byte == b'\n').count() + 1;
+    CommandError::failed(format!("this is not YAML, line {line}")).because(error)
 }
 
 /// Without a person nobody can correct anything.

@@ -112,7 +112,7 @@ fn remaining(left: Option<Duration>) -> String {
 fn references_text(references: &[Resolved<'_>]) -> String {
     let mut out = "\nreferences of the inventory:\n".to_owned();
     for (found, outcome) in references {
-        let place = reference::describe(found.secret);
+        let place = reference::describe(&found.secret.value);
         match outcome {
             Ok(()) => out.push_str(&format!("  found    {}: {place}\n", found.setting)),
             Err(error) => out.push_str(&format!("  MISSING  {}\n", error.chain())),
@@ -127,7 +127,7 @@ fn references_text(references: &[Resolved<'_>]) -> String {
 fn reference_json((found, outcome): &Resolved<'_>) -> Json {
     let mut json = json!({
         "setting": found.setting.to_string(),
-        "from": reference::describe(found.secret),
+        "from": reference::describe(&found.secret.value),
         "found": outcome.is_ok(),
     });
     if let Err(error) = outcome {
