@@ -6,7 +6,7 @@ use clap::builder::Styles;
 use clap::builder::styling::AnsiColor;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-use crate::command::{check, init, schema};
+use crate::command::{check, config, export, import, init, schema};
 
 const STYLES: Styles = Styles::styled()
     .header(AnsiColor::Green.on_default().bold())
@@ -67,5 +67,8 @@ pub(crate) enum Color {
 pub(crate) enum Command {
     Init(init::InitArgs),
     Check(check::CheckArgs),
+    Config(config::ConfigArgs),
+    Export(export::ExportArgs),
+    Import(import::ImportArgs),
     Schema(schema::SchemaArgs),
 }

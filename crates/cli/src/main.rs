@@ -6,6 +6,7 @@ mod args;
 mod command;
 mod error;
 mod locate;
+mod new_file;
 mod printer;
 mod render;
 

@@ -1,6 +1,9 @@
 //! One file per command.
 
 pub(crate) mod check;
+pub(crate) mod config;
+pub(crate) mod export;
+pub(crate) mod import;
 pub(crate) mod init;
 pub(crate) mod schema;
 
@@ -25,6 +28,9 @@ pub(crate) fn run() -> ExitCode {
     let outcome = match cli.command {
         Command::Init(args) => init::run(&args, &cli.global, &printer),
         Command::Check(args) => check::run(&args, &cli.global, &printer),
+        Command::Config(args) => config::run(&args, &printer),
+        Command::Export(args) => export::run(&args, &cli.global, &printer),
+        Command::Import(args) => import::run(&args, &cli.global, &printer),
         Command::Schema(_) => schema::run(&printer),
     };
     match outcome {
