@@ -3,6 +3,8 @@
 #![expect(clippy::disallowed_methods, reason = "data from elsewhere is named by variables")]
 
 mod check;
+mod config;
+mod exchange;
 mod init;
 mod seeds;
 mod support;
