@@ -4,3 +4,4 @@
 mod examples;
 mod settings;
 mod support;
+mod versions;
