@@ -6,7 +6,9 @@ use clap::builder::Styles;
 use clap::builder::styling::AnsiColor;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-use crate::command::{check, init, kubeconfig, schema, secrets, talosconfig};
+use crate::command::{
+    check, config, export, import, init, kubeconfig, render, schema, secrets, talosconfig,
+};
 
 const STYLES: Styles = Styles::styled()
     .header(AnsiColor::Green.on_default().bold())
@@ -67,8 +69,12 @@ pub(crate) enum Color {
 pub(crate) enum Command {
     Init(init::InitArgs),
     Check(check::CheckArgs),
-    Schema(schema::SchemaArgs),
+    Render(render::RenderArgs),
     Secrets(secrets::SecretsArgs),
     Kubeconfig(kubeconfig::KubeconfigArgs),
     Talosconfig(talosconfig::TalosconfigArgs),
+    Config(config::ConfigArgs),
+    Export(export::ExportArgs),
+    Import(import::ImportArgs),
+    Schema(schema::SchemaArgs),
 }

@@ -24,6 +24,10 @@ impl Chosen {
         &self.inventory.clusters[0]
     }
 
+    pub(crate) fn inventory(&self) -> &Inventory {
+        &self.inventory
+    }
+
     /// The folder that relative paths of the inventory start at.
     pub(crate) fn folder(&self) -> &Path {
         self.file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))

@@ -9,6 +9,7 @@ mod disk;
 mod environment;
 mod error;
 mod locate;
+mod new_file;
 mod printer;
 mod reference;
 mod render;

@@ -86,7 +86,6 @@ impl<'a> Resolver<'a> {
     }
 
     /// The secrets that configs are made of, by the place of the reference.
-    #[expect(dead_code, reason = "for `render` and `up`, which derive the configs")]
     pub(crate) fn by_place(
         &self,
         wanted: &[&Spanned<SecretRef>],

@@ -204,7 +204,8 @@ static SUPPORT: &[Support] = &[
     supports(11, 29, 34, "1.34.1", 9),
     supports(12, 30, 35, "1.35.4", 10),
     supports(13, 31, 36, "1.36.3", 11),
-    supports(14, 32, 37, "1.37.0-rc.0", 12),
+    // Its release candidate brought 1.37.0-rc.0.
+    supports(14, 32, 37, "1.37.0", 12),
 ];
 
 #[cfg(test)]

@@ -10,6 +10,7 @@
 //! It deliberately has no generic "value" type and no serde support: a value that is read without
 //! knowing its type is how `off` becomes `false`.
 
+pub mod build;
 mod comment;
 mod emit;
 mod read;

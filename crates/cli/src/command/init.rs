@@ -1,11 +1,10 @@
 //! `talmox init`
 
 mod answers;
-mod files;
+pub(crate) mod files;
 
 use std::collections::BTreeMap;
-use std::fs;
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -18,6 +17,7 @@ use talmox_pve::fingerprint;
 use super::{Outcome, check, schema};
 use crate::args::{Format, Global};
 use crate::error::{CommandError, Exit};
+use crate::new_file::{refuse_existing, write_new};
 use crate::printer::Printer;
 use crate::render;
 use answers::{Answers, Asking};
@@ -84,7 +84,8 @@ pub(crate) fn run(args: &InitArgs, global: &Global, printer: &Printer) -> Outcom
     let root = global.inventory.clone().unwrap_or_else(|| PathBuf::from("inventory"));
     let mut answers = Answers::collect(args, &asking)?;
     let folder = root.join(&answers.cluster);
-    refuse_existing(&folder)?;
+    let names = ["cluster.yaml", "nodes.yaml"].map(|name| folder.join(name));
+    refuse_existing(&names, "choose another cluster name; init never overwrites")?;
     if let Some(url) = &answers.proxmox
         && answers.fingerprint.is_none()
     {
@@ -105,7 +106,12 @@ pub(crate) fn run(args: &InitArgs, global: &Global, printer: &Printer) -> Outcom
 }
 
 /// What is written must pass its own check: say so, or say what is left to do.
-fn report(root: &Path, folder: &Path, written: &[PathBuf], printer: &Printer) -> Outcome {
+pub(super) fn report(
+    root: &Path,
+    folder: &Path,
+    written: &[PathBuf],
+    printer: &Printer,
+) -> Outcome {
     let inventory = check::load(Some(folder), &[])?;
     if printer.format == Format::Json {
         let files: Vec<String> = written.iter().map(|path| path.display().to_string()).collect();
@@ -132,19 +138,8 @@ fn report(root: &Path, folder: &Path, written: &[PathBuf], printer: &Printer) ->
     Ok(if inventory.has_errors() { Exit::Failed } else { Exit::Fine })
 }
 
-fn refuse_existing(folder: &Path) -> Result<(), CommandError> {
-    for name in ["cluster.yaml", "nodes.yaml"] {
-        let path = folder.join(name);
-        if path.exists() {
-            let error = CommandError::failed(format!("{} exists already", path.display()));
-            return Err(error.hint("choose another cluster name; init never overwrites"));
-        }
-    }
-    Ok(())
-}
-
 /// Answers that make no good inventory are refused before anything is written.
-fn refuse_bad(cluster: &str, nodes: &str) -> Result<(), CommandError> {
+pub(super) fn refuse_bad(cluster: &str, nodes: &str) -> Result<(), CommandError> {
     let file = |name: &str, text: &str| {
         Some(File { path: PathBuf::from(name), content: Ok(text.as_bytes().to_vec()) })
     };
@@ -164,18 +159,6 @@ fn refuse_bad(cluster: &str, nodes: &str) -> Result<(), CommandError> {
             })
         }
     }
-}
-
-/// Creates a file that must not be there yet.
-fn write_new(path: &Path, text: &str) -> Result<PathBuf, CommandError> {
-    let failed =
-        |error| CommandError::failed(format!("cannot write {}", path.display())).because(error);
-    if let Some(folder) = path.parent() {
-        fs::create_dir_all(folder).map_err(failed)?;
-    }
-    let mut file = fs::File::create_new(path).map_err(failed)?;
-    file.write_all(text.as_bytes()).map_err(failed)?;
-    Ok(path.to_owned())
 }
 
 /// Shows the certificate that the Proxmox presents. Only a person can tell whether it is the right

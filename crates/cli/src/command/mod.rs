@@ -2,8 +2,12 @@
 
 pub(crate) mod check;
 mod client;
+pub(crate) mod config;
+pub(crate) mod export;
+pub(crate) mod import;
 pub(crate) mod init;
 pub(crate) mod kubeconfig;
+pub(crate) mod render;
 pub(crate) mod schema;
 pub(crate) mod secrets;
 pub(crate) mod talosconfig;
@@ -29,9 +33,13 @@ pub(crate) fn run() -> ExitCode {
     let outcome = match cli.command {
         Command::Init(args) => init::run(&args, &cli.global, &printer),
         Command::Check(args) => check::run(&args, &cli.global, &printer),
+        Command::Config(args) => config::run(&args, &printer),
+        Command::Export(args) => export::run(&args, &cli.global, &printer),
+        Command::Import(args) => import::run(&args, &cli.global, &printer),
         Command::Schema(_) => schema::run(&printer),
         Command::Secrets(args) => secrets::run(&args, &cli.global, &printer),
         Command::Kubeconfig(args) => kubeconfig::run(&args, &cli.global, &printer),
+        Command::Render(args) => render::run(&args, &cli.global, &printer),
         Command::Talosconfig(args) => talosconfig::run(&args, &cli.global, &printer),
     };
     match outcome {

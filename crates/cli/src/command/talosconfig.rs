@@ -1,16 +1,20 @@
 //! `talmox talosconfig`
 
+use std::time::Duration;
+
 use clap::Args;
 use talmox_model::Node;
 use talmox_model::value::Role as NodeRole;
 use talmox_talos_config::client::Role;
 use talmox_talos_config::client::talosconfig::{self, Request};
 use talmox_talos_config::random::SystemRandomness;
+use talmox_talos_config::secret::SecretText;
+use talmox_talos_config::secrets::Bundle;
 
 use super::Outcome;
 use super::client::{self, ClientArgs, ClientFile};
 use crate::args::Global;
-use crate::choose;
+use crate::choose::{self, Chosen};
 use crate::environment;
 use crate::error::CommandError;
 use crate::printer::Printer;
@@ -31,32 +35,74 @@ pub(crate) struct TalosconfigArgs {
 
 pub(crate) fn run(args: &TalosconfigArgs, global: &Global, printer: &Printer) -> Outcome {
     let chosen = choose::one(global, args.client.cluster.as_deref(), printer)?;
-    let name = &chosen.cluster().name;
     let bundle = secrets::bundle_of(&chosen)?;
-    let address = |node: &Node| node.address().map(|address| address.to_string());
-    let nodes: Vec<String> = chosen.talos_nodes().filter_map(address).collect();
-    let controlplanes = chosen.talos_nodes().filter(|node| node.role == NodeRole::ControlPlane);
-    let endpoints: Vec<String> = controlplanes.filter_map(address).collect();
-    if endpoints.is_empty() {
-        printer.warn("no control plane has an address in the inventory: there are no endpoints");
-    }
-    let request = Request {
-        context: name,
-        endpoints: &endpoints,
-        nodes: &nodes,
-        roles: &args.roles,
-        ttl: args.client.ttl,
-    };
-    let now = environment::now();
-    let text = talosconfig::generate(&bundle, &request, now, &mut SystemRandomness::new())
-        .map_err(|error| CommandError::failed("cannot make the talosconfig").because(error))?;
+    let text = Access::of(&chosen, printer).generate(&bundle, &args.roles, args.client.ttl)?;
     let file = ClientFile {
         kind: "talosconfig",
         text,
-        context: name.clone(),
+        context: chosen.cluster().name.clone(),
         own_file: environment::path("TALOSCONFIG").or_else(|| client::at_home(".talos/config")),
         merge: talosconfig::merge,
         authority: &bundle.certs.os,
     };
-    client::deliver(&args.client, &file, now, printer)
+    client::deliver(&args.client, &file, environment::now(), printer)
+}
+
+/// How the Talos API of a cluster is reached.
+pub(crate) struct Access<'a> {
+    context: &'a str,
+    /// The control planes.
+    endpoints: Vec<String>,
+    /// All nodes.
+    nodes: Vec<String>,
+}
+
+impl<'a> Access<'a> {
+    pub(crate) fn of(chosen: &'a Chosen, printer: &Printer) -> Self {
+        let address = |node: &Node| node.address().map(|address| address.to_string());
+        let controlplanes = chosen.talos_nodes().filter(|node| node.role == NodeRole::ControlPlane);
+        let endpoints: Vec<String> = controlplanes.filter_map(address).collect();
+        if endpoints.is_empty() {
+            printer
+                .warn("no control plane has an address in the inventory: there are no endpoints");
+        }
+        let nodes = chosen.talos_nodes().filter_map(address).collect();
+        Self { context: &chosen.cluster().name, endpoints, nodes }
+    }
+
+    pub(crate) fn generate(
+        &self,
+        bundle: &Bundle,
+        roles: &[Role],
+        ttl: Duration,
+    ) -> Result<SecretText, CommandError> {
+        let request = Request {
+            context: self.context,
+            endpoints: &self.endpoints,
+            nodes: &self.nodes,
+            roles,
+            ttl,
+        };
+        talosconfig::generate(bundle, &request, environment::now(), &mut SystemRandomness::new())
+            .map_err(|error| CommandError::failed("cannot make the talosconfig").because(error))
+    }
+
+    /// Whether a talosconfig is for this cluster as it is now.
+    pub(crate) fn describes(&self, talosconfig: &str, bundle: &Bundle) -> bool {
+        let documents = talmox_yaml::read(talosconfig).unwrap_or_default();
+        let root = documents.first().and_then(talmox_yaml::Node::as_map);
+        let context = root
+            .and_then(|root| root.get("contexts")?.as_map()?.get(self.context)?.as_map())
+            .map(|context| {
+                let list = |key: &str| -> Vec<String> {
+                    let items = context.get(key).and_then(talmox_yaml::Node::as_seq);
+                    let items = items.map(|seq| seq.items.as_slice()).unwrap_or_default();
+                    items.iter().filter_map(|item| Some(item.as_str()?.to_owned())).collect()
+                };
+                let authority = context.get("ca").and_then(talmox_yaml::Node::as_str);
+                (list("endpoints"), list("nodes"), authority.map(str::to_owned))
+            });
+        let authority = Some(bundle.certs.os.crt_base64());
+        context == Some((self.endpoints.clone(), self.nodes.clone(), authority))
+    }
 }

@@ -156,7 +156,6 @@ pub(crate) fn bundle_of(chosen: &Chosen) -> Result<Bundle, CommandError> {
 
 /// The bundle of a cluster, which is made if there is none. Whoever can see the Proxmox looks there
 /// first: a cluster that has VMs has a bundle somewhere.
-#[expect(dead_code, reason = "for `render` and `up`, which make the secrets on the first run")]
 pub(crate) fn bundle_or_make(chosen: &Chosen, printer: &Printer) -> Result<Bundle, CommandError> {
     let file = SecretsFile::open(chosen)?;
     match file.as_ref().map(SecretsFile::bundle).transpose()?.flatten() {
@@ -172,11 +171,6 @@ pub(crate) fn make(
     recipients: &[Recipient],
     printer: &Printer,
 ) -> Result<(SecretsFile, Bundle), CommandError> {
-    if chosen.talos_nodes().next().is_none() {
-        let message = format!("the cluster `{}` has no Talos nodes", chosen.cluster().name);
-        return Err(CommandError::failed(message)
-            .hint("it needs no bundle; `talmox secrets set` keeps its other secrets"));
-    }
     let mut file = match file {
         Some(file) => file,
         None => SecretsFile::new(chosen, recipients, printer)?,

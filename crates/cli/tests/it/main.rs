@@ -4,6 +4,8 @@
 
 mod check;
 mod clients;
+mod config;
+mod exchange;
 mod init;
 mod secrets;
 mod seeds;

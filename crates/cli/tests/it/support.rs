@@ -39,8 +39,18 @@ impl Folder {
 
     /// `args` are separated by blanks.
     pub(crate) fn talmox(&self, args: &str) -> Run {
+        self.talmox_with(args.split_whitespace(), "")
+    }
+
+    /// Arguments that hold blanks, and something on stdin.
+    pub(crate) fn talmox_with<'a>(
+        &self,
+        args: impl IntoIterator<Item = &'a str>,
+        stdin: &str,
+    ) -> Run {
+        let mut command = talmox();
         let output =
-            talmox().current_dir(self.path()).args(args.split_whitespace()).output().unwrap();
+            command.current_dir(self.path()).args(args).write_stdin(stdin).output().unwrap();
         Run::from(output)
     }
 }

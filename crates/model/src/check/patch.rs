@@ -6,7 +6,7 @@ use talmox_yaml::{Node as Yaml, Value};
 
 use crate::cluster::{Cluster, Node};
 use crate::diagnostic::{Code, Diagnostic};
-use crate::language::Spanned;
+use crate::language::{Chain, Spanned};
 use crate::load::parse_patch;
 use crate::value::Patch;
 
@@ -33,7 +33,7 @@ pub(super) fn all_patches(cluster: &Cluster) -> Vec<&Spanned<Patch>> {
     let settings = shared.into_iter().chain(classes).chain(nodes);
     let chains = by_role.into_iter().chain(settings.map(|settings| &settings.system.patches));
     let mut seen = HashSet::new();
-    chains.flat_map(|chain| chain.iter()).filter(|patch| seen.insert(patch.span)).collect()
+    chains.flat_map(Chain::iter).filter(|patch| seen.insert(patch.span)).collect()
 }
 
 /// The text of a patch file, or of a block scalar.

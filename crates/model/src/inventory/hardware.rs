@@ -46,6 +46,8 @@ mapping! {
         disks: List<Disk>,
         /// Further network cards; the first one follows from `bridge`, `ip` and `mac`.
         nics: List<Nic>,
+        /// Tagged networks on the first network card, seen inside the guest.
+        vlans: List<Vlan>,
         "gpu_pci_bdf" => gpu (Gpu).pci,
         "gpu_pcie_mode" => gpu (Gpu).pcie,
         "gpu_rombar" => gpu (Gpu).rombar,
@@ -100,6 +102,19 @@ mapping! {
         mtu: Setting<Mtu>,
         /// Its MAC. Default: derived from the cluster's id and the node's name.
         mac: Setting<MacAddress>,
+    }
+}
+
+mapping! {
+    /// A tagged network inside the guest. The bridge must let the tag through.
+    called "a VLAN"
+    pub struct Vlan {
+        /// Its tag.
+        id: Setting<VlanId>,
+        /// The node's address on it, with prefix length.
+        ip ["address"]: Setting<HostAddress>,
+        /// MTU.
+        mtu: Setting<Mtu>,
     }
 }
 

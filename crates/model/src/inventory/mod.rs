@@ -16,7 +16,7 @@ mod tailscale;
 pub use addon::Addon;
 pub use cloud_init::{CloudInit, CloudInitFile, User};
 pub use cluster::{InventoryFile, Patches, Roles, Timeouts};
-pub use hardware::{Disk, Gpu, Hardware, Nic, Placement};
+pub use hardware::{Disk, Gpu, Hardware, Nic, Placement, Vlan};
 pub use image::Image;
 pub use network::Network;
 pub use node::{NodeEntry, Settings};

@@ -5,7 +5,7 @@ use std::net::Ipv4Addr;
 use super::answers::Answers;
 
 /// Makes editors complete and check the file.
-const MODELINE: &str = "# yaml-language-server: $schema=../talmox.schema.json\n";
+pub(crate) const MODELINE: &str = "# yaml-language-server: $schema=../talmox.schema.json\n";
 
 pub(super) fn cluster(answers: &Answers) -> String {
     let Answers { cluster, talos_version, subnet, gateway, node, .. } = answers;
@@ -56,8 +56,8 @@ machine:
 }
 
 /// A line with its comment in the column of the others.
-fn line(text: &str, comment: &str) -> String {
-    format!("{text:37}# {comment}\n")
+pub(crate) fn line(text: &str, comment: &str) -> String {
+    format!("{text:36} # {comment}\n")
 }
 
 pub(super) fn nodes(answers: &Answers) -> String {

@@ -1,0 +1,382 @@
+//! `talmox config gen`
+
+mod endpoint;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use clap::{ArgAction, Args, ValueEnum};
+use serde_json::json;
+use talmox_talos_config::client::{Role as ClientRole, talosconfig};
+use talmox_talos_config::contract::Contract;
+use talmox_talos_config::generate::{self, Identity, Input, Options, Role};
+use talmox_talos_config::lint::lint_kinds;
+use talmox_talos_config::patch::{Patch, apply_to};
+use talmox_talos_config::random::SystemRandomness;
+use talmox_talos_config::schematic::Schematic;
+use talmox_talos_config::secrets::{self, Bundle};
+use talmox_talos_config::time::UnixTime;
+
+use super::{contract, patches, release, say_lints};
+use crate::args::Format;
+use crate::command::Outcome;
+use crate::error::{CommandError, Exit};
+use crate::new_file::{NewFile, is_folder, refuse_existing, write_all};
+use crate::printer::Printer;
+
+/// What talosctl gives a talosconfig.
+const A_YEAR: Duration = Duration::from_hours(365 * 24);
+
+/// Make the machine configs and the talosconfig of a cluster
+///
+/// Takes what `talosctl gen config` takes and writes the same files, without comments, readable for
+/// you alone. Without --with-secrets the cluster gets new secrets.
+#[expect(clippy::struct_excessive_bools, reason = "talosctl's switches")]
+#[derive(Debug, Args)]
+pub(crate) struct GenArgs {
+    /// The name of the cluster
+    #[arg(value_name = "CLUSTER_NAME")]
+    cluster_name: String,
+
+    /// The URL of the Kubernetes API, such as https://10.0.0.20:6443
+    #[arg(value_name = "ENDPOINT")]
+    endpoint: String,
+
+    /// The secrets of the cluster, as `talosctl gen secrets` writes them [default: new ones]
+    #[arg(long, value_name = "FILE")]
+    with_secrets: Option<PathBuf>,
+
+    /// The version of Talos that the nodes run [default: v1.13]
+    #[arg(long, value_name = "VERSION")]
+    talos_version: Option<String>,
+
+    /// The version of Kubernetes [default: the one that this Talos brings]
+    #[arg(long, value_name = "VERSION")]
+    kubernetes_version: Option<String>,
+
+    /// A patch for all machines: `@FILE`, a file's name, or the patch itself
+    #[arg(long, value_name = "PATCH")]
+    config_patch: Vec<String>,
+
+    /// A patch for control planes
+    #[arg(long, value_name = "PATCH")]
+    config_patch_control_plane: Vec<String>,
+
+    /// A patch for workers
+    #[arg(long, value_name = "PATCH")]
+    config_patch_worker: Vec<String>,
+
+    /// The disk to install to
+    #[arg(long, value_name = "DEVICE", default_value = "/dev/sda")]
+    install_disk: String,
+
+    /// The image to install [default: the plain one of --talos-version, if that is exact]
+    #[arg(long, value_name = "IMAGE")]
+    install_image: Option<String>,
+
+    /// Further names and addresses for the certificates, with commas between
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    additional_sans: Vec<String>,
+
+    /// The DNS domain of the cluster
+    #[arg(long, value_name = "DOMAIN", default_value = "cluster.local")]
+    dns_domain: String,
+
+    /// A mirror of a container registry
+    #[arg(long, value_name = "REGISTRY=URL", value_delimiter = ',')]
+    registry_mirror: Vec<String>,
+
+    /// Let the nodes find each other through the discovery service [default: true]
+    #[arg(long, num_args = 0..=1, require_equals = true, action = ArgAction::Set)]
+    #[arg(value_name = "BOOL", default_value = "true", default_missing_value = "true")]
+    #[arg(hide_default_value = true, hide_possible_values = true)]
+    with_cluster_discovery: bool,
+
+    /// Connect the nodes with KubeSpan
+    #[arg(long, num_args = 0..=1, require_equals = true, action = ArgAction::Set)]
+    #[arg(value_name = "BOOL", default_value = "false", default_missing_value = "true")]
+    #[arg(hide_default_value = true, hide_possible_values = true)]
+    with_kubespan: bool,
+
+    /// Keep the config over reboots [default: true]
+    #[arg(long, short, num_args = 0..=1, require_equals = true, action = ArgAction::Set)]
+    #[arg(value_name = "BOOL", default_value = "true", default_missing_value = "true")]
+    #[arg(hide_default_value = true, hide_possible_values = true)]
+    persist: bool,
+
+    /// What to make: controlplane, worker, talosconfig [default: all]
+    #[arg(long, short = 't', value_name = "TYPES", value_delimiter = ',')]
+    #[arg(hide_possible_values = true)]
+    output_types: Vec<OutputType>,
+
+    /// The folder to write to, or the file for a single type; `-` for stdout [default: .]
+    #[arg(long, short, value_name = "PATH")]
+    output: Option<PathBuf>,
+
+    /// Replace existing files
+    #[arg(long)]
+    force: bool,
+
+    // What follows is taken so that scripts which say it go on working.
+    #[arg(long, hide = true, value_name = "PATH", conflicts_with = "output")]
+    output_dir: Option<PathBuf>,
+    #[arg(long, hide = true, value_parser = ["v1alpha1"])]
+    version: Option<String>,
+    #[arg(long, hide = true, require_equals = true, value_parser = ["false"])]
+    with_docs: Option<String>,
+    #[arg(long, hide = true, require_equals = true, value_parser = ["false"])]
+    with_examples: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum OutputType {
+    #[value(name = "controlplane")]
+    ControlPlane,
+    Worker,
+    #[value(name = "talosconfig")]
+    TalosConfig,
+}
+
+impl OutputType {
+    const ALL: [Self; 3] = [Self::ControlPlane, Self::Worker, Self::TalosConfig];
+
+    fn file_name(self) -> &'static str {
+        match self {
+            Self::ControlPlane => "controlplane.yaml",
+            Self::Worker => "worker.yaml",
+            Self::TalosConfig => "talosconfig",
+        }
+    }
+}
+
+/// Where a type goes: a file, or stdout.
+type Destination = (OutputType, Option<PathBuf>);
+
+/// Everything that configs are made from.
+struct Made {
+    contract: Contract,
+    kubernetes_version: String,
+    options: Options,
+    for_all: Vec<Patch>,
+    for_control_planes: Vec<Patch>,
+    for_workers: Vec<Patch>,
+}
+
+pub(super) fn run(args: &GenArgs, printer: &Printer) -> Outcome {
+    endpoint::check(&args.endpoint)?;
+    let destinations = destinations(args)?;
+    let made = Made::read(args, printer)?;
+    // Whatever can be refused is refused before keys are made, which takes a while.
+    let paths = || destinations.iter().filter_map(|(_, path)| path.as_ref());
+    if !args.force {
+        refuse_existing(paths(), "--force replaces it; nothing was written")?;
+    }
+    let bundle = bundle(args, printer)?;
+    let identity = Identity::from(&bundle);
+    let mut files = vec![];
+    for (output, path) in &destinations {
+        let text = match output {
+            OutputType::ControlPlane => {
+                made.config(args, &identity, Role::ControlPlane, printer)?
+            }
+            OutputType::Worker => made.config(args, &identity, Role::Worker, printer)?,
+            OutputType::TalosConfig => client_config(args, &bundle)?,
+        };
+        match path {
+            Some(path) => files.push(NewFile { path: path.clone(), text, is_secret: true }),
+            None => printer.result(&text),
+        }
+    }
+    write_all(&files)?;
+    if printer.format == Format::Json && !files.is_empty() {
+        let written: Vec<String> = paths().map(|path| path.display().to_string()).collect();
+        printer.result(&format!("{:#}\n", json!({ "written": written })));
+    } else {
+        for path in paths() {
+            printer.say(&format!("wrote {}", path.display()));
+        }
+    }
+    Ok(Exit::Fine)
+}
+
+/// A single type is written to the file that is named, as talosctl does; several go to a folder.
+fn destinations(args: &GenArgs) -> Result<Vec<Destination>, CommandError> {
+    let is_wanted =
+        |output: &OutputType| args.output_types.is_empty() || args.output_types.contains(output);
+    let types: Vec<OutputType> = OutputType::ALL.into_iter().filter(is_wanted).collect();
+    let given = args.output.as_deref();
+    if given == Some(Path::new("-")) {
+        let [only] = types.as_slice() else {
+            let error = CommandError::usage("only one file can go to stdout");
+            return Err(error.hint("choose it with -t controlplane, worker or talosconfig"));
+        };
+        return Ok(vec![(*only, None)]);
+    }
+    if let ([only], Some(file)) = (types.as_slice(), given)
+        && !is_folder(file)
+    {
+        return Ok(vec![(*only, Some(file.to_owned()))]);
+    }
+    let folder = args.output_dir.as_deref().or(given).unwrap_or(Path::new(""));
+    Ok(types.into_iter().map(|output| (output, Some(folder.join(output.file_name())))).collect())
+}
+
+impl Made {
+    fn read(args: &GenArgs, printer: &Printer) -> Result<Self, CommandError> {
+        let version = args.talos_version.as_deref();
+        let talos = version.map(contract).transpose()?.unwrap_or(Contract::NEWEST);
+        // What makes a config reads its patches.
+        let release = release(None);
+        Ok(Self {
+            contract: talos,
+            kubernetes_version: kubernetes_version(args, talos, printer)?,
+            options: options(args, talos)?,
+            for_all: patches(&args.config_patch, release)?,
+            for_control_planes: patches(&args.config_patch_control_plane, release)?,
+            for_workers: patches(&args.config_patch_worker, release)?,
+        })
+    }
+
+    fn config(
+        &self,
+        args: &GenArgs,
+        identity: &Identity,
+        role: Role,
+        printer: &Printer,
+    ) -> Result<String, CommandError> {
+        let (name, of_role) = match role {
+            Role::ControlPlane => ("control planes", &self.for_control_planes),
+            Role::Worker => ("workers", &self.for_workers),
+        };
+        let input = Input {
+            contract: self.contract.for_nodes(),
+            cluster_name: &args.cluster_name,
+            endpoint: &args.endpoint,
+            kubernetes_version: &self.kubernetes_version,
+            identity,
+            options: &self.options,
+        };
+        let mut config = generate::generate(&input, role).map_err(|error| {
+            CommandError::failed(format!("no config for {name} can be made")).because(error)
+        })?;
+        for patches in [&self.for_all, of_role] {
+            if !patches.is_empty() {
+                config = apply_to(&config, patches).map_err(|error| {
+                    let message = format!("the config of {name} cannot be patched");
+                    CommandError::failed(message).because(error)
+                })?;
+            }
+        }
+        say_lints(&lint_kinds(&config, self.contract), printer);
+        Ok(config.encode())
+    }
+}
+
+fn kubernetes_version(
+    args: &GenArgs,
+    talos: Contract,
+    printer: &Printer,
+) -> Result<String, CommandError> {
+    let support = talos.support();
+    let Some(given) = &args.kubernetes_version else {
+        return Ok(support
+            .map(|support| support.kubernetes_default.to_owned())
+            .unwrap_or_default());
+    };
+    match support.and_then(|support| Some((support, support.runs_kubernetes(given)?))) {
+        None => Err(CommandError::usage(format!("`{given}` is not a version of Kubernetes"))),
+        Some((_, true)) => Ok(given.trim_start_matches('v').to_owned()),
+        Some((support, false)) => {
+            let warning = printer.paint("warning:", "1;33");
+            let (oldest, newest) = (support.kubernetes_min, support.kubernetes_max);
+            printer.say(&format!(
+                "{warning} Talos {talos} runs Kubernetes v1.{oldest} to v1.{newest}, not {given}"
+            ));
+            Ok(given.trim_start_matches('v').to_owned())
+        }
+    }
+}
+
+fn options(args: &GenArgs, talos: Contract) -> Result<Options, CommandError> {
+    let mut registry_mirrors: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for mirror in &args.registry_mirror {
+        let Some((host, url)) = mirror.split_once('=') else {
+            let error = CommandError::usage(format!("`{mirror}` is not a registry mirror"));
+            return Err(error.hint("write it as `docker.io=https://mirror.lan`"));
+        };
+        registry_mirrors.entry(host.to_owned()).or_default().push(url.to_owned());
+    }
+    let version = args.talos_version.as_deref();
+    let install_image = match &args.install_image {
+        Some(image) => image.clone(),
+        None => version.and_then(|version| installer(version, talos)).unwrap_or_default(),
+    };
+    Ok(Options {
+        install_disk: args.install_disk.clone(),
+        install_image,
+        additional_sans: args.additional_sans.clone(),
+        dns_domain: args.dns_domain.clone(),
+        registry_mirrors,
+        discovery: args.with_cluster_discovery,
+        kubespan: args.with_kubespan.then_some(true),
+        persist: args.persist,
+        ..Options::default()
+    })
+}
+
+/// The installer without extensions. With a minor version alone there is none to name; Talos then
+/// installs the version that was booted.
+fn installer(version: &str, talos: Contract) -> Option<String> {
+    let number = version.strip_prefix('v').unwrap_or(version);
+    number.splitn(3, '.').nth(2)?;
+    // From 1.14 on installers come from the Image Factory only.
+    if talos > Contract::NEWEST {
+        let id = Schematic::default().id();
+        return Some(format!("factory.talos.dev/metal-installer/{id}:v{number}"));
+    }
+    Some(format!("ghcr.io/siderolabs/installer:v{number}"))
+}
+
+fn bundle(args: &GenArgs, printer: &Printer) -> Result<Bundle, CommandError> {
+    let Some(path) = &args.with_secrets else {
+        printer.say("making new secrets");
+        return secrets::generate(now(), &mut SystemRandomness::new())
+            .map_err(|error| CommandError::failed("no secrets can be made").because(error));
+    };
+    let shown = path.display();
+    let text = fs::read_to_string(path)
+        .map_err(|error| CommandError::failed(format!("cannot read {shown}")).because(error))?;
+    let bundle = Bundle::read(&text).map_err(|error| {
+        let is_encrypted = text.contains("ENC[") && text.contains("sops:");
+        let error = CommandError::failed(format!("{shown} holds no secrets")).because(error);
+        if is_encrypted {
+            return error.hint("it is encrypted; `sops decrypt` it first");
+        }
+        error.hint("`talosctl gen secrets` writes such a file")
+    })?;
+    bundle.check().map_err(|problems| {
+        let list: Vec<String> = problems.iter().map(|problem| format!("\n  {problem}")).collect();
+        CommandError::failed(format!("the secrets in {shown} will not work:{}", list.concat()))
+    })?;
+    Ok(bundle)
+}
+
+fn client_config(args: &GenArgs, bundle: &Bundle) -> Result<String, CommandError> {
+    let request = talosconfig::Request {
+        context: &args.cluster_name,
+        endpoints: &[],
+        nodes: &[],
+        roles: &[ClientRole::Admin],
+        ttl: A_YEAR,
+    };
+    let text = talosconfig::generate(bundle, &request, now(), &mut SystemRandomness::new())
+        .map_err(|error| CommandError::failed("no talosconfig can be made").because(error))?;
+    Ok(text.expose().to_owned())
+}
+
+fn now() -> UnixTime {
+    #[expect(clippy::disallowed_methods, reason = "certificates need the real time, never a lab's")]
+    SystemTime::now().into()
+}

@@ -1,0 +1,104 @@
+//! `talmox config`: machine configs without an inventory, under the names that talosctl's users
+//! know.
+
+mod generate;
+mod patch;
+mod validate;
+
+use std::fs;
+use std::io::{self, Read as _};
+
+use clap::{Args, Subcommand};
+use talmox_talos_config::Release;
+use talmox_talos_config::contract::Contract;
+use talmox_talos_config::lint::Lint;
+use talmox_talos_config::patch::{Patch, Source, source};
+
+use super::Outcome;
+use crate::error::CommandError;
+use crate::printer::Printer;
+
+/// Make, patch and validate machine configs
+///
+/// The commands take what `talosctl gen config`, `machineconfig patch` and `validate` take.
+#[derive(Debug, Args)]
+#[command(arg_required_else_help = true)]
+pub(crate) struct ConfigArgs {
+    #[command(subcommand)]
+    command: ConfigCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum ConfigCommand {
+    Gen(Box<generate::GenArgs>),
+    Patch(patch::PatchArgs),
+    Validate(validate::ValidateArgs),
+}
+
+pub(crate) fn run(args: &ConfigArgs, printer: &Printer) -> Outcome {
+    match &args.command {
+        ConfigCommand::Gen(args) => generate::run(args, printer),
+        ConfigCommand::Patch(args) => patch::run(args, printer),
+        ConfigCommand::Validate(args) => validate::run(args, printer),
+    }
+}
+
+/// Reads a Talos version, and refuses those that nothing is known about.
+fn contract(version: &str) -> Result<Contract, CommandError> {
+    let hint = format!("versions from {} to v1.14 are known", Contract::OLDEST);
+    let contract: Contract = version.parse().map_err(|_| {
+        let message = format!("`{version}` is not a version of Talos");
+        CommandError::usage(message).hint("write it as `v1.13` or `v1.13.9`")
+    })?;
+    if contract.support().is_none() {
+        return Err(CommandError::usage(format!("Talos {contract} is not supported")).hint(hint));
+    }
+    Ok(contract)
+}
+
+/// The machinery that reads configs for a version.
+fn release(contract: Option<Contract>) -> Release {
+    contract.and_then(|contract| Release::of(&contract.to_string())).unwrap_or_default()
+}
+
+/// Reads patches, each from a file or from the argument itself.
+fn patches(arguments: &[String], release: Release) -> Result<Vec<Patch>, CommandError> {
+    let read = |argument: &String| {
+        let (name, text) = match source(argument) {
+            Source::Inline(text) => ("the patch".to_owned(), text.to_owned()),
+            Source::File(name) => (format!("the patch {name}"), patch_file(name)?),
+        };
+        Patch::parse(&text, release)
+            .map_err(|error| CommandError::failed(format!("{name} cannot be read")).because(error))
+    };
+    arguments.iter().map(read).collect()
+}
+
+fn patch_file(name: &str) -> Result<String, CommandError> {
+    fs::read_to_string(name).map_err(|error| {
+        let error = CommandError::failed(format!("cannot read the patch {name}")).because(error);
+        if name.starts_with("https://") || name.starts_with("http://") {
+            return error.hint("patches are not fetched; download it and name the file");
+        }
+        error.hint("a patch is `@FILE`, a file's name, or inline YAML or JSON")
+    })
+}
+
+/// A config file, or what is piped in.
+fn config_file(name: &str) -> Result<String, CommandError> {
+    let read = if name == "-" {
+        let mut text = String::new();
+        io::stdin().lock().read_to_string(&mut text).map(|_| text)
+    } else {
+        fs::read_to_string(name)
+    };
+    read.map_err(|error| CommandError::failed(format!("cannot read {name}")).because(error))
+}
+
+/// Advice, one line each.
+fn say_lints(lints: &[Lint], printer: &Printer) {
+    let word = printer.paint("lint:", "1;33");
+    for lint in lints {
+        printer.say(&format!("{word} {}: {}", lint.path, lint.message));
+    }
+}

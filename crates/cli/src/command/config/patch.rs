@@ -1,0 +1,59 @@
+//! `talmox config patch`
+
+use std::path::PathBuf;
+
+use clap::Args;
+use talmox_talos_config::Config;
+use talmox_talos_config::lint::lint_kinds;
+use talmox_talos_config::patch::apply;
+
+use super::{config_file, contract, patches, release, say_lints};
+use crate::command::Outcome;
+use crate::error::{CommandError, Exit};
+use crate::new_file::{NewFile, write_all};
+use crate::printer::Printer;
+
+/// Patch a machine config
+///
+/// Takes what `talosctl machineconfig patch` takes.
+#[derive(Debug, Args)]
+pub(crate) struct PatchArgs {
+    /// The machine config; `-` reads it from stdin
+    #[arg(value_name = "FILE")]
+    file: String,
+
+    /// A patch: `@FILE`, a file's name, or the patch itself; several are applied in order
+    #[arg(long = "patch", short, value_name = "PATCH")]
+    patches: Vec<String>,
+
+    /// Where to write the outcome [default: stdout]
+    #[arg(long, short, value_name = "FILE")]
+    output: Option<PathBuf>,
+
+    /// The version of Talos that reads the config [default: v1.13]
+    #[arg(long, value_name = "VERSION")]
+    talos_version: Option<String>,
+}
+
+pub(super) fn run(args: &PatchArgs, printer: &Printer) -> Outcome {
+    let contract = args.talos_version.as_deref().map(contract).transpose()?;
+    let release = release(contract);
+    let text = config_file(&args.file)?;
+    let patches = patches(&args.patches, release)?;
+    let patched = apply(&text, &patches, release).map_err(|error| {
+        CommandError::failed(format!("{} cannot be patched", args.file)).because(error)
+    })?;
+    if let Some(contract) = contract
+        && let Ok(config) = Config::parse(&patched, release)
+    {
+        say_lints(&lint_kinds(&config, contract), printer);
+    }
+    match args.output.as_deref().filter(|path| path.as_os_str() != "-") {
+        None => printer.result(&patched),
+        Some(path) => {
+            write_all(&[NewFile { path: path.to_owned(), text: patched, is_secret: true }])?;
+            printer.say(&format!("wrote {}", path.display()));
+        }
+    }
+    Ok(Exit::Fine)
+}

@@ -1,0 +1,157 @@
+//! `talmox config validate`
+
+use clap::{ArgAction, Args, ValueEnum};
+use serde_json::{Value as Json, json};
+use talmox_talos_config::Config;
+use talmox_talos_config::contract::Contract;
+use talmox_talos_config::lint::{Lint, lint, lint_kinds};
+use talmox_talos_config::validate::{Mode, Stage, Verdict, validate_config, validate_strictly};
+
+use super::{config_file, contract, release, say_lints};
+use crate::args::Format;
+use crate::command::Outcome;
+use crate::error::Exit;
+use crate::printer::Printer;
+
+/// Validate machine configs
+///
+/// Takes what `talosctl validate` takes, and says the same; `lint:` lines after it tell what Talos
+/// accepts although it will not work.
+#[derive(Debug, Args)]
+pub(crate) struct ValidateArgs {
+    /// A machine config; `-` reads it from stdin
+    #[arg(long = "config", short, value_name = "FILE")]
+    configs: Vec<String>,
+
+    /// Further machine configs
+    #[arg(value_name = "FILE", required_unless_present = "configs")]
+    files: Vec<String>,
+
+    /// What the machine is: metal, cloud (any hypervisor, also nocloud) or container
+    #[arg(long, short, value_name = "MODE", hide_possible_values = true)]
+    mode: ModeName,
+
+    /// Treat warnings as errors
+    #[arg(long, num_args = 0..=1, require_equals = true, action = ArgAction::Set)]
+    #[arg(value_name = "BOOL", default_value = "false", default_missing_value = "true")]
+    #[arg(hide_default_value = true, hide_possible_values = true)]
+    strict: bool,
+
+    /// The version of Talos that reads the config [default: v1.13]
+    #[arg(long, value_name = "VERSION")]
+    talos_version: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum ModeName {
+    Metal,
+    Cloud,
+    Container,
+}
+
+impl ModeName {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Metal => "metal",
+            Self::Cloud => "cloud",
+            Self::Container => "container",
+        }
+    }
+
+    fn mode(self) -> Mode {
+        match self {
+            Self::Metal => Mode::Metal,
+            Self::Cloud => Mode::Cloud,
+            Self::Container => Mode::Container,
+        }
+    }
+}
+
+/// What is to be said about one file.
+struct Judged<'a> {
+    file: &'a str,
+    verdict: Verdict,
+    lints: Vec<Lint>,
+}
+
+pub(super) fn run(args: &ValidateArgs, printer: &Printer) -> Outcome {
+    let contract = args.talos_version.as_deref().map(contract).transpose()?;
+    let mut judged = vec![];
+    for file in args.configs.iter().chain(&args.files) {
+        let text = config_file(file)?;
+        judged.push(judge(file, &text, args, contract));
+    }
+    let is_valid = judged.iter().all(|judged| judged.verdict.is_valid());
+    match printer.format {
+        Format::Json => {
+            let files: Vec<Json> = judged.iter().map(|judged| to_json(judged, args.mode)).collect();
+            printer.result(&format!("{:#}\n", json!({ "ok": is_valid, "files": files })));
+        }
+        Format::Text => {
+            for one in &judged {
+                say(one, args.mode, judged.len() > 1, printer);
+            }
+        }
+    }
+    Ok(if is_valid { Exit::Fine } else { Exit::Failed })
+}
+
+fn judge<'a>(
+    file: &'a str,
+    text: &str,
+    args: &ValidateArgs,
+    contract: Option<Contract>,
+) -> Judged<'a> {
+    let mode = args.mode.mode();
+    let config = match Config::parse(text, release(contract)) {
+        Ok(config) => config,
+        Err(error) => {
+            let error = Some(error.to_string());
+            let verdict = Verdict { stage: Stage::Decode, warnings: vec![], error };
+            return Judged { file, verdict, lints: vec![] };
+        }
+    };
+    let verdict =
+        if args.strict { validate_strictly(&config, mode) } else { validate_config(&config, mode) };
+    let mut lints = lint(&config);
+    lints.extend(contract.into_iter().flat_map(|contract| lint_kinds(&config, contract)));
+    Judged { file, verdict, lints }
+}
+
+/// The verdict goes to stdout as talosctl prints it, the rest to stderr.
+fn say(judged: &Judged<'_>, mode: ModeName, is_one_of_many: bool, printer: &Printer) {
+    let (file, mode) = (judged.file, mode.name());
+    let place = if is_one_of_many { format!("{file}: ") } else { String::new() };
+    for warning in &judged.verdict.warnings {
+        printer.say(&format!("{} {place}{warning}", printer.paint("warning:", "1;33")));
+    }
+    match &judged.verdict.error {
+        None => printer.result(&format!("{file} is valid for {mode} mode\n")),
+        Some(error) => {
+            let message = format!("{file} is not valid for {mode} mode: {}", error.trim_end());
+            printer.error(&message, None);
+        }
+    }
+    say_lints(&judged.lints, printer);
+}
+
+fn to_json(judged: &Judged<'_>, mode: ModeName) -> Json {
+    let Verdict { stage, warnings, error } = &judged.verdict;
+    let lints: Vec<Json> = judged
+        .lints
+        .iter()
+        .map(|lint| json!({ "path": lint.path, "message": lint.message }))
+        .collect();
+    json!({
+        "file": judged.file,
+        "mode": mode.name(),
+        "valid": error.is_none(),
+        "stage": match stage {
+            Stage::Decode => "decode",
+            Stage::Validate => "validate",
+        },
+        "error": error.as_deref().map(str::trim_end),
+        "warnings": warnings,
+        "lints": lints,
+    })
+}

@@ -1,0 +1,69 @@
+//! `talos-machines.auto.tfvars.json`: the inputs of a Terraform module that makes one VM.
+
+use serde_json::{Map, Value as Json, json};
+use talmox_model::value::Role;
+use talmox_model::{Cluster, Node};
+
+use crate::printer::Printer;
+
+pub(super) const FILE_NAME: &str = "talos-machines.auto.tfvars.json";
+
+/// The file's top level is Terraform's: names of variables.
+const VARIABLE: &str = "talos_machines";
+
+const GIB: u64 = 1 << 30;
+
+pub(super) fn export(cluster: &Cluster, printer: &Printer) -> Json {
+    let mut machines = Map::new();
+    for node in &cluster.nodes {
+        let name = node.name.value.as_str();
+        let warn = |what: &str| {
+            printer.say(&format!("{} `{name}` {what}", printer.paint("warning:", "1;33")));
+        };
+        if !node.is_talos() {
+            warn("does not run Talos and is left out");
+            continue;
+        }
+        let settings = node.settings();
+        if settings.placement.host.get().is_none() {
+            warn("names no Proxmox host: `node` is null");
+        }
+        if settings.hardware.gpu.mapping.is_given() {
+            warn("has its GPU by a mapping, for which the module has no input");
+        }
+        machines.insert(name.to_owned(), machine(cluster, node));
+    }
+    json!({ VARIABLE: machines })
+}
+
+/// Every machine has every key, so that Terraform sees one type; what is not known is null.
+fn machine(cluster: &Cluster, node: &Node) -> Json {
+    let settings = node.settings();
+    let (hardware, placement) = (&settings.hardware, &settings.placement);
+    // Templates are named by the Talos version they hold.
+    let template = placement.template.get().cloned().or_else(|| {
+        cluster.file.talos_version.get().map(|version| format!("talos-{version}-base"))
+    });
+    let disk = hardware.disk.required().bytes().div_ceil(GIB);
+    json!({
+        "name": node.name.value.as_str(),
+        "node": placement.host.get().map(ToString::to_string),
+        "template": template,
+        "cores": hardware.cores.required().get(),
+        "memory_mb": hardware.memory.required().mib(),
+        "disk_gb": disk,
+        "disk_pool": placement.datastore.get().map(ToString::to_string),
+        "network_bridge": placement.bridge.get().map(ToString::to_string),
+        "gpu_pci_bdf": hardware.gpu.pci.get().map(ToString::to_string),
+        "gpu_pcie_mode": hardware.gpu.pcie.required(),
+        "gpu_rombar": hardware.gpu.rombar.required(),
+        "onboot": hardware.onboot.required(),
+        "role": match node.role {
+            Role::ControlPlane => "controlplane",
+            Role::Worker => "worker",
+        },
+        "ip": node.address().map(|address| address.to_string()),
+        "vmid": node.entry.vmid.get().map(|vmid| vmid.get()),
+        "mac": node.entry.mac.get().map(ToString::to_string),
+    })
+}

@@ -1,0 +1,96 @@
+//! `talmox import`: an inventory from what other tools keep.
+
+mod files;
+mod nodes_json;
+
+use std::fs;
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+
+use super::{Outcome, init, schema};
+use crate::args::Global;
+use crate::error::{CommandError, Exit};
+use crate::new_file::{refuse_existing, write_new};
+use crate::printer::Printer;
+
+/// Write a new inventory from the files of other tools
+#[derive(Debug, Args)]
+#[command(arg_required_else_help = true)]
+pub(crate) struct ImportArgs {
+    #[command(subcommand)]
+    form: Form,
+}
+
+#[derive(Debug, Subcommand)]
+enum Form {
+    /// Read a nodes.json: names, leases and addresses
+    ///
+    /// What it does not say is left to fill in, with a comment. Existing files are never
+    /// overwritten.
+    NodesJson(NodesJsonArgs),
+}
+
+#[derive(Debug, Args)]
+struct NodesJsonArgs {
+    /// The nodes.json
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+
+    /// The name of the cluster
+    #[arg(long, value_name = "CLUSTER", default_value = "home")]
+    name: String,
+
+    /// The version of Talos that the nodes run
+    #[arg(long, value_name = "VERSION", default_value = "v1.13.9")]
+    talos_version: String,
+}
+
+pub(crate) fn run(args: &ImportArgs, global: &Global, printer: &Printer) -> Outcome {
+    let Form::NodesJson(args) = &args.form;
+    if !is_name(&args.name) {
+        let message = format!("`{}` is not the name of a cluster", args.name);
+        return Err(CommandError::usage(message).hint("use lower-case letters, digits and `-`"));
+    }
+    let root = global.inventory.clone().unwrap_or_else(|| PathBuf::from("inventory"));
+    let folder = root.join(&args.name);
+    let [cluster_path, nodes_path] = ["cluster.yaml", "nodes.yaml"].map(|name| folder.join(name));
+    let hint = "choose another --name; import never overwrites";
+    refuse_existing([&cluster_path, &nodes_path], hint)?;
+
+    let shown = args.file.display();
+    let text = fs::read_to_string(&args.file)
+        .map_err(|error| CommandError::failed(format!("cannot read {shown}")).because(error))?;
+    let mut found = nodes_json::read(&text).map_err(|problem| {
+        let error = CommandError::failed(format!("{shown}: {}", problem.message));
+        match problem.hint {
+            Some(hint) => error.hint(hint),
+            None => error,
+        }
+    })?;
+    for warning in found.settle() {
+        printer.say(&format!("{} {shown}: {warning}", printer.paint("warning:", "1;33")));
+    }
+    let cluster = files::cluster(&found, &args.name, &args.talos_version);
+    let nodes = files::nodes(&found);
+    // The text of a file is at fault here, not the usage of the command.
+    init::refuse_bad(&cluster, &nodes).map_err(|mut error| {
+        error.exit = Exit::Failed;
+        error
+    })?;
+    let mut written = vec![write_new(&cluster_path, &cluster)?, write_new(&nodes_path, &nodes)?];
+    let schema_path = root.join("talmox.schema.json");
+    if !schema_path.exists() {
+        written.push(write_new(&schema_path, &schema::text())?);
+    }
+    init::report(&root, &folder, &written, printer)
+}
+
+/// Names of clusters and nodes, which end up in YAML and in paths.
+fn is_name(text: &str) -> bool {
+    let is_good = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    (1..=63).contains(&text.len())
+        && text.chars().all(is_good)
+        && !text.starts_with('-')
+        && !text.ends_with('-')
+}

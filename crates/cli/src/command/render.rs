@@ -1,0 +1,214 @@
+//! `talmox render`
+
+mod output;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+use serde_json::json;
+use talmox_engine::desired::{
+    DeriveError, Inputs, Phase, Rendered, Renderer, needed_files, needed_secrets,
+};
+use talmox_model::value::Role;
+use talmox_model::{Node, Span};
+use talmox_talos_config::client::Role as ClientRole;
+use talmox_talos_config::client::talosconfig;
+use talmox_talos_config::secret::SecretText;
+use talmox_talos_config::secrets::Bundle;
+
+use self::output::Output;
+use super::{Outcome, talosconfig as client};
+use crate::args::{Format, Global};
+use crate::choose::{self, Chosen};
+use crate::environment;
+use crate::error::{CommandError, Exit};
+use crate::locate::content;
+use crate::printer::Printer;
+use crate::reference::Resolver;
+use crate::secrets;
+
+/// A talosconfig that is valid for less is made anew.
+const RENEW_BEFORE: Duration = Duration::from_secs(30 * 86_400);
+const YEAR: Duration = Duration::from_secs(365 * 86_400);
+
+/// Write the machine configs of a cluster
+///
+/// Writes NODE.yaml for every node, the schematics and a talosconfig into a folder. The same
+/// inventory gives the same bytes. Files of nodes that left are removed if talmox wrote them and
+/// nobody changed them since.
+#[derive(Debug, Args)]
+pub(crate) struct RenderArgs {
+    /// The cluster [default: the only one of the inventory]
+    #[arg(value_name = "CLUSTER")]
+    cluster: Option<String>,
+
+    /// The folder to write to
+    #[arg(long, short, value_name = "DIR", default_value = "generated")]
+    output: PathBuf,
+
+    /// Write two sets of configs: phase1 takes addresses from DHCP, phase2 has static ones
+    #[arg(long)]
+    phases: bool,
+}
+
+pub(crate) fn run(args: &RenderArgs, global: &Global, printer: &Printer) -> Outcome {
+    let chosen = choose::one(global, args.cluster.as_deref(), printer)?;
+    let bundle = secrets::bundle_or_make(&chosen, printer)?;
+    let secrets = Resolver::new(&chosen, printer).by_place(&needed_secrets(chosen.cluster()))?;
+    let files = read_files(&chosen)?;
+
+    let mut output = Output::open(&args.output)?;
+    let mut warnings = vec![];
+    let phases: &[(Phase, &str)] = match args.phases {
+        true => &[(Phase::Dhcp, "phase1"), (Phase::Static, "phase2")],
+        false => &[(Phase::Final, "")],
+    };
+    for (phase, folder) in phases {
+        let cluster = chosen.cluster();
+        let inputs =
+            Inputs { cluster, bundle: &bundle, secrets: &secrets, files: &files, phase: *phase };
+        for (node, rendered) in render_all(&chosen, &inputs)? {
+            output.add(&config_path(node, folder), &rendered.config);
+            if let Some(schematic) = rendered.image.and_then(|image| image.schematic) {
+                let path = format!("schematics/{}.yaml", schematic.id());
+                output.add(&path, &SecretText::new(schematic.to_yaml()));
+            }
+            warnings.extend(
+                rendered.warnings.iter().map(|text| format!("{}: {text}", node.name.value)),
+            );
+        }
+    }
+    add_talosconfig(&mut output, &chosen, &bundle, printer)?;
+    let summary = output.write()?;
+
+    warnings.sort();
+    warnings.dedup();
+    if printer.format == Format::Json {
+        let result = json!({
+            "folder": args.output.display().to_string(),
+            "written": summary.written,
+            "unchanged": summary.unchanged,
+            "removed": summary.removed,
+            "kept": summary.kept,
+            "warnings": warnings,
+        });
+        printer.result(&format!("{result:#}\n"));
+        return Ok(Exit::Fine);
+    }
+    for warning in &warnings {
+        printer.warn(warning);
+    }
+    for path in &summary.kept {
+        printer.warn(&format!("{path} is of no node any more, but was changed: not removed"));
+    }
+    for path in &summary.removed {
+        printer.say(&format!("removed {path}"));
+    }
+    printer.say(&format!(
+        "{}: {} written, {} unchanged, {} removed",
+        args.output.display(),
+        summary.written.len(),
+        summary.unchanged,
+        summary.removed.len()
+    ));
+    Ok(Exit::Fine)
+}
+
+/// Nothing is written unless every node can be rendered.
+fn render_all<'a>(
+    chosen: &'a Chosen,
+    inputs: &'a Inputs<'a>,
+) -> Result<Vec<(&'a Node, Rendered)>, CommandError> {
+    let failed = |node: Option<&Node>, error| derive_error(chosen, node, error);
+    let renderer = Renderer::new(inputs).map_err(|error| failed(None, error))?;
+    let nodes = inputs.cluster.nodes.iter();
+    nodes
+        .map(|node| {
+            let rendered = renderer.node(node).map_err(|error| failed(Some(node), error))?;
+            Ok((node, rendered))
+        })
+        .collect()
+}
+
+fn derive_error(chosen: &Chosen, node: Option<&Node>, error: DeriveError) -> CommandError {
+    let whose = node.map_or_else(
+        || format!("cannot render the cluster `{}`", chosen.cluster().name),
+        |node| format!("cannot render `{}`", node.name.value),
+    );
+    let hint = match &error {
+        DeriveError::Missing { hint, .. } => Some((*hint).to_owned()),
+        DeriveError::Patch { span, .. } | DeriveError::Unresolved { span } => {
+            Some(format!("see {}", chosen.inventory().sources.locate(*span)))
+        }
+        _ => None,
+    };
+    let failed = CommandError::failed(whose).because(error);
+    match hint {
+        Some(hint) => failed.hint(hint),
+        None => failed,
+    }
+}
+
+/// The texts of patches and overlays, as the inventory names them.
+fn read_files(chosen: &Chosen) -> Result<BTreeMap<Span, String>, CommandError> {
+    let mut files = BTreeMap::new();
+    for (span, name) in needed_files(chosen.cluster()) {
+        let source = chosen.inventory().sources.get(span.source).path();
+        let folder = source.and_then(|path| path.parent()).unwrap_or(chosen.folder());
+        let path = folder.join(name);
+        let failed =
+            |problem: String| CommandError::failed(format!("{}: {problem}", path.display()));
+        let text = String::from_utf8(content(&path).map_err(failed)?)
+            .map_err(|_| failed("not UTF-8 text".to_owned()))?;
+        files.insert(span, text);
+    }
+    Ok(files)
+}
+
+fn config_path(node: &Node, phase: &str) -> String {
+    let name = &node.name.value;
+    if phase.is_empty() {
+        return format!("{name}.yaml");
+    }
+    let role = match node.role {
+        Role::ControlPlane => "controlplanes",
+        Role::Worker => "workers",
+    };
+    format!("{phase}/{role}/{name}.yaml")
+}
+
+/// Certificates are never the same twice, so one that is still good is kept.
+fn add_talosconfig(
+    output: &mut Output,
+    chosen: &Chosen,
+    bundle: &Bundle,
+    printer: &Printer,
+) -> Result<(), CommandError> {
+    const NAME: &str = "talosconfig";
+    if chosen.talos_nodes().next().is_none() {
+        return Ok(());
+    }
+    let request = client::Access::of(chosen, printer);
+    if let Some(existing) = output.existing(NAME)?
+        && request.describes(existing.expose(), bundle)
+        && is_good(&existing)
+    {
+        output.add(NAME, &existing);
+        return Ok(());
+    }
+    let text = request.generate(bundle, &[ClientRole::Admin], YEAR)?;
+    output.add(NAME, &text);
+    Ok(())
+}
+
+fn is_good(existing: &SecretText) -> bool {
+    let now = environment::now();
+    talosconfig::expiry(existing.expose()).is_ok_and(|contexts| {
+        contexts.iter().all(|context| {
+            let left = context.not_after.and_then(|end| end.remaining(now));
+            left.is_some_and(|left| left > RENEW_BEFORE)
+        })
+    })
+}

@@ -1,0 +1,146 @@
+//! The folder that `render` writes to. It keeps a list of what it wrote, so that it can take back
+//! its own files and nobody else's.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use aws_lc_rs::digest;
+use serde_json::{Value as Json, json};
+use talmox_talos_config::secret::SecretText;
+
+use crate::disk::{self, Before};
+use crate::error::CommandError;
+
+/// Names the files and their checksums.
+const LIST: &str = ".talmox-rendered.json";
+
+#[derive(Debug)]
+pub(super) struct Output {
+    folder: PathBuf,
+    /// Path → checksum of what was written last time.
+    before: BTreeMap<String, String>,
+    files: BTreeMap<String, SecretText>,
+}
+
+/// What became of the files.
+#[derive(Debug, Default)]
+pub(super) struct Summary {
+    pub(super) written: Vec<String>,
+    pub(super) unchanged: usize,
+    pub(super) removed: Vec<String>,
+    /// Stale, but changed by somebody since.
+    pub(super) kept: Vec<String>,
+}
+
+impl Output {
+    pub(super) fn open(folder: &Path) -> Result<Self, CommandError> {
+        let list = folder.join(LIST);
+        let before = match disk::read_secret(&list)? {
+            None => BTreeMap::new(),
+            Some(text) => parse_list(text.expose()).ok_or_else(|| {
+                CommandError::failed(format!("{} is not a list of talmox", list.display()))
+                    .hint("move it away; files of nodes that left are then yours to remove")
+            })?,
+        };
+        Ok(Self { folder: folder.to_owned(), before, files: BTreeMap::new() })
+    }
+
+    pub(super) fn add(&mut self, path: &str, text: &SecretText) {
+        self.files.insert(path.to_owned(), text.clone());
+    }
+
+    /// What stands in a file now, if talmox wrote it.
+    pub(super) fn existing(&self, path: &str) -> Result<Option<SecretText>, CommandError> {
+        if !self.before.contains_key(path) {
+            return Ok(None);
+        }
+        disk::read_secret(&self.folder.join(path))
+    }
+
+    /// Writes what differs, removes what is stale. A file that somebody else put there is refused
+    /// before anything is written.
+    pub(super) fn write(self) -> Result<Summary, CommandError> {
+        let mut summary = Summary::default();
+        let mut changes = vec![];
+        for (path, text) in &self.files {
+            let full = self.folder.join(path);
+            match disk::read_secret(&full)? {
+                Some(current) if current.expose() == text.expose() => summary.unchanged += 1,
+                Some(_) if !self.before.contains_key(path) => {
+                    return Err(CommandError::failed(format!("{} exists already", full.display()))
+                        .hint("talmox did not write it; move it away or choose another --output"));
+                }
+                _ => changes.push((full, path, text)),
+            }
+        }
+        // The list comes first: whatever happens after, every file we wrote is on it.
+        let mut listed: BTreeMap<String, String> = self.before.clone();
+        listed
+            .extend(self.files.iter().map(|(path, text)| (path.clone(), checksum(text.expose()))));
+        if !changes.is_empty() || listed != self.before {
+            self.save_list(&listed)?;
+        }
+        for (full, path, text) in changes {
+            disk::write_private(&full, text.expose(), Before::Anything)?;
+            summary.written.push(path.clone());
+        }
+        self.remove_stale(&mut summary)?;
+        listed.retain(|path, _| self.files.contains_key(path) || summary.kept.contains(path));
+        self.save_list(&listed)?;
+        Ok(summary)
+    }
+
+    fn remove_stale(&self, summary: &mut Summary) -> Result<(), CommandError> {
+        let stale = self.before.iter().filter(|(path, _)| !self.files.contains_key(*path));
+        for (path, known) in stale {
+            let full = self.folder.join(path);
+            match disk::read_secret(&full)? {
+                None => {}
+                Some(text) if checksum(text.expose()) == *known => {
+                    fs::remove_file(&full).or_else(ignore_missing).map_err(|error| {
+                        CommandError::failed(format!("cannot remove {}", full.display()))
+                            .because(error)
+                    })?;
+                    summary.removed.push(path.clone());
+                }
+                Some(_) => summary.kept.push(path.clone()),
+            }
+        }
+        Ok(())
+    }
+
+    fn save_list(&self, files: &BTreeMap<String, String>) -> Result<(), CommandError> {
+        let list = json!({ "format": 1, "files": files });
+        disk::write_private(&self.folder.join(LIST), &format!("{list:#}\n"), Before::Anything)
+    }
+}
+
+fn ignore_missing(error: std::io::Error) -> std::io::Result<()> {
+    if error.kind() == ErrorKind::NotFound { Ok(()) } else { Err(error) }
+}
+
+/// Paths that lead out of the folder are not ours, whoever wrote them into the list.
+fn parse_list(text: &str) -> Option<BTreeMap<String, String>> {
+    let json: Json = serde_json::from_str(text).ok()?;
+    if json["format"] != 1 {
+        return None;
+    }
+    let mut files = BTreeMap::new();
+    for (path, checksum) in json["files"].as_object()? {
+        let is_inside = Path::new(path)
+            .components()
+            .all(|part| matches!(part, std::path::Component::Normal(_)));
+        if !is_inside {
+            return None;
+        }
+        files.insert(path.clone(), checksum.as_str()?.to_owned());
+    }
+    Some(files)
+}
+
+fn checksum(text: &str) -> String {
+    let digest = digest::digest(&digest::SHA256, text.as_bytes());
+    digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
+}

@@ -1,0 +1,149 @@
+//! `talmox render`
+
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::{fs, io};
+
+use insta::assert_snapshot;
+
+use crate::support::{Folder, repository};
+
+/// A copy of an example, with an age key of its own.
+fn example(name: &str) -> Folder {
+    let folder = Folder::new();
+    copy(&repository().join("examples").join(name), &folder.path().join("inventory").join(name)).unwrap();
+    folder
+}
+
+fn copy(from: &Path, to: &Path) -> io::Result<()> {
+    fs::create_dir_all(to)?;
+    for entry in fs::read_dir(from)?.flatten() {
+        if entry.path().is_dir() {
+            copy(&entry.path(), &to.join(entry.file_name()))?;
+        } else if entry.file_name() != "secrets.sops.yaml" {
+            fs::copy(entry.path(), to.join(entry.file_name()))?;
+        }
+    }
+    Ok(())
+}
+
+fn files(folder: &Path) -> Vec<String> {
+    let mut found = vec![];
+    let mut queue = vec![folder.to_owned()];
+    while let Some(next) = queue.pop() {
+        for entry in fs::read_dir(next).unwrap().flatten() {
+            if entry.path().is_dir() {
+                queue.push(entry.path());
+            } else {
+                assert_eq!(entry.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+                let path = entry.path();
+                found.push(path.strip_prefix(folder).unwrap().display().to_string());
+            }
+        }
+    }
+    found.sort();
+    found
+}
+
+#[test]
+fn a_cluster_is_rendered_once_and_stays_the_same() {
+    let folder = example("talos-cluster");
+    let run = folder.talmox("render");
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    let base = "88d1f7a5c4f1d3aba7df787c448c1d3d008ed29cfb34af53fa0df4336a56040b";
+    let gpu = "901b9afcf2f7eda57991690fc5ca00414740cc4ee4ad516109bcc58beff1b829";
+    assert_eq!(
+        files(&folder.path().join("generated")),
+        [
+            ".talmox-rendered.json".to_owned(),
+            "k8s-controller1.yaml".to_owned(),
+            "k8s-controller2.yaml".to_owned(),
+            "k8s-controller3.yaml".to_owned(),
+            "k8s-worker1.yaml".to_owned(),
+            "k8s-worker2.yaml".to_owned(),
+            "k8s-worker3.yaml".to_owned(),
+            "k8s-worker4.yaml".to_owned(),
+            format!("schematics/{base}.yaml"),
+            format!("schematics/{gpu}.yaml"),
+            "talosconfig".to_owned(),
+        ]
+    );
+    let again = folder.talmox("render");
+    assert_snapshot!(again.stderr, @"generated: 0 written, 10 unchanged, 0 removed");
+    let elsewhere = folder.talmox("render --output other");
+    assert_eq!(elsewhere.code, 0, "{}", elsewhere.stderr);
+    for node in ["k8s-controller1", "k8s-worker4"] {
+        let path = format!("{node}.yaml");
+        assert_eq!(folder.read(&format!("generated/{path}")), folder.read(&format!("other/{path}")));
+    }
+}
+
+#[test]
+fn files_of_nodes_that_left_go_and_others_stay() {
+    let folder = example("talos-cluster");
+    assert_eq!(folder.talmox("render").code, 0);
+    let nodes = folder.read("inventory/talos-cluster/nodes.yaml");
+    let fewer: String = nodes
+        .lines()
+        .filter(|line| !line.contains("worker2") && !line.contains("worker3"))
+        .map(|line| format!("{line}\n"))
+        .collect();
+    folder.write("inventory/talos-cluster/nodes.yaml", &fewer);
+    folder.write("generated/k8s-worker3.yaml", "changed by hand\n");
+    folder.write("generated/notes.txt", "mine\n");
+    let run = folder.talmox("render");
+    assert_snapshot!(run.stderr, @r"
+    warning: k8s-worker3.yaml is of no node any more, but was changed: not removed
+    removed k8s-worker2.yaml
+    generated: 0 written, 8 unchanged, 1 removed
+    ");
+    assert_eq!(folder.read("generated/k8s-worker3.yaml"), "changed by hand\n");
+    assert_eq!(folder.read("generated/notes.txt"), "mine\n");
+}
+
+#[test]
+fn somebody_elses_file_is_not_overwritten() {
+    let folder = example("em-dev");
+    folder.write("generated/dev-cp-1.yaml", "mine\n");
+    let run = folder.talmox("render");
+    assert_eq!(run.code, 1);
+    assert!(run.stderr.contains("generated/dev-cp-1.yaml exists already"), "{}", run.stderr);
+    assert_eq!(folder.read("generated/dev-cp-1.yaml"), "mine\n");
+    assert!(!folder.path().join("generated/dev-wk-1.yaml").exists());
+}
+
+#[test]
+fn phases_have_a_layout_of_their_own() {
+    let folder = example("home");
+    let run = folder.talmox_with("render --phases", &[("HEADSCALE_AUTH_KEY", "key-of-a-test")]);
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    let first = folder.read("generated/phase1/controlplanes/talos-cp-01.yaml");
+    assert!(first.contains("dhcp: true") && first.contains("TS_AUTHKEY=key-of-a-test"));
+    let second = folder.read("generated/phase2/workers/talos-worker-02.yaml");
+    assert!(second.contains("10.0.0.22/16") && second.contains("dhcp: false"));
+}
+
+#[test]
+fn a_missing_secret_says_where_it_was_looked_for() {
+    let folder = example("home");
+    let run = folder.talmox("render");
+    assert_eq!(run.code, 1);
+    let error = run.stderr.split_once("error: ").unwrap().1;
+    assert_snapshot!(error, @r"
+    tailscale.auth_key: inventory/home/secrets.sops.yaml has no `tailscale.auth_key`
+
+    hint: `talmox secrets set tailscale.auth_key` writes it
+    ");
+    assert!(!folder.path().join("generated").exists());
+}
+
+#[test]
+fn a_patch_that_talos_refuses_writes_nothing() {
+    let folder = example("talos-cluster");
+    folder.write("inventory/talos-cluster/patches/nvidia.yaml", "machine: {kernal: {}}\n");
+    let run = folder.talmox("render");
+    assert_eq!(run.code, 1);
+    assert!(run.stderr.contains("kernal"), "{}", run.stderr);
+    assert!(run.stderr.contains("hint: see inventory/talos-cluster/cluster.yaml:44:"), "{}", run.stderr);
+    assert!(!folder.path().join("generated").exists());
+}

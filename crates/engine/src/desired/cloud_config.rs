@@ -1,0 +1,68 @@
+//! User-data for nodes that run Ubuntu: cloud-init's `#cloud-config`.
+
+use talmox_model::Node;
+use talmox_model::inventory::{CloudInitFile, User};
+use talmox_talos_config::secret::SecretText;
+use talmox_yaml::build::{flag, list, map, text, texts, unless_empty};
+use talmox_yaml::{Entry, Node as Yaml, Value, emit};
+
+use super::{DeriveError, Inputs};
+
+pub(super) fn user_data(node: &Node, inputs: &Inputs<'_>) -> Result<SecretText, DeriveError> {
+    let cloud_init = &node.settings().system.cloud_init;
+    let users: Vec<Yaml> =
+        cloud_init.users.values().map(|one| user(one, inputs)).collect::<Result<_, _>>()?;
+    let mut config = map([
+        ("hostname", Some(text(node.name.value.as_str()))),
+        ("users", unless_empty(list(users))),
+        ("ssh_authorized_keys", unless_empty(texts(cloud_init.ssh_authorized_keys.values()))),
+        ("package_update", (!cloud_init.packages.is_empty()).then(|| flag(true))),
+        ("package_upgrade", cloud_init.package_upgrade.get().copied().map(flag)),
+        ("packages", unless_empty(texts(cloud_init.packages.values()))),
+        ("write_files", unless_empty(list(cloud_init.files.values().map(file)))),
+        ("runcmd", unless_empty(texts(cloud_init.runcmd.values()))),
+    ]);
+    if let Some(overlay) = cloud_init.overlay.spanned() {
+        let span = overlay.span;
+        let overlay = inputs.files.get(&span).ok_or(DeriveError::Unresolved { span })?;
+        if let Some(overlay) = talmox_yaml::read(overlay).ok().and_then(|mut all| all.pop()) {
+            overlay_keys(&mut config, overlay);
+        }
+    }
+    Ok(SecretText::new(format!("#cloud-config\n{}", emit(&config, 2))))
+}
+
+fn user(user: &User, inputs: &Inputs<'_>) -> Result<Yaml, DeriveError> {
+    let password = user.password_hash.spanned().map(|hash| inputs.secret(hash)).transpose()?;
+    Ok(map([
+        ("name", user.name.get().map(text)),
+        ("groups", unless_empty(texts(user.groups.values()))),
+        ("shell", user.shell.get().map(text)),
+        ("sudo", user.sudo.get().map(text)),
+        ("lock_passwd", password.map(|_| flag(false))),
+        ("passwd", password.map(|hash| text(hash.expose()))),
+        ("ssh_authorized_keys", unless_empty(texts(user.ssh_authorized_keys.values()))),
+    ]))
+}
+
+fn file(file: &CloudInitFile) -> Yaml {
+    map([
+        ("path", file.path.get().map(text)),
+        ("content", file.content.get().map(text)),
+        ("permissions", file.mode.get().map(|mode| text(format!("{:04o}", mode.0)))),
+        ("owner", file.owner.get().map(text)),
+    ])
+}
+
+/// The keys of a raw overlay replace ours.
+fn overlay_keys(config: &mut Yaml, overlay: Yaml) {
+    let (Value::Map(config), Value::Map(overlay)) = (&mut config.value, overlay.value) else {
+        return;
+    };
+    for Entry { key, value } in overlay.entries {
+        match config.entries.iter_mut().find(|entry| entry.key.as_str() == key.as_str()) {
+            Some(entry) => entry.value = value,
+            None => config.entries.push(Entry { key, value }),
+        }
+    }
+}

@@ -1,0 +1,231 @@
+//! Machine configs: what Talos generates for the role, talmox's own settings as a patch on top,
+//! and then the patches of the inventory in their order.
+
+use std::collections::BTreeMap;
+
+use talmox_model::value::{Cni, DiskBus, Os, Patch as PatchSource, Role};
+use talmox_model::{Cluster, Node, Span};
+use talmox_talos_config::contract::Contract;
+use talmox_talos_config::generate::{self, Identity, Input, Options, generate};
+use talmox_talos_config::lint;
+use talmox_talos_config::patch::{self, Patch};
+use talmox_talos_config::secret::SecretText;
+use talmox_talos_config::validate::{Mode, validate_config};
+use talmox_talos_config::{Config, Release};
+use talmox_yaml::build::{map, text};
+use talmox_yaml::{emit, emit_all};
+
+use super::identity::NodeIdentity;
+use super::image::{Image, Platform};
+use super::{DeriveError, Inputs, Phase, cloud_config};
+
+mod own;
+
+/// What one node comes to.
+#[derive(Debug)]
+pub struct Rendered {
+    pub identity: NodeIdentity,
+    /// Of nodes that run Talos.
+    pub image: Option<Image>,
+    /// The machine config, or the user-data of nodes that run something else.
+    pub config: SecretText,
+    /// What Talos accepts although it is hardly meant.
+    pub warnings: Vec<String>,
+}
+
+/// Renders the nodes of one cluster; what they have in common is made once.
+#[derive(Debug)]
+pub struct Renderer<'a> {
+    inputs: &'a Inputs<'a>,
+    talos: Option<Talos>,
+}
+
+/// What nodes that run Talos have in common.
+#[derive(Debug)]
+struct Talos {
+    contract: Contract,
+    controlplane: Config,
+    worker: Config,
+    /// The inventory's patches by their place.
+    patches: BTreeMap<Span, Patch>,
+}
+
+impl<'a> Renderer<'a> {
+    pub fn new(inputs: &'a Inputs<'a>) -> Result<Self, DeriveError> {
+        let needs_talos = inputs.cluster.nodes.iter().any(Node::is_talos);
+        let talos = needs_talos.then(|| Talos::new(inputs)).transpose()?;
+        Ok(Self { inputs, talos })
+    }
+
+    pub fn node(&self, node: &Node) -> Result<Rendered, DeriveError> {
+        let identity = NodeIdentity::of(node, &self.inputs.bundle.cluster.id);
+        match (node.settings().system.os.required(), &self.talos) {
+            (Os::Talos, Some(talos)) => talos.node(node, identity, self.inputs),
+            _ => Ok(Rendered {
+                config: cloud_config::user_data(node, self.inputs)?,
+                identity,
+                image: None,
+                warnings: vec![],
+            }),
+        }
+    }
+}
+
+impl Talos {
+    fn new(inputs: &Inputs<'_>) -> Result<Self, DeriveError> {
+        let cluster = inputs.cluster;
+        let missing = |what, hint| DeriveError::Missing { what, hint };
+        let version = cluster.file.talos_version.get();
+        let version = version.ok_or(missing("the Talos version", "add `talos_version:`"))?;
+        let (major, minor) = version.minor();
+        let small = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
+        let contract = Contract::new(small(major), small(minor)).for_nodes();
+        let release = Release::of(&version.to_string()).unwrap_or_default();
+
+        let endpoint = endpoint(cluster, inputs.phase)
+            .ok_or(missing("the endpoint", "add `network: {vip: …}` or `endpoint:`"))?;
+        let kubernetes = cluster
+            .kubernetes_version()
+            .ok_or(missing("the Kubernetes version", "add `kubernetes_version:`"))?;
+        let identity = Identity::from(inputs.bundle);
+        let input = Input {
+            contract,
+            cluster_name: &cluster.name,
+            endpoint: &endpoint,
+            kubernetes_version: &kubernetes.get().to_string(),
+            identity: &identity,
+            options: &options(cluster, &endpoint),
+        };
+        let base = |role| -> Result<Config, DeriveError> {
+            let config = generate(&input, role).map_err(DeriveError::Generate)?;
+            // Older versions are read with fewer kinds than the newest one generates.
+            if config.release() == release {
+                return Ok(config);
+            }
+            Config::parse(&config.encode(), release)
+                .map_err(|error| DeriveError::Generate(error.into()))
+        };
+        Ok(Self {
+            contract,
+            controlplane: base(generate::Role::ControlPlane)?,
+            worker: base(generate::Role::Worker)?,
+            patches: patches(inputs, release)?,
+        })
+    }
+
+    fn node(
+        &self,
+        node: &Node,
+        identity: NodeIdentity,
+        inputs: &Inputs<'_>,
+    ) -> Result<Rendered, DeriveError> {
+        let base = match node.role {
+            Role::ControlPlane => &self.controlplane,
+            Role::Worker => &self.worker,
+        };
+        let image = Image::of(inputs.cluster, node, &identity, self.contract)?;
+        let own = own::documents(inputs, node, &identity, &image, self.contract)?;
+        let own = Patch::parse(&emit_all(&own, 4), base.release()).map_err(DeriveError::Own)?;
+        let mut config = patch::apply_to(base, &[own]).map_err(DeriveError::Own)?;
+        for source in inputs.cluster.patches(node) {
+            let span = source.span;
+            let parsed = self.patches.get(&span).ok_or(DeriveError::Unresolved { span })?;
+            config = patch::apply_to(&config, std::slice::from_ref(parsed))
+                .map_err(|source| DeriveError::Patch { span, source })?;
+        }
+        let mode = match image.platform {
+            Platform::Nocloud => Mode::Cloud,
+            Platform::Metal => Mode::Metal,
+        };
+        let verdict = validate_config(&config, mode);
+        if let Some(error) = verdict.error {
+            return Err(DeriveError::Invalid(error));
+        }
+        let lints = lint::lint(&config).into_iter().chain(lint::lint_kinds(&config, self.contract));
+        let lints = lints.map(|lint| format!("{}: {}", lint.path, lint.message));
+        Ok(Rendered {
+            warnings: verdict.warnings.into_iter().chain(lints).collect(),
+            config: SecretText::new(config.encode()),
+            image: Some(image),
+            identity,
+        })
+    }
+}
+
+/// The inventory's patches, each read once.
+fn patches(inputs: &Inputs<'_>, release: Release) -> Result<BTreeMap<Span, Patch>, DeriveError> {
+    let mut patches = BTreeMap::new();
+    for node in inputs.cluster.nodes.iter().filter(|node| node.is_talos()) {
+        for source in inputs.cluster.patches(node) {
+            let span = source.span;
+            if patches.contains_key(&span) {
+                continue;
+            }
+            let text = match &source.value {
+                PatchSource::File(_) => {
+                    inputs.files.get(&span).ok_or(DeriveError::Unresolved { span })?.clone()
+                }
+                PatchSource::Inline(tree) => emit(tree, 4),
+                PatchSource::Text(text) => text.clone(),
+            };
+            let patch = Patch::parse(&text, release)
+                .map_err(|source| DeriveError::Patch { span, source })?;
+            patches.insert(span, patch);
+        }
+    }
+    Ok(patches)
+}
+
+/// Where nodes and clients find the Kubernetes API. Before anything holds the VIP, that is the
+/// first control plane.
+fn endpoint(cluster: &Cluster, phase: Phase) -> Option<String> {
+    if phase == Phase::Dhcp {
+        let first = cluster.controlplanes().next()?;
+        let address = first.entry.dhcp.get().copied().or_else(|| first.address())?;
+        return Some(match address {
+            std::net::IpAddr::V4(address) => format!("https://{address}:6443"),
+            std::net::IpAddr::V6(address) => format!("https://[{address}]:6443"),
+        });
+    }
+    cluster.endpoint().map(|url| url.to_string())
+}
+
+/// What is the same for every node of the cluster.
+fn options(cluster: &Cluster, endpoint: &str) -> Options {
+    let network = &cluster.file.network;
+    let mut sans: Vec<String> = cluster.file.cert_sans.values().map(ToString::to_string).collect();
+    if let Some(vip) = network.vip.get().map(ToString::to_string)
+        && !endpoint.contains(&vip)
+        && !sans.contains(&vip)
+    {
+        sans.push(vip);
+    }
+    let has_workers = cluster.workers().next().is_some();
+    Options {
+        additional_sans: sans,
+        dns_domain: network.dns_domain.required().to_string(),
+        cni: (*network.cni.required() == Cni::None).then(|| map([("name", Some(text("none")))])),
+        allow_scheduling_on_control_planes: cluster
+            .file
+            .allow_scheduling_on_controlplanes
+            .get()
+            .copied()
+            .unwrap_or(!has_workers),
+        pod_subnets: cluster.pod_cidrs().iter().map(|cidr| cidr.value.to_string()).collect(),
+        service_subnets: cluster
+            .service_cidrs()
+            .iter()
+            .map(|cidr| cidr.value.to_string())
+            .collect(),
+        ..Options::default()
+    }
+}
+
+/// The device that a disk appears as in the guest; 0 is the system disk.
+fn device(bus: DiskBus, index: usize) -> String {
+    let letter = char::from(b'a' + u8::try_from(index.min(25)).unwrap_or(25));
+    match bus {
+        DiskBus::Virtio => format!("/dev/vd{letter}"),
+        DiskBus::Scsi | DiskBus::Sata => format!("/dev/sd{letter}"),
+    }
+}
