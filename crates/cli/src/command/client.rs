@@ -7,15 +7,17 @@ use clap::Args;
 use serde_json::json;
 use talmox_talos_config::client::{ClientError, Merged};
 use talmox_talos_config::secret::SecretText;
-use talmox_talos_config::secrets::CertificateAndKey;
+use talmox_talos_config::secrets::{Bundle, CertificateAndKey};
 use talmox_talos_config::time::UnixTime;
 
 use super::Outcome;
 use crate::args::Format;
+use crate::choose::Chosen;
 use crate::disk::{self, Before};
 use crate::environment;
 use crate::error::{CommandError, Exit};
 use crate::printer::Printer;
+use crate::secrets;
 
 #[derive(Debug, Args)]
 pub(crate) struct ClientArgs {
@@ -49,6 +51,16 @@ pub(super) struct ClientFile<'a> {
     pub(super) own_file: Option<PathBuf>,
     pub(super) merge: fn(&str, &SecretText) -> Result<Merged, ClientError>,
     pub(super) authority: &'a CertificateAndKey,
+}
+
+/// The bundle of a cluster that clients can use: Ubuntu nodes trust other authorities.
+pub(super) fn bundle_of(chosen: &Chosen) -> Result<Bundle, CommandError> {
+    if chosen.talos_nodes().next().is_none() {
+        let message = format!("the cluster `{}` has no Talos nodes", chosen.cluster().name);
+        return Err(CommandError::failed(message)
+            .hint("whatever sets up its Kubernetes hands out the client files"));
+    }
+    secrets::bundle_of(chosen)
 }
 
 /// Writes a client file where the user wants it.

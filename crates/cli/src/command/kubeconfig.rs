@@ -14,7 +14,6 @@ use crate::choose;
 use crate::environment;
 use crate::error::CommandError;
 use crate::printer::Printer;
-use crate::secrets;
 
 /// Write an admin kubeconfig, without contacting the cluster
 ///
@@ -27,12 +26,12 @@ pub(crate) struct KubeconfigArgs {
 
 pub(crate) fn run(args: &KubeconfigArgs, global: &Global, printer: &Printer) -> Outcome {
     let chosen = choose::one(global, args.client.cluster.as_deref(), printer)?;
+    let bundle = client::bundle_of(&chosen)?;
     let cluster = chosen.cluster();
     let server = cluster.endpoint().ok_or_else(|| {
         CommandError::failed(format!("nobody says where the API of `{}` is", cluster.name))
             .hint("give `endpoint:` or `network.vip:`, or the first control plane an address")
     })?;
-    let bundle = secrets::bundle_of(&chosen)?;
     let server = server.to_string();
     let request = Request {
         cluster: &cluster.name,

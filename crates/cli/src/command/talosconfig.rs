@@ -18,7 +18,6 @@ use crate::choose::{self, Chosen};
 use crate::environment;
 use crate::error::CommandError;
 use crate::printer::Printer;
-use crate::secrets;
 
 /// Write a talosconfig, without contacting the cluster
 ///
@@ -35,7 +34,7 @@ pub(crate) struct TalosconfigArgs {
 
 pub(crate) fn run(args: &TalosconfigArgs, global: &Global, printer: &Printer) -> Outcome {
     let chosen = choose::one(global, args.client.cluster.as_deref(), printer)?;
-    let bundle = secrets::bundle_of(&chosen)?;
+    let bundle = client::bundle_of(&chosen)?;
     let text = Access::of(&chosen, printer).generate(&bundle, &args.roles, args.client.ttl)?;
     let file = ClientFile {
         kind: "talosconfig",

@@ -125,6 +125,22 @@ fn wrong_usage_is_64() {
 }
 
 #[test]
+fn ubuntu_has_other_authorities() {
+    let cluster = Cluster::with_secrets();
+    let text = cluster.folder.read("inventory/dev/cluster.yaml");
+    let ubuntu = text.replace(
+        "talos_version: v1.11.2",
+        "machine: {os: ubuntu, image: {url: https://x/noble.img}}",
+    );
+    cluster.folder.write("inventory/dev/cluster.yaml", &ubuntu);
+    for command in ["kubeconfig", "talosconfig"] {
+        let run = cluster.run(command);
+        assert_eq!(run.code, 1, "{command}");
+        assert!(run.stderr.contains("`dev` has no Talos nodes"), "{}", run.stderr);
+    }
+}
+
+#[test]
 fn what_is_no_file_is_left_alone() {
     let cluster = Cluster::with_secrets();
     fs::create_dir(cluster.folder.path().join("folder")).unwrap();
