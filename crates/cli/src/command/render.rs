@@ -61,9 +61,10 @@ pub(crate) fn run(args: &RenderArgs, global: &Global, printer: &Printer) -> Outc
 
     let mut output = Output::open(&args.output)?;
     let mut warnings = vec![];
-    let phases: &[(Phase, &str)] = match args.phases {
-        true => &[(Phase::Dhcp, "phase1"), (Phase::Static, "phase2")],
-        false => &[(Phase::Final, "")],
+    let phases: &[(Phase, &str)] = if args.phases {
+        &[(Phase::Dhcp, "phase1"), (Phase::Static, "phase2")]
+    } else {
+        &[(Phase::Final, "")]
     };
     for (phase, folder) in phases {
         let cluster = chosen.cluster();

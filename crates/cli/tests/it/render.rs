@@ -1,31 +1,12 @@
 //! `talmox render`
 
+use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
-use std::{fs, io};
 
 use insta::assert_snapshot;
 
-use crate::support::{Folder, repository};
-
-/// A copy of an example, with an age key of its own.
-fn example(name: &str) -> Folder {
-    let folder = Folder::new();
-    copy(&repository().join("examples").join(name), &folder.path().join("inventory").join(name)).unwrap();
-    folder
-}
-
-fn copy(from: &Path, to: &Path) -> io::Result<()> {
-    fs::create_dir_all(to)?;
-    for entry in fs::read_dir(from)?.flatten() {
-        if entry.path().is_dir() {
-            copy(&entry.path(), &to.join(entry.file_name()))?;
-        } else if entry.file_name() != "secrets.sops.yaml" {
-            fs::copy(entry.path(), to.join(entry.file_name()))?;
-        }
-    }
-    Ok(())
-}
+use crate::support::Cluster;
 
 fn files(folder: &Path) -> Vec<String> {
     let mut found = vec![];
@@ -47,8 +28,9 @@ fn files(folder: &Path) -> Vec<String> {
 
 #[test]
 fn a_cluster_is_rendered_once_and_stays_the_same() {
-    let folder = example("talos-cluster");
-    let run = folder.talmox("render");
+    let cluster = Cluster::example("talos-cluster");
+    let folder = &cluster.folder;
+    let run = cluster.run("render");
     assert_eq!(run.code, 0, "{}", run.stderr);
     let base = "88d1f7a5c4f1d3aba7df787c448c1d3d008ed29cfb34af53fa0df4336a56040b";
     let gpu = "901b9afcf2f7eda57991690fc5ca00414740cc4ee4ad516109bcc58beff1b829";
@@ -68,9 +50,9 @@ fn a_cluster_is_rendered_once_and_stays_the_same() {
             "talosconfig".to_owned(),
         ]
     );
-    let again = folder.talmox("render");
+    let again = cluster.run("render");
     assert_snapshot!(again.stderr, @"generated: 0 written, 10 unchanged, 0 removed");
-    let elsewhere = folder.talmox("render --output other");
+    let elsewhere = cluster.run("render --output other");
     assert_eq!(elsewhere.code, 0, "{}", elsewhere.stderr);
     for node in ["k8s-controller1", "k8s-worker4"] {
         let path = format!("{node}.yaml");
@@ -80,8 +62,9 @@ fn a_cluster_is_rendered_once_and_stays_the_same() {
 
 #[test]
 fn files_of_nodes_that_left_go_and_others_stay() {
-    let folder = example("talos-cluster");
-    assert_eq!(folder.talmox("render").code, 0);
+    let cluster = Cluster::example("talos-cluster");
+    let folder = &cluster.folder;
+    assert_eq!(cluster.run("render").code, 0);
     let nodes = folder.read("inventory/talos-cluster/nodes.yaml");
     let fewer: String = nodes
         .lines()
@@ -91,7 +74,7 @@ fn files_of_nodes_that_left_go_and_others_stay() {
     folder.write("inventory/talos-cluster/nodes.yaml", &fewer);
     folder.write("generated/k8s-worker3.yaml", "changed by hand\n");
     folder.write("generated/notes.txt", "mine\n");
-    let run = folder.talmox("render");
+    let run = cluster.run("render");
     assert_snapshot!(run.stderr, @r"
     warning: k8s-worker3.yaml is of no node any more, but was changed: not removed
     removed k8s-worker2.yaml
@@ -103,9 +86,10 @@ fn files_of_nodes_that_left_go_and_others_stay() {
 
 #[test]
 fn somebody_elses_file_is_not_overwritten() {
-    let folder = example("em-dev");
+    let cluster = Cluster::example("em-dev");
+    let folder = &cluster.folder;
     folder.write("generated/dev-cp-1.yaml", "mine\n");
-    let run = folder.talmox("render");
+    let run = cluster.run("render");
     assert_eq!(run.code, 1);
     assert!(run.stderr.contains("generated/dev-cp-1.yaml exists already"), "{}", run.stderr);
     assert_eq!(folder.read("generated/dev-cp-1.yaml"), "mine\n");
@@ -114,8 +98,10 @@ fn somebody_elses_file_is_not_overwritten() {
 
 #[test]
 fn phases_have_a_layout_of_their_own() {
-    let folder = example("home");
-    let run = folder.talmox_with("render --phases", &[("HEADSCALE_AUTH_KEY", "key-of-a-test")]);
+    let mut cluster = Cluster::example("home");
+    cluster.set("HEADSCALE_AUTH_KEY", "key-of-a-test");
+    let folder = &cluster.folder;
+    let run = cluster.run("render --phases");
     assert_eq!(run.code, 0, "{}", run.stderr);
     let first = folder.read("generated/phase1/controlplanes/talos-cp-01.yaml");
     assert!(first.contains("dhcp: true") && first.contains("TS_AUTHKEY=key-of-a-test"));
@@ -125,8 +111,9 @@ fn phases_have_a_layout_of_their_own() {
 
 #[test]
 fn a_missing_secret_says_where_it_was_looked_for() {
-    let folder = example("home");
-    let run = folder.talmox("render");
+    let cluster = Cluster::example("home");
+    let folder = &cluster.folder;
+    let run = cluster.run("render");
     assert_eq!(run.code, 1);
     let error = run.stderr.split_once("error: ").unwrap().1;
     assert_snapshot!(error, @r"
@@ -139,9 +126,10 @@ fn a_missing_secret_says_where_it_was_looked_for() {
 
 #[test]
 fn a_patch_that_talos_refuses_writes_nothing() {
-    let folder = example("talos-cluster");
+    let cluster = Cluster::example("talos-cluster");
+    let folder = &cluster.folder;
     folder.write("inventory/talos-cluster/patches/nvidia.yaml", "machine: {kernal: {}}\n");
-    let run = folder.talmox("render");
+    let run = cluster.run("render");
     assert_eq!(run.code, 1);
     assert!(run.stderr.contains("kernal"), "{}", run.stderr);
     assert!(run.stderr.contains("hint: see inventory/talos-cluster/cluster.yaml:44:"), "{}", run.stderr);

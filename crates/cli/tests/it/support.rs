@@ -97,6 +97,17 @@ impl Cluster {
         cluster
     }
 
+    /// A copy of an example, with secrets.
+    pub(crate) fn example(name: &str) -> Self {
+        let cluster = Self::with_secrets();
+        let secrets = cluster.folder.read(SECRETS);
+        fs::remove_dir_all(cluster.folder.path().join("inventory")).unwrap();
+        let inventory = cluster.folder.path().join("inventory").join(name);
+        copy(&repository().join("examples").join(name), &inventory);
+        cluster.folder.write(&format!("inventory/{name}/secrets.sops.yaml"), &secrets);
+        cluster
+    }
+
     /// With `{secret: proxmox.token}` replaced.
     pub(crate) fn with_token(self, reference: &str) -> Self {
         let text = CLUSTER.replace("{secret: proxmox.token}", reference);
@@ -135,6 +146,19 @@ impl Cluster {
 
     pub(crate) fn mode(&self, path: &str) -> u32 {
         fs::metadata(self.folder.path().join(path)).unwrap().permissions().mode() & 0o777
+    }
+}
+
+/// Copies a folder.
+fn copy(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for entry in fs::read_dir(from).unwrap().flatten() {
+        let target = to.join(entry.file_name());
+        if entry.path().is_dir() {
+            copy(&entry.path(), &target);
+        } else {
+            fs::copy(entry.path(), target).unwrap();
+        }
     }
 }
 

@@ -4,6 +4,7 @@ mod endpoint;
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
@@ -14,7 +15,7 @@ use talmox_talos_config::contract::Contract;
 use talmox_talos_config::generate::{self, Identity, Input, Options, Role};
 use talmox_talos_config::lint::lint_kinds;
 use talmox_talos_config::patch::{Patch, apply_to};
-use talmox_talos_config::random::SystemRandomness;
+use talmox_talos_config::random::{Randomness, SystemRandomness};
 use talmox_talos_config::schematic::Schematic;
 use talmox_talos_config::secrets::{self, Bundle};
 use talmox_talos_config::time::UnixTime;
@@ -371,9 +372,22 @@ fn client_config(args: &GenArgs, bundle: &Bundle) -> Result<String, CommandError
         roles: &[ClientRole::Admin],
         ttl: A_YEAR,
     };
-    let text = talosconfig::generate(bundle, &request, now(), &mut SystemRandomness::new())
+    let text = talosconfig::generate(bundle, &request, now(), &mut KernelRandomness)
         .map_err(|error| CommandError::failed("no talosconfig can be made").because(error))?;
     Ok(text.expose().to_owned())
+}
+
+/// The kernel's randomness as it is. The cryptographic library gathers some of its own first, which
+/// takes ten times as long as all the rest of this command.
+struct KernelRandomness;
+
+impl Randomness for KernelRandomness {
+    fn fill(&mut self, bytes: &mut [u8]) {
+        let read = fs::File::open("/dev/urandom").and_then(|mut file| file.read_exact(bytes));
+        if read.is_err() {
+            SystemRandomness::new().fill(bytes);
+        }
+    }
 }
 
 fn now() -> UnixTime {
