@@ -30,8 +30,8 @@ use crate::reference::Resolver;
 use crate::secrets;
 
 /// A talosconfig that is valid for less is made anew.
-const RENEW_BEFORE: Duration = Duration::from_secs(30 * 86_400);
-const YEAR: Duration = Duration::from_secs(365 * 86_400);
+const RENEW_BEFORE: Duration = Duration::from_hours(30 * 24);
+const YEAR: Duration = Duration::from_hours(365 * 24);
 
 /// Write the machine configs of a cluster
 ///

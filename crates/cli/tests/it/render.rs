@@ -56,7 +56,10 @@ fn a_cluster_is_rendered_once_and_stays_the_same() {
     assert_eq!(elsewhere.code, 0, "{}", elsewhere.stderr);
     for node in ["k8s-controller1", "k8s-worker4"] {
         let path = format!("{node}.yaml");
-        assert_eq!(folder.read(&format!("generated/{path}")), folder.read(&format!("other/{path}")));
+        assert_eq!(
+            folder.read(&format!("generated/{path}")),
+            folder.read(&format!("other/{path}"))
+        );
     }
 }
 
@@ -132,6 +135,10 @@ fn a_patch_that_talos_refuses_writes_nothing() {
     let run = cluster.run("render");
     assert_eq!(run.code, 1);
     assert!(run.stderr.contains("kernal"), "{}", run.stderr);
-    assert!(run.stderr.contains("hint: see inventory/talos-cluster/cluster.yaml:44:"), "{}", run.stderr);
+    assert!(
+        run.stderr.contains("hint: see inventory/talos-cluster/cluster.yaml:44:"),
+        "{}",
+        run.stderr
+    );
     assert!(!folder.path().join("generated").exists());
 }

@@ -30,19 +30,16 @@ fn host_and_port(authority: &str) -> Option<(&str, Option<u16>)> {
         let is_good = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_');
         !host.is_empty() && host.bytes().all(is_good)
     };
-    let (host, port) = match authority.strip_prefix('[') {
-        Some(rest) => {
-            let (host, after) = rest.split_once(']')?;
-            host.parse::<std::net::Ipv6Addr>().ok()?;
-            (host, if after.is_empty() { None } else { Some(after.strip_prefix(':')?) })
-        }
-        None => {
-            let (host, port) = match authority.split_once(':') {
-                Some((host, port)) => (host, Some(port)),
-                None => (authority, None),
-            };
-            is_name(host).then_some((host, port))?
-        }
+    let (host, port) = if let Some(rest) = authority.strip_prefix('[') {
+        let (host, after) = rest.split_once(']')?;
+        host.parse::<std::net::Ipv6Addr>().ok()?;
+        (host, if after.is_empty() { None } else { Some(after.strip_prefix(':')?) })
+    } else {
+        let (host, port) = match authority.split_once(':') {
+            Some((host, port)) => (host, Some(port)),
+            None => (authority, None),
+        };
+        is_name(host).then_some((host, port))?
     };
     match port {
         Some(port) => Some((host, Some(port.parse().ok().filter(|port| *port > 0)?))),
