@@ -1,13 +1,14 @@
-//! Files that only their owner may read: written whole or not at all.
+//! Files are written whole or not at all; those with secrets only for their owner.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
-use talmox_talos_config::random::{Randomness as _, SystemRandomness};
+use talmox_talos_config::random::Randomness as _;
 use talmox_talos_config::secret::SecretText;
 
+use crate::environment;
 use crate::error::CommandError;
 
 /// What must be true of a file when it is written.
@@ -21,6 +22,13 @@ pub(crate) enum Before<'a> {
     Anything,
 }
 
+/// Who may read a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Readers {
+    Owner,
+    Everybody,
+}
+
 /// Writes a file with mode 0600. Whoever reads it meanwhile sees the old content or the new one;
 /// when this returns, the new one survives a power cut.
 pub(crate) fn write_private(
@@ -28,31 +36,59 @@ pub(crate) fn write_private(
     text: &str,
     before: Before<'_>,
 ) -> Result<(), CommandError> {
-    let failed = |error: io::Error| {
-        CommandError::failed(format!("cannot write {}", path.display())).because(error)
-    };
-    let target = followed(path)?;
-    let folder = folder_of(&target);
-    create_folder(&folder).map_err(failed)?;
-    let temporary = Temporary::new(&folder).map_err(failed)?;
-    let mut file = create_file(&temporary.0).map_err(failed)?;
-    file.write_all(text.as_bytes()).map_err(failed)?;
-    file.sync_all().map_err(failed)?;
-    match before {
-        Before::Absent => put_new(&temporary.0, &target).map_err(failed)?,
-        Before::Anything => fs::rename(&temporary.0, &target).map_err(failed)?,
-        Before::Holds(known) => {
-            let current = fs::read(&target).map_err(failed)?;
-            if current != known.as_bytes() {
-                let message = format!("{} was changed by somebody else meanwhile", path.display());
-                return Err(CommandError::failed(message).hint("nothing was written; try again"));
-            }
-            fs::rename(&temporary.0, &target).map_err(failed)?;
+    Staged::new(path, text, Readers::Owner)?.put(before)
+}
+
+/// A text that is on the disk already, beside the file that it will be.
+pub(crate) struct Staged {
+    path: PathBuf,
+    target: PathBuf,
+    temporary: Temporary,
+}
+
+impl Staged {
+    pub(crate) fn new(path: &Path, text: &str, readers: Readers) -> Result<Self, CommandError> {
+        let failed = |error| cannot_write(path, error);
+        let target = followed(path)?;
+        let folder = folder_of(&target);
+        match readers {
+            Readers::Owner => create_folder(&folder).map_err(failed)?,
+            Readers::Everybody => fs::create_dir_all(&folder).map_err(failed)?,
         }
+        let temporary = Temporary(folder.join(format!(".talmox-{}", random_name())));
+        let mut file = create_file(&temporary.0, readers).map_err(failed)?;
+        file.write_all(text.as_bytes()).map_err(failed)?;
+        file.sync_all().map_err(failed)?;
+        Ok(Self { path: path.to_owned(), target, temporary })
     }
-    // Not every file system can do this for a folder; the file itself is safe.
-    File::open(&folder).and_then(|folder| folder.sync_all()).ok();
-    Ok(())
+
+    /// Gives the text its place.
+    pub(crate) fn put(self, before: Before<'_>) -> Result<(), CommandError> {
+        let Self { path, target, temporary } = &self;
+        let failed = |error| cannot_write(path, error);
+        match before {
+            Before::Absent => put_new(&temporary.0, target).map_err(failed)?,
+            Before::Anything => fs::rename(&temporary.0, target).map_err(failed)?,
+            Before::Holds(known) => {
+                let current = fs::read(target).map_err(failed)?;
+                if current != known.as_bytes() {
+                    let message =
+                        format!("{} was changed by somebody else meanwhile", path.display());
+                    return Err(
+                        CommandError::failed(message).hint("nothing was written; try again")
+                    );
+                }
+                fs::rename(&temporary.0, target).map_err(failed)?;
+            }
+        }
+        // Not every file system can do this for a folder; the file itself is safe.
+        File::open(folder_of(target)).and_then(|folder| folder.sync_all()).ok();
+        Ok(())
+    }
+}
+
+fn cannot_write(path: &Path, error: io::Error) -> CommandError {
+    CommandError::failed(format!("cannot write {}", path.display())).because(error)
 }
 
 /// The text of a file; nothing if there is no such file.
@@ -87,7 +123,7 @@ impl PrivateFolder {
     /// Creates a file in it.
     pub(crate) fn write(&self, name: &str, text: &str) -> io::Result<PathBuf> {
         let path = self.0.join(name);
-        create_file(&path)?.write_all(text.as_bytes())?;
+        create_file(&path, Readers::Owner)?.write_all(text.as_bytes())?;
         Ok(path)
     }
 }
@@ -102,21 +138,18 @@ impl Drop for PrivateFolder {
 /// of it goes when this value does.
 struct Temporary(PathBuf);
 
-impl Temporary {
-    fn new(folder: &Path) -> io::Result<Self> {
-        let path = folder.join(format!(".talmox-{}", random_name()));
-        Ok(Self(path))
-    }
-}
-
 impl Drop for Temporary {
     fn drop(&mut self) {
         fs::remove_file(&self.0).ok();
     }
 }
 
-fn create_file(path: &Path) -> io::Result<File> {
-    OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)
+fn create_file(path: &Path, readers: Readers) -> io::Result<File> {
+    let mode = match readers {
+        Readers::Owner => 0o600,
+        Readers::Everybody => 0o666,
+    };
+    OpenOptions::new().write(true).create_new(true).mode(mode).open(path)
 }
 
 /// Gives a file its name, unless another one has it.
@@ -157,7 +190,7 @@ fn folder_of(path: &Path) -> PathBuf {
 
 fn random_name() -> String {
     let mut bytes = [0; 8];
-    SystemRandomness::new().fill(&mut bytes);
+    environment::Kernel.fill(&mut bytes);
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 

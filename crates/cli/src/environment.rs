@@ -1,11 +1,14 @@
-//! What the program takes from around it: variables, the home folder, the clock. Everything else
-//! asks here.
+//! What the program takes from around it: variables, the home folder, the clock, randomness.
+//! Everything else asks here.
 
 use std::env;
 use std::ffi::OsString;
+use std::fs::File;
+use std::io::Read as _;
 use std::path::PathBuf;
 use std::time::SystemTime;
 
+use talmox_talos_config::random::{Randomness, SystemRandomness};
 use talmox_talos_config::time::UnixTime;
 
 /// A variable as it is, also an empty one.
@@ -38,4 +41,18 @@ pub(crate) fn config_folder() -> Option<PathBuf> {
 pub(crate) fn now() -> UnixTime {
     #[expect(clippy::disallowed_methods, reason = "certificates need the real time, never a lab's")]
     SystemTime::now().into()
+}
+
+/// The kernel's randomness as it is. The cryptographic library gathers some of its own first, which
+/// takes ten times as long as all the rest of a quick command.
+#[derive(Debug)]
+pub(crate) struct Kernel;
+
+impl Randomness for Kernel {
+    fn fill(&mut self, bytes: &mut [u8]) {
+        let read = File::open("/dev/urandom").and_then(|mut file| file.read_exact(bytes));
+        if read.is_err() {
+            SystemRandomness::new().fill(bytes);
+        }
+    }
 }

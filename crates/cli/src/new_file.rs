@@ -1,12 +1,10 @@
 //! Files that a command makes. Several are made together or not at all, and none takes the place
 //! of another one unless that was asked for.
 
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::fs;
 use std::path::{Path, PathBuf};
-use std::process;
 
+use crate::disk::{Before, Readers, Staged};
 use crate::error::CommandError;
 
 /// A file that is to be written.
@@ -38,80 +36,21 @@ pub(crate) fn refuse_existing(
     Ok(())
 }
 
-/// Writes all files, in place of those that are there. Whoever reads one meanwhile sees the old
-/// text or the new one.
+/// Writes all files, in place of those that are there. Nothing is replaced before every text is on
+/// the disk.
 pub(crate) fn write_all(files: &[NewFile]) -> Result<(), CommandError> {
-    let mut ready = vec![];
-    for file in files {
-        let failed = |error| cannot_write(&file.path, error);
-        let target = followed(&file.path)?;
-        let temporary = Temporary::beside(&target).map_err(failed)?;
-        let mode = if file.is_secret { 0o600 } else { 0o666 };
-        let mut options = OpenOptions::new();
-        let opened = options.write(true).create_new(true).mode(mode).open(&temporary.0);
-        let mut open = opened.map_err(failed)?;
-        open.write_all(file.text.as_bytes()).map_err(failed)?;
-        open.sync_all().map_err(failed)?;
-        ready.push((temporary, target));
-    }
-    for (temporary, target) in &ready {
-        fs::rename(&temporary.0, target).map_err(|error| cannot_write(target, error))?;
-    }
-    Ok(())
+    let stage = |file: &NewFile| {
+        let readers = if file.is_secret { Readers::Owner } else { Readers::Everybody };
+        Staged::new(&file.path, &file.text, readers)
+    };
+    let staged: Vec<Staged> = files.iter().map(stage).collect::<Result<_, _>>()?;
+    staged.into_iter().try_for_each(|file| file.put(Before::Anything))
 }
 
 /// Creates a file that must not be there yet.
 pub(crate) fn write_new(path: &Path, text: &str) -> Result<PathBuf, CommandError> {
-    let failed = |error| cannot_write(path, error);
-    create_folder_of(path).map_err(failed)?;
-    let mut file = File::create_new(path).map_err(failed)?;
-    file.write_all(text.as_bytes()).map_err(failed)?;
+    Staged::new(path, text, Readers::Everybody)?.put(Before::Absent)?;
     Ok(path.to_owned())
-}
-
-fn cannot_write(path: &Path, error: io::Error) -> CommandError {
-    CommandError::failed(format!("cannot write {}", path.display())).because(error)
-}
-
-fn create_folder_of(path: &Path) -> io::Result<()> {
-    match path.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() => fs::create_dir_all(folder),
-        _ => Ok(()),
-    }
-}
-
-/// Where a path leads: a link stays a link, and only a regular file can be replaced by one.
-fn followed(path: &Path) -> Result<PathBuf, CommandError> {
-    let Ok(known) = fs::symlink_metadata(path) else {
-        return Ok(path.to_owned());
-    };
-    let target = if known.is_symlink() {
-        path.canonicalize().map_err(|error| cannot_write(path, error))?
-    } else {
-        path.to_owned()
-    };
-    if target.is_file() {
-        return Ok(target);
-    }
-    let message = format!("cannot write {}: it is no regular file", path.display());
-    Err(CommandError::failed(message))
-}
-
-/// A file in the folder of its target, under another name. What is left of it goes with this value.
-struct Temporary(PathBuf);
-
-impl Temporary {
-    fn beside(target: &Path) -> io::Result<Self> {
-        create_folder_of(target)?;
-        let name = target.file_name().unwrap_or_default().to_string_lossy();
-        Ok(Self(target.with_file_name(format!(".{name}.{}", process::id()))))
-    }
-}
-
-impl Drop for Temporary {
-    fn drop(&mut self) {
-        fs::remove_file(&self.0).ok();
-    }
 }
 
 #[cfg(test)]

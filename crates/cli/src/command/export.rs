@@ -7,14 +7,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
-use talmox_model::{Cluster, Inventory};
 
-use super::{Outcome, check};
+use super::Outcome;
 use crate::args::Global;
-use crate::error::{CommandError, Exit};
+use crate::choose;
+use crate::error::Exit;
 use crate::new_file::{NewFile, is_folder, refuse_existing, write_all};
 use crate::printer::Printer;
-use crate::render;
 
 /// Write an inventory for other tools
 #[derive(Debug, Args)]
@@ -51,9 +50,8 @@ struct FormArgs {
 
 pub(crate) fn run(args: &ExportArgs, global: &Global, printer: &Printer) -> Outcome {
     let (Form::Tfvars(form) | Form::NodesJson(form)) = &args.form;
-    let names: Vec<String> = form.cluster.iter().cloned().collect();
-    let inventory = check::load(global.inventory.as_deref(), &names)?;
-    let cluster = only_cluster(&inventory, printer)?;
+    let chosen = choose::one(global, form.cluster.as_deref(), printer)?;
+    let cluster = chosen.cluster();
     let (file_name, exported) = match &args.form {
         Form::Tfvars(_) => (tfvars::FILE_NAME, tfvars::export(cluster, printer)),
         Form::NodesJson(_) => (nodes_json::FILE_NAME, nodes_json::export(cluster)),
@@ -75,23 +73,4 @@ pub(crate) fn run(args: &ExportArgs, global: &Global, printer: &Printer) -> Outc
     write_all(&[NewFile { path: path.clone(), text, is_secret: false }])?;
     printer.say(&format!("wrote {}", path.display()));
     Ok(Exit::Fine)
-}
-
-/// The cluster to export. One with errors would only spread them.
-fn only_cluster<'a>(
-    inventory: &'a Inventory,
-    printer: &Printer,
-) -> Result<&'a Cluster, CommandError> {
-    let [cluster] = inventory.clusters.as_slice() else {
-        let names: Vec<&str> =
-            inventory.clusters.iter().map(|cluster| cluster.name.as_str()).collect();
-        let error = CommandError::usage("the inventory has several clusters");
-        return Err(error.hint(format!("name one of them: {}", names.join(", "))));
-    };
-    if inventory.has_errors() {
-        printer.say_raw(&render::text(inventory, printer.color));
-        let error = CommandError::failed("the inventory has errors");
-        return Err(error.hint("correct them first; nothing was written"));
-    }
-    Ok(cluster)
 }

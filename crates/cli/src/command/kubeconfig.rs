@@ -5,7 +5,6 @@ use std::path::PathBuf;
 
 use clap::Args;
 use talmox_talos_config::client::kubeconfig::{self, Request};
-use talmox_talos_config::random::SystemRandomness;
 
 use super::Outcome;
 use super::client::{self, ClientArgs, ClientFile};
@@ -40,7 +39,7 @@ pub(crate) fn run(args: &KubeconfigArgs, global: &Global, printer: &Printer) -> 
         ttl: args.client.ttl,
     };
     let now = environment::now();
-    let text = kubeconfig::generate(&bundle, &request, now, &mut SystemRandomness::new())
+    let text = kubeconfig::generate(&bundle, &request, now, &mut environment::Kernel)
         .map_err(|error| CommandError::failed("cannot make the kubeconfig").because(error))?;
     let file = ClientFile {
         kind: "kubeconfig",

@@ -7,7 +7,6 @@ use talmox_model::Node;
 use talmox_model::value::Role as NodeRole;
 use talmox_talos_config::client::Role;
 use talmox_talos_config::client::talosconfig::{self, Request};
-use talmox_talos_config::random::SystemRandomness;
 use talmox_talos_config::secret::SecretText;
 use talmox_talos_config::secrets::Bundle;
 
@@ -82,7 +81,7 @@ impl<'a> Access<'a> {
             roles,
             ttl,
         };
-        talosconfig::generate(bundle, &request, environment::now(), &mut SystemRandomness::new())
+        talosconfig::generate(bundle, &request, environment::now(), &mut environment::Kernel)
             .map_err(|error| CommandError::failed("cannot make the talosconfig").because(error))
     }
 

@@ -4,7 +4,6 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use talmox_talos_config::age::{self, AgeError, Identity, Recipient};
-use talmox_talos_config::random::SystemRandomness;
 use talmox_talos_config::secret::SecretText;
 
 use crate::disk::{self, Before};
@@ -107,7 +106,7 @@ pub(crate) fn make() -> Result<(Recipient, PathBuf), CommandError> {
         CommandError::failed("there is no age key, and no home folder to keep one in")
             .hint(format!("set {KEY_FILE}, or HOME"))
     })?;
-    let identity = Identity::generate(&mut SystemRandomness::new());
+    let identity = Identity::generate(&mut environment::Kernel);
     let text = identity.to_key_file(environment::now());
     if path.exists() {
         let message = format!("{} holds no age key that can be used", path.display());

@@ -9,7 +9,6 @@ mod keys;
 use std::path::{Path, PathBuf};
 
 use talmox_talos_config::age::Recipient;
-use talmox_talos_config::random::SystemRandomness;
 use talmox_talos_config::secret::SecretText;
 use talmox_talos_config::secrets::{self as bundle, Bundle};
 use talmox_talos_config::sops::{self, Document, SopsError};
@@ -77,7 +76,7 @@ impl SecretsFile {
         }
         let names: Vec<String> = audience.recipients.iter().map(ToString::to_string).collect();
         printer.say(&format!("encrypting for {} ({})", names.join(", "), audience.origin));
-        let mut randomness = SystemRandomness::new();
+        let mut randomness = environment::Kernel;
         let document = sops::create("", &audience.recipients, audience.settings, &mut randomness)
             .map_err(|error| CommandError::failed("cannot encrypt").because(error))?;
         Ok(Self { path, document, on_disk: None })
@@ -102,7 +101,7 @@ impl SecretsFile {
 
     /// Encrypts and writes the file, unless somebody else wrote it since it was read.
     pub(crate) fn save(&mut self) -> Result<(), CommandError> {
-        let mut randomness = SystemRandomness::new();
+        let mut randomness = environment::Kernel;
         let text = self.document.encrypt(environment::now(), &mut randomness).map_err(|error| {
             CommandError::failed(format!("cannot encrypt {}", self.path.display())).because(error)
         })?;
@@ -175,7 +174,7 @@ pub(crate) fn make(
         Some(file) => file,
         None => SecretsFile::new(chosen, recipients, printer)?,
     };
-    let bundle = bundle::generate(environment::now(), &mut SystemRandomness::new())
+    let bundle = bundle::generate(environment::now(), &mut environment::Kernel)
         .map_err(|error| CommandError::failed("cannot make the secrets").because(error))?;
     file.set_bundle(&bundle);
     file.save()?;

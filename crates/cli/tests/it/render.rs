@@ -81,7 +81,7 @@ fn files_of_nodes_that_left_go_and_others_stay() {
     assert_snapshot!(run.stderr, @r"
     warning: k8s-worker3.yaml is of no node any more, but was changed: not removed
     removed k8s-worker2.yaml
-    generated: 0 written, 8 unchanged, 1 removed
+    generated: 1 written, 7 unchanged, 1 removed
     ");
     assert_eq!(folder.read("generated/k8s-worker3.yaml"), "changed by hand\n");
     assert_eq!(folder.read("generated/notes.txt"), "mine\n");

@@ -4,9 +4,8 @@ mod endpoint;
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::Read as _;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use clap::{ArgAction, Args, ValueEnum};
 use serde_json::json;
@@ -15,14 +14,13 @@ use talmox_talos_config::contract::Contract;
 use talmox_talos_config::generate::{self, Identity, Input, Options, Role};
 use talmox_talos_config::lint::lint_kinds;
 use talmox_talos_config::patch::{Patch, apply_to};
-use talmox_talos_config::random::{Randomness, SystemRandomness};
 use talmox_talos_config::schematic::Schematic;
 use talmox_talos_config::secrets::{self, Bundle};
-use talmox_talos_config::time::UnixTime;
 
 use super::{contract, patches, release, say_lints};
 use crate::args::Format;
 use crate::command::Outcome;
+use crate::environment;
 use crate::error::{CommandError, Exit};
 use crate::new_file::{NewFile, is_folder, refuse_existing, write_all};
 use crate::printer::Printer;
@@ -343,7 +341,7 @@ fn installer(version: &str, talos: Contract) -> Option<String> {
 fn bundle(args: &GenArgs, printer: &Printer) -> Result<Bundle, CommandError> {
     let Some(path) = &args.with_secrets else {
         printer.say("making new secrets");
-        return secrets::generate(now(), &mut SystemRandomness::new())
+        return secrets::generate(environment::now(), &mut environment::Kernel)
             .map_err(|error| CommandError::failed("no secrets can be made").because(error));
     };
     let shown = path.display();
@@ -372,25 +370,8 @@ fn client_config(args: &GenArgs, bundle: &Bundle) -> Result<String, CommandError
         roles: &[ClientRole::Admin],
         ttl: A_YEAR,
     };
-    let text = talosconfig::generate(bundle, &request, now(), &mut KernelRandomness)
-        .map_err(|error| CommandError::failed("no talosconfig can be made").because(error))?;
+    let text =
+        talosconfig::generate(bundle, &request, environment::now(), &mut environment::Kernel)
+            .map_err(|error| CommandError::failed("no talosconfig can be made").because(error))?;
     Ok(text.expose().to_owned())
-}
-
-/// The kernel's randomness as it is. The cryptographic library gathers some of its own first, which
-/// takes ten times as long as all the rest of this command.
-struct KernelRandomness;
-
-impl Randomness for KernelRandomness {
-    fn fill(&mut self, bytes: &mut [u8]) {
-        let read = fs::File::open("/dev/urandom").and_then(|mut file| file.read_exact(bytes));
-        if read.is_err() {
-            SystemRandomness::new().fill(bytes);
-        }
-    }
-}
-
-fn now() -> UnixTime {
-    #[expect(clippy::disallowed_methods, reason = "certificates need the real time, never a lab's")]
-    SystemTime::now().into()
 }

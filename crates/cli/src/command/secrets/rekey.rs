@@ -1,12 +1,12 @@
 //! `talmox secrets rekey`
 
 use clap::Args;
-use talmox_talos_config::random::SystemRandomness;
 
 use super::{ClusterArg, RecipientArgs, report};
 use crate::args::Global;
 use crate::choose;
 use crate::command::Outcome;
+use crate::environment;
 use crate::error::CommandError;
 use crate::printer::Printer;
 use crate::secrets::{Keyring, SecretsFile, audience};
@@ -35,7 +35,7 @@ pub(super) fn run(args: &RekeyArgs, global: &Global, printer: &Printer) -> Outco
         let message = "none of your age keys could open the file afterwards";
         return Err(CommandError::failed(message).hint("name your own recipient as well"));
     }
-    file.document.rekey(&audience.recipients, &mut SystemRandomness::new()).map_err(|error| {
+    file.document.rekey(&audience.recipients, &mut environment::Kernel).map_err(|error| {
         CommandError::failed(format!("cannot rekey {}", file.path.display())).because(error)
     })?;
     file.save()?;
