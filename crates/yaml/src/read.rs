@@ -1,9 +1,12 @@
 //! From text to trees, within limits.
 
+use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::mem;
 
-use granit_parser::{Event, Options, Parser, ScalarStyle, ScanError, StructureStyle, Tag, options};
+use granit_parser::{
+    Event, Options, Parser, ScalarStyle, ScanError, StructureStyle, Tag, YamlVersion, options,
+};
 
 use crate::comment;
 use crate::scalar::{Scalar, Style};
@@ -47,6 +50,8 @@ pub enum ReadErrorKind {
     RecursiveAlias,
     #[error("`<<` takes a mapping or a list of mappings")]
     BadMerge,
+    #[error("found incompatible YAML document")]
+    OtherVersion,
 }
 
 /// Reads every document of a text with the default [`Limits`].
@@ -57,12 +62,22 @@ pub fn read(text: &str) -> Result<Vec<Node>, ReadError> {
 /// Reads every document of a text. Aliases are expanded and merge keys (`<<`) applied, as go-yaml
 /// does; duplicate keys are left for the caller to judge.
 pub fn read_with(text: &str, limits: Limits) -> Result<Vec<Node>, ReadError> {
+    build(text, Builder::new(limits))
+}
+
+/// Reads a text as go-yaml reads it into nodes: merge keys stay entries (see [`Map::merged`]), and
+/// a text that says it is of another version than YAML 1.1 is refused.
+pub fn read_nodes(text: &str) -> Result<Vec<Node>, ReadError> {
+    build(text, Builder { is_go_yaml: true, ..Builder::new(Limits::default()) })
+}
+
+fn build(text: &str, mut builder: Builder) -> Result<Vec<Node>, ReadError> {
+    let limits = builder.limits;
     let options: Options = options! {
         emit_comments: false,
         flow_nesting_limit: limits.depth,
         block_nesting_limit: limits.depth,
     };
-    let mut builder = Builder::new(limits);
     for event in Parser::new_from_str_with_options(text, options) {
         let (event, span) = event.map_err(|error| syntax(text, &error, limits))?;
         builder.event(event, span_of(&span))?;
@@ -110,6 +125,8 @@ fn syntax(text: &str, error: &ScanError, limits: Limits) -> ReadError {
 
 struct Builder {
     limits: Limits,
+    /// See [`read_nodes`].
+    is_go_yaml: bool,
     documents: Vec<Node>,
     open: Vec<Open>,
     anchors: HashMap<usize, Anchored>,
@@ -135,11 +152,21 @@ struct Anchored {
 
 impl Builder {
     fn new(limits: Limits) -> Self {
-        Self { limits, documents: vec![], open: vec![], anchors: HashMap::new(), copied_nodes: 0 }
+        Self {
+            limits,
+            is_go_yaml: false,
+            documents: vec![],
+            open: vec![],
+            anchors: HashMap::new(),
+            copied_nodes: 0,
+        }
     }
 
     fn event(&mut self, event: Event<'_>, span: Span) -> Result<(), ReadError> {
         match event {
+            Event::DocumentStart(_, Some(version)) if self.is_go_yaml && !is_1_1(version) => {
+                return Err(ReadError { kind: ReadErrorKind::OtherVersion, span });
+            }
             Event::DocumentStart(..) => self.anchors.clear(),
             Event::Scalar(text, style, anchor, tag) => {
                 let scalar = Scalar { text: text.into_owned(), style: style_of(style) };
@@ -168,7 +195,9 @@ impl Builder {
 
     fn end(&mut self, span: Span) -> Result<(), ReadError> {
         let mut open = self.open.pop().expect("invariant: the parser closes only what it opened");
-        if let Value::Map(map) = &mut open.node.value {
+        if let Value::Map(map) = &mut open.node.value
+            && !self.is_go_yaml
+        {
             apply_merge_keys(map)?;
         }
         open.node.span.end = match &open.node.value {
@@ -250,17 +279,37 @@ fn tag_of(tag: Option<&Tag>) -> Option<String> {
     tag.map(|tag| format!("{}{}", tag.handle(), tag.suffix()))
 }
 
+fn is_1_1(version: YamlVersion) -> bool {
+    (version.major, version.minor) == (1, 1)
+}
+
+impl Entry {
+    /// Whether this is a `<<` that has not been replaced by what it brings.
+    fn is_merge(&self) -> bool {
+        self.key.as_scalar().is_some_and(|key| key.style == Style::Plain && key.text == "<<")
+    }
+}
+
+impl Map {
+    /// The mapping with what its merge keys bring.
+    pub fn merged(&self) -> Result<Cow<'_, Self>, ReadError> {
+        if !self.entries.iter().any(Entry::is_merge) {
+            return Ok(Cow::Borrowed(self));
+        }
+        let mut merged = self.clone();
+        apply_merge_keys(&mut merged)?;
+        Ok(Cow::Owned(merged))
+    }
+}
+
 /// Replaces each `<<` by the entries it brings. What the mapping says itself wins; of several
 /// merged mappings the first wins.
 fn apply_merge_keys(map: &mut Map) -> Result<(), ReadError> {
-    let is_merge = |entry: &Entry| {
-        entry.key.as_scalar().is_some_and(|key| key.style == Style::Plain && key.text == "<<")
-    };
-    if !map.entries.iter().any(is_merge) {
+    if !map.entries.iter().any(Entry::is_merge) {
         return Ok(());
     }
     let (merges, own): (Vec<_>, Vec<_>) =
-        mem::take(&mut map.entries).into_iter().partition(is_merge);
+        mem::take(&mut map.entries).into_iter().partition(Entry::is_merge);
     map.entries = own;
     let mut known: HashSet<String> =
         map.entries.iter().filter_map(|entry| entry.key.as_str().map(str::to_owned)).collect();
@@ -278,13 +327,20 @@ fn apply_merge_keys(map: &mut Map) -> Result<(), ReadError> {
                 .collect::<Result<_, _>>()?,
             Value::Scalar(_) => return Err(bad),
         };
-        for entry in sources.into_iter().flat_map(|source| source.entries) {
-            if entry.key.as_str().is_none_or(|key| known.insert(key.to_owned())) {
-                map.entries.push(entry);
-            }
+        for mut source in sources {
+            apply_merge_keys(&mut source)?;
+            merge_entries(map, source.entries, &mut known);
         }
     }
     Ok(())
+}
+
+fn merge_entries(map: &mut Map, entries: Vec<Entry>, known: &mut HashSet<String>) {
+    for entry in entries {
+        if entry.key.as_str().is_none_or(|key| known.insert(key.to_owned())) {
+            map.entries.push(entry);
+        }
+    }
 }
 
 #[cfg(test)]
