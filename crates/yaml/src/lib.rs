@@ -12,6 +12,7 @@
 
 mod comment;
 mod emit;
+mod go_yaml;
 mod read;
 mod scalar;
 mod timestamp;

@@ -9,6 +9,7 @@ use granit_parser::{
 };
 
 use crate::comment;
+use crate::go_yaml::{self, Place};
 use crate::scalar::{Scalar, Style};
 use crate::tree::{Entry, Map, Node, Seq, Span, Value};
 
@@ -66,12 +67,12 @@ pub fn read_with(text: &str, limits: Limits) -> Result<Vec<Node>, ReadError> {
 }
 
 /// Reads a text as go-yaml reads it into nodes: merge keys stay entries (see [`Map::merged`]), and
-/// a text that says it is of another version than YAML 1.1 is refused.
+/// what is not of YAML 1.1, or says that it is not, is refused.
 pub fn read_nodes(text: &str) -> Result<Vec<Node>, ReadError> {
-    build(text, Builder { is_go_yaml: true, ..Builder::new(Limits::default()) })
+    build(text, Builder { go_yaml_source: Some(text), ..Builder::new(Limits::default()) })
 }
 
-fn build(text: &str, mut builder: Builder) -> Result<Vec<Node>, ReadError> {
+fn build(text: &str, mut builder: Builder<'_>) -> Result<Vec<Node>, ReadError> {
     let limits = builder.limits;
     let options: Options = options! {
         emit_comments: false,
@@ -123,10 +124,10 @@ fn syntax(text: &str, error: &ScanError, limits: Limits) -> ReadError {
     ReadError { kind, span: Span::new(at, at) }
 }
 
-struct Builder {
+struct Builder<'s> {
     limits: Limits,
-    /// See [`read_nodes`].
-    is_go_yaml: bool,
+    /// The text, if it is read as in [`read_nodes`].
+    go_yaml_source: Option<&'s str>,
     documents: Vec<Node>,
     open: Vec<Open>,
     anchors: HashMap<usize, Anchored>,
@@ -150,11 +151,11 @@ struct Anchored {
     size: usize,
 }
 
-impl Builder {
+impl Builder<'_> {
     fn new(limits: Limits) -> Self {
         Self {
             limits,
-            is_go_yaml: false,
+            go_yaml_source: None,
             documents: vec![],
             open: vec![],
             anchors: HashMap::new(),
@@ -164,12 +165,15 @@ impl Builder {
 
     fn event(&mut self, event: Event<'_>, span: Span) -> Result<(), ReadError> {
         match event {
-            Event::DocumentStart(_, Some(version)) if self.is_go_yaml && !is_1_1(version) => {
+            Event::DocumentStart(_, Some(version))
+                if self.go_yaml_source.is_some() && !is_1_1(version) =>
+            {
                 return Err(ReadError { kind: ReadErrorKind::OtherVersion, span });
             }
             Event::DocumentStart(..) => self.anchors.clear(),
             Event::Scalar(text, style, anchor, tag) => {
                 let scalar = Scalar { text: text.into_owned(), style: style_of(style) };
+                self.check_as_go_yaml(&scalar, span)?;
                 let node = Node { value: Value::Scalar(scalar), span, tag: tag_of(tag.as_deref()) };
                 self.finish(node, anchor, 0, 1, span)?;
             }
@@ -188,6 +192,24 @@ impl Builder {
         Ok(())
     }
 
+    fn check_as_go_yaml(&self, scalar: &Scalar, span: Span) -> Result<(), ReadError> {
+        let Some(source) = self.go_yaml_source.and_then(|text| text.get(span.start..span.end))
+        else {
+            return Ok(());
+        };
+        let (in_flow, is_key) = match self.open.last() {
+            Some(Open { node: Node { value: Value::Map(map), .. }, key, .. }) => {
+                (map.flow, key.is_none())
+            }
+            Some(Open { node: Node { value: Value::Seq(seq), .. }, .. }) => (seq.flow, false),
+            _ => (false, false),
+        };
+        match go_yaml::refusal(scalar, source, Place { in_flow, is_key }) {
+            None => Ok(()),
+            Some(reason) => Err(ReadError { kind: ReadErrorKind::Syntax(reason.to_owned()), span }),
+        }
+    }
+
     fn start(&mut self, value: Value, anchor: usize, tag: Option<&Tag>, span: Span) {
         let node = Node { value, span, tag: tag_of(tag) };
         self.open.push(Open { node, anchor, key: None, height: 0, size: 1 });
@@ -196,7 +218,7 @@ impl Builder {
     fn end(&mut self, span: Span) -> Result<(), ReadError> {
         let mut open = self.open.pop().expect("invariant: the parser closes only what it opened");
         if let Value::Map(map) = &mut open.node.value
-            && !self.is_go_yaml
+            && self.go_yaml_source.is_none()
         {
             apply_merge_keys(map)?;
         }
