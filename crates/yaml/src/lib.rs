@@ -19,7 +19,9 @@ mod timestamp;
 mod tree;
 
 pub use emit::{BINARY_TAG, GoYaml, STRING_TAG, TIMESTAMP_TAG, emit, emit_all, emit_as, key_order};
-pub use read::{Limits, ReadError, ReadErrorKind, read, read_nodes, read_with, read_with_comments};
+pub use read::{
+    Limits, ReadError, ReadErrorKind, read, read_first, read_nodes, read_with, read_with_comments,
+};
 pub use scalar::{Resolved, Scalar, Style};
 pub use timestamp::timestamp;
 pub use tree::{Entry, Map, Node, Seq, Span, Value};

@@ -72,6 +72,12 @@ pub fn read_nodes(text: &str) -> Result<Vec<Node>, ReadError> {
     build(text, Builder { go_yaml_source: Some(text), ..Builder::new(Limits::default()) })
 }
 
+/// Reads the first document, and does not look at what follows.
+pub fn read_first(text: &str) -> Result<Option<Node>, ReadError> {
+    let builder = Builder { only_first: true, ..Builder::new(Limits::default()) };
+    Ok(build(text, builder)?.pop())
+}
+
 fn build(text: &str, mut builder: Builder<'_>) -> Result<Vec<Node>, ReadError> {
     let limits = builder.limits;
     let options: Options = options! {
@@ -82,6 +88,9 @@ fn build(text: &str, mut builder: Builder<'_>) -> Result<Vec<Node>, ReadError> {
     for event in Parser::new_from_str_with_options(text, options) {
         let (event, span) = event.map_err(|error| syntax(text, &error, limits))?;
         builder.event(event, span_of(&span))?;
+        if builder.only_first && !builder.documents.is_empty() {
+            break;
+        }
     }
     Ok(builder.documents)
 }
@@ -128,6 +137,8 @@ struct Builder<'s> {
     limits: Limits,
     /// The text, if it is read as in [`read_nodes`].
     go_yaml_source: Option<&'s str>,
+    /// See [`read_first`].
+    only_first: bool,
     documents: Vec<Node>,
     open: Vec<Open>,
     anchors: HashMap<usize, Anchored>,
@@ -156,6 +167,7 @@ impl Builder<'_> {
         Self {
             limits,
             go_yaml_source: None,
+            only_first: false,
             documents: vec![],
             open: vec![],
             anchors: HashMap::new(),

@@ -23,8 +23,8 @@ struct Operation {
 impl JsonPatch {
     /// Reads a list of operations, in JSON or YAML. No list at all is an empty patch.
     pub(super) fn parse(source: &str) -> Result<Self, String> {
-        let documents = talmox_yaml::read(source).map_err(|error| error.to_string())?;
-        let Some(mut document) = documents.into_iter().next() else {
+        let first = talmox_yaml::read_first(source).map_err(|error| error.to_string())?;
+        let Some(mut document) = first else {
             return Ok(Self(vec![]));
         };
         if document.is_null() {
