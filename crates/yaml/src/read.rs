@@ -423,6 +423,33 @@ mod tests {
     }
 
     #[test]
+    fn nodes_keep_their_merge_keys() {
+        let root = &read_nodes("a: &a {x: 1}\nb: {<<: {<<: *a, y: 2}, y: 3}\n").unwrap()[0];
+        let map = root.as_map().unwrap().get("b").unwrap().as_map().unwrap();
+        assert!(map.get("<<").is_some());
+        let merged = map.merged().unwrap();
+        let values = ["x", "y", "<<"].map(|key| merged.get(key).and_then(Node::as_str));
+        assert_eq!(values, [Some("1"), Some("3"), None]);
+    }
+
+    #[test]
+    fn nodes_are_of_yaml_1_1() {
+        for refused in ["%YAML 1.2\n---\na", "[::1]", "{: a}", ": a", r#""\/""#, r#""\ud83d""#] {
+            assert!(read_nodes(refused).is_err(), "{refused}");
+        }
+        for fine in ["%YAML 1.1\n---\na", "a: ::1", "[fd00::1]", "{a: }", r#""\\/""#] {
+            assert!(read_nodes(fine).is_ok(), "{fine}");
+        }
+    }
+
+    #[test]
+    fn what_follows_the_first_document_is_not_looked_at() {
+        let first = read_first("[a]\n[b]\n").unwrap();
+        assert!(first.is_some_and(|node| node.as_seq().is_some()));
+        assert_eq!(read_first("# nothing\n"), Ok(None));
+    }
+
+    #[test]
     fn documents_are_kept_apart() {
         assert_eq!(read("a: 1\n---\nb: 2\n").unwrap().len(), 2);
         assert_eq!(read("").unwrap().len(), 0);
