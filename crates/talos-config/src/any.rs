@@ -4,7 +4,7 @@
 //! dates in full. Where it does so we must, too; everywhere else the schema knows better.
 
 use talmox_yaml::{
-    Entry, Map, Node, Resolved, STRING_TAG, Seq, Style, TIMESTAMP_TAG, Value, key_order, timestamp,
+    BINARY_TAG, Entry, Map, Node, Resolved, Seq, Style, TIMESTAMP_TAG, Value, key_order, timestamp,
 };
 
 use crate::format::text;
@@ -64,7 +64,7 @@ pub(crate) fn canonical(node: &Node) -> Node {
             items: seq.items.iter().map(canonical).collect(),
             flow: false,
         })),
-        Value::Scalar(scalar) if node.tag.as_deref() == Some(STRING_TAG) => text(&scalar.text),
+        Value::Scalar(_) if node.tag.as_deref() == Some(BINARY_TAG) => node.clone(),
         Value::Scalar(scalar) => match scalar.resolve() {
             Resolved::Null => null(),
             Resolved::Bool(value) => Node::plain(value.to_string()),
@@ -119,7 +119,7 @@ pub(crate) fn null() -> Node {
 }
 
 /// The shortest form that reads as the same number, with an exponent from a million on.
-fn write_float(value: f64) -> String {
+pub(crate) fn write_float(value: f64) -> String {
     if value.is_nan() {
         return ".nan".to_owned();
     }

@@ -4,6 +4,8 @@
 //! Go's sense: plain values are dropped when they are zero, pointers, lists and maps when they are
 //! nil. Scalars stand in their canonical form. Encoding, merging and deleting rely on this.
 
+use std::borrow::Cow;
+
 use talmox_yaml::{
     Entry, Map, Node, Resolved, Scalar, Seq, Style, Value, emit, key_order, timestamp,
 };
@@ -87,7 +89,7 @@ impl Decoder<'_> {
         let Some(scalar) = node.as_scalar() else {
             if self.release < Release::V1_13 {
                 if is_empty_struct(node, format) {
-                    return None;
+                    return Some(format::zero(format));
                 }
                 if let (Format::Mac, Some(bytes)) = (format, bytes_of(node)) {
                     return Some(text(bytes));
@@ -97,6 +99,7 @@ impl Decoder<'_> {
             return None;
         };
         match format::read(format, scalar, self.release) {
+            Ok(_) if matches!(format, Format::Text) && node.tag.is_some() => Some(node.clone()),
             Ok(node) => Some(node),
             Err(Mismatch::Type) => {
                 self.mismatch(node, &format::go_name(format));
@@ -138,9 +141,7 @@ impl Decoder<'_> {
             self.mismatch(node, &go_type(ty, self.release));
             return None;
         };
-        if !self.keys_are_unique(map) {
-            return None;
-        }
+        let map = self.merged(map)?;
         let mut entries = vec![];
         for entry in &map.entries {
             let Some(key) = self.key(&entry.key) else {
@@ -152,6 +153,18 @@ impl Decoder<'_> {
         }
         any::sort_by_key(&mut entries);
         Some(Node::from(Value::Map(Map { entries, flow: false })))
+    }
+
+    /// What a mapping and its merge keys hold, no key twice.
+    fn merged<'m>(&mut self, map: &'m Map) -> Option<Cow<'m, Map>> {
+        if !self.keys_are_unique(map) {
+            return None;
+        }
+        let merged = map.merged();
+        if let Err(error) = &merged {
+            self.errors.push(error.to_string());
+        }
+        merged.ok()
     }
 
     /// A key's text. A null key is skipped, as Go does.
@@ -234,32 +247,39 @@ impl Decoder<'_> {
             self.mismatch(node, &go_type(ty, self.release));
             return None;
         };
-        if !self.all_keys_are_unique(node) {
-            return None;
+        let map = self.merged(map)?;
+        let mut entries = vec![];
+        for entry in &map.entries {
+            if let (Some(key), Some(value)) = (self.key(&entry.key), self.generic(&entry.value)) {
+                entries.push(Entry { key: text(key), value: any::canonical(&value) });
+            }
         }
-        let mut entries: Vec<Entry> = map
-            .entries
-            .iter()
-            .filter_map(|entry| {
-                Some(Entry {
-                    key: text(self.key(&entry.key)?),
-                    value: any::canonical(&entry.value),
-                })
-            })
-            .collect();
         any::sort_by_key(&mut entries);
         Some(Node::from(Value::Map(Map { entries, flow: false })))
     }
 
-    fn all_keys_are_unique(&mut self, node: &Node) -> bool {
-        match &node.value {
-            Value::Scalar(_) => true,
-            Value::Seq(seq) => seq.items.iter().all(|item| self.all_keys_are_unique(item)),
-            Value::Map(map) => {
-                let own = self.keys_are_unique(map);
-                own && map.entries.iter().all(|entry| self.all_keys_are_unique(&entry.value))
+    /// A generic value with its merge keys applied, if all its keys can be keys.
+    fn generic(&mut self, node: &Node) -> Option<Node> {
+        let value = match &node.value {
+            Value::Scalar(_) => return Some(node.clone()),
+            Value::Seq(seq) => {
+                let items = seq.items.iter().map(|item| self.generic(item));
+                Value::Seq(Seq { items: items.collect::<Option<_>>()?, flow: false })
             }
-        }
+            Value::Map(map) => {
+                let map = self.merged(map)?;
+                let mut entries = vec![];
+                for Entry { key, value } in &map.entries {
+                    if key.as_scalar().is_none() {
+                        self.error(key, "cannot use a collection as a map key");
+                        return None;
+                    }
+                    entries.push(Entry { key: key.clone(), value: self.generic(value)? });
+                }
+                Value::Map(Map { entries, flow: false })
+            }
+        };
+        Some(Node { value, ..node.clone() })
     }
 
     fn keys_are_unique(&mut self, map: &Map) -> bool {
@@ -396,38 +416,69 @@ fn go_pointer(ty: &Type, release: Release) -> String {
     }
 }
 
+/// What is unknown in a value. Talos does not look where an alias stands.
 fn unknown_in(node: &Node, ty: &'static Type, release: Release) -> Option<Node> {
     match ty {
-        Type::Scalar(_) | Type::Any | Type::Args => None,
+        // The decoder passes over what null keys and merge keys hold, this check does not.
+        Type::Scalar(format) => has_wrong_items(node, *format).then(|| node.clone()),
+        Type::Args if release < Release::V1_13 => unknown_entries(node, |key, value| {
+            unknown_below(key, value, &Type::Scalar(Format::Text), release)
+        }),
+        Type::Args => unknown_entries(node, |key, value| {
+            let is_written = value.as_map().is_some() && value.span.start > key.span.start;
+            is_written.then(|| value.clone())
+        }),
+        Type::Any => None,
         Type::Pointer(inner) => unknown_in(node, inner, release),
         Type::Struct(record) => unknown_in_record(node, record, release),
         Type::List(inner, _) => {
-            let items: Vec<Node> = node
-                .as_seq()?
-                .items
-                .iter()
-                .filter_map(|item| unknown_in(item, inner, release))
-                .collect();
+            let seq = node.as_seq()?;
+            // What an alias stands for was written before the place where it stands.
+            let mut reached = node.span.start;
+            let mut items = vec![];
+            for (at, item) in seq.items.iter().enumerate() {
+                let start = item.span.start;
+                if start > reached || (at == 0 && start == reached) {
+                    reached = start;
+                    items.extend(unknown_in(item, inner, release));
+                }
+            }
             (!items.is_empty()).then(|| Node::from(Value::Seq(Seq { items, flow: false })))
         }
-        Type::Map(inner) => unknown_entries(node, |_, value| unknown_in(value, inner, release)),
+        Type::Map(inner) => {
+            unknown_entries(node, |key, value| unknown_below(key, value, inner, release))
+        }
     }
 }
 
 fn unknown_in_record(node: &Node, record: &'static Struct, release: Release) -> Option<Node> {
-    unknown_entries(node, |key, value| match record.field(key, release) {
+    unknown_entries(node, |key, value| match record.field(key.as_str()?, release) {
         None => Some(value.clone()),
-        Some(field) => unknown_in(value, &field.ty, release),
+        Some(field) => unknown_below(key, value, &field.ty, release),
     })
 }
 
-fn unknown_entries(node: &Node, find: impl Fn(&str, &Node) -> Option<Node>) -> Option<Node> {
+/// What is unknown in a key's value.
+fn unknown_below(key: &Node, value: &Node, ty: &'static Type, release: Release) -> Option<Node> {
+    // An alias: what it stands for was written before.
+    if value.span.start < key.span.start { None } else { unknown_in(value, ty, release) }
+}
+
+fn has_wrong_items(node: &Node, format: Format) -> bool {
+    match &node.value {
+        Value::Scalar(_) => false,
+        Value::Seq(_) => !matches!(format, Format::Mac),
+        Value::Map(map) => !map.entries.is_empty(),
+    }
+}
+
+fn unknown_entries(node: &Node, find: impl Fn(&Node, &Node) -> Option<Node>) -> Option<Node> {
     let map = node.as_map()?;
     let mut entries: Vec<Entry> = map
         .entries
         .iter()
         .filter_map(|entry| {
-            let value = find(entry.key.as_str()?, &entry.value)?;
+            let value = find(&entry.key, &entry.value)?;
             Some(Entry { key: entry.key.clone(), value })
         })
         .collect();

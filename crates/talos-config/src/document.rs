@@ -3,12 +3,13 @@
 //! What the documents say is judged in `validate`; here they only have to be well formed and not
 //! to contradict each other by their mere presence.
 
-use talmox_yaml::{Map, Node, Value, emit};
+use talmox_yaml::{Map, Node, Value, emit_as};
 
 use crate::decode::{self, Lines};
 use crate::encode::encode_record;
 use crate::patch::delete::{self, Deletion};
 use crate::schema::{self, CONFIG_KIND, Kind, Release};
+use crate::tags;
 
 const API_VERSION: &str = "v1alpha1";
 
@@ -134,7 +135,8 @@ impl Config {
             }
             Item::Deletion(_) => Node::from(Value::Map(Map::default())),
         });
-        let texts: Vec<String> = documents.map(|document| emit(&document, 4)).collect();
+        let texts: Vec<String> =
+            documents.map(|document| emit_as(&document, 4, self.release.go_yaml())).collect();
         texts.join("---\n")
     }
 
@@ -189,7 +191,7 @@ fn check_conflicts(items: &[Item]) -> Result<(), DecodeError> {
 
 fn parse(text: &str, release: Release, allow_delete: bool) -> Result<Config, DecodeError> {
     let lines = Lines::of(text);
-    let nodes = talmox_yaml::read(text).map_err(|error| {
+    let nodes = talmox_yaml::read_nodes(text).map_err(|error| {
         let line = 1 + text[..error.span.start.min(text.len())].matches('\n').count();
         DecodeError(format!("decode error: yaml: line {line}: {error}"))
     })?;
@@ -230,7 +232,7 @@ fn parse(text: &str, release: Release, allow_delete: bool) -> Result<Config, Dec
             )));
         }
         known.push(id);
-        let document = decode_document(&node, map, &lines, release).map_err(|reason| {
+        let document = decode_document(node, &lines, release).map_err(|reason| {
             DecodeError(format!("error decoding document {shown} (line {line}): {reason}"))
         })?;
         items.push(Item::Document(document));
@@ -276,13 +278,9 @@ fn identity(map: &Map) -> [String; 3] {
     [value("apiVersion"), kind, value("name")]
 }
 
-fn decode_document(
-    node: &Node,
-    map: &Map,
-    lines: &Lines,
-    release: Release,
-) -> Result<Document, String> {
-    let (version, kind_name) = version_and_kind(map)?;
+fn decode_document(mut node: Node, lines: &Lines, release: Release) -> Result<Document, String> {
+    tags::apply(&mut node)?;
+    let (version, kind_name) = version_and_kind(&node)?;
     let kind = match (version.as_str(), kind_name.as_str()) {
         (API_VERSION, "") => CONFIG_KIND,
         (_, "") => return Err("missing kind".to_owned()),
@@ -292,17 +290,17 @@ fn decode_document(
     let kind = schema::kind(kind, release)
         .filter(|kind| kind.name == CONFIG_KIND || version == API_VERSION)
         .ok_or_else(|| format!("{kind_name:?} {version:?}: not registered"))?;
-    let body = decode::decode(node, kind.record, lines, release).map_err(|reason| {
+    let body = decode::decode(&node, kind.record, lines, release).map_err(|reason| {
         format!("error decoding {kind_name} to *{}: {reason}", kind.record.name)
     })?;
-    decode::check_unknown_keys(node, kind.record, release)?;
+    decode::check_unknown_keys(&node, kind.record, release)?;
     Ok(Document { kind, body })
 }
 
 /// The v1alpha1 document has neither; it is known by one of its keys.
-fn version_and_kind(map: &Map) -> Result<(String, String), String> {
+fn version_and_kind(node: &Node) -> Result<(String, String), String> {
     let (mut version, mut kind) = (String::new(), String::new());
-    for entry in &map.entries {
+    for entry in node.as_map().into_iter().flat_map(|map| &map.entries) {
         let target = match entry.key.as_str() {
             Some("kind") => &mut kind,
             Some("apiVersion") => &mut version,

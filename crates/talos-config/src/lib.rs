@@ -31,6 +31,7 @@ pub mod schematic;
 pub mod secret;
 pub mod secrets;
 pub mod sops;
+mod tags;
 pub mod time;
 mod tree;
 pub mod validate;

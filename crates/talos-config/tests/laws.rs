@@ -1,5 +1,8 @@
 //! Laws that hold for whatever people write.
 
+use std::fs;
+use std::path::Path;
+
 use proptest::prelude::*;
 use talmox_talos_config::patch::{self, Patch};
 use talmox_talos_config::validate::{Mode, validate};
@@ -242,4 +245,25 @@ fn json_patches_are_for_single_documents() {
     let (single, _) = CONFIG.split_once("---\n").unwrap();
     let output = patch::apply(single, &[patch], release).unwrap();
     assert!(output.contains("        - 10.5.0.2\n        - x\n"));
+}
+
+/// The corpus of `fuzz/fuzz_targets/patch.rs`, without a fuzzer.
+#[test]
+fn the_fuzz_corpus_never_panics() {
+    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/patch");
+    let mut patched = 0;
+    for entry in fs::read_dir(corpus).unwrap() {
+        let data = fs::read(entry.unwrap().path()).unwrap();
+        let Some((split, bytes)) = data.split_first() else { continue };
+        let (config, change) = bytes.split_at(bytes.len() * usize::from(*split) / 255);
+        let texts = (str::from_utf8(config), str::from_utf8(change));
+        let (Ok(config), Ok(change)) = texts else { continue };
+        for release in [Release::V1_12, Release::V1_13] {
+            let Ok(change) = Patch::parse(change, release) else { continue };
+            for patches in [vec![change.clone()], vec![change.clone(), change.clone()]] {
+                patched += usize::from(patch::apply(config, &patches, release).is_ok());
+            }
+        }
+    }
+    assert!(patched > 16, "only {patched} patches can be applied");
 }

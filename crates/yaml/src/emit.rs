@@ -28,9 +28,24 @@ pub const STRING_TAG: &str = "tag:yaml.org,2002:str";
 /// The tag of base64 that stands for bytes, which are not text.
 pub const BINARY_TAG: &str = "tag:yaml.org,2002:binary";
 
+/// The release of go-yaml whose habits are followed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum GoYaml {
+    /// 3.0 up to 4.0.0-rc.3.
+    #[default]
+    Rc3,
+    /// From 4.0.0-rc.4 on, a block that begins with an empty line has no indentation hint.
+    Rc4,
+}
+
 /// Writes one document. `indent` is what a level costs: 4 in Talos, 2 in most others.
 pub fn emit(node: &Node, indent: usize) -> String {
-    let mut emitter = Emitter::new(indent);
+    emit_as(node, indent, GoYaml::default())
+}
+
+/// Writes one document as that release of go-yaml does.
+pub fn emit_as(node: &Node, indent: usize, go_yaml: GoYaml) -> String {
+    let mut emitter = Emitter { go_yaml, ..Emitter::new(indent) };
     emitter.document(node);
     emitter.out
 }
@@ -109,6 +124,7 @@ enum Place {
 
 struct Emitter {
     out: String,
+    go_yaml: GoYaml,
     best_indent: usize,
     column: usize,
     /// The last thing written was white space or may be followed directly by a word.
@@ -121,6 +137,7 @@ impl Emitter {
     fn new(indent: usize) -> Self {
         Self {
             out: String::new(),
+            go_yaml: GoYaml::default(),
             best_indent: if (2..=9).contains(&indent) { indent } else { 2 },
             column: 0,
             after_space: true,
@@ -290,7 +307,7 @@ impl Emitter {
 
     fn literal(&mut self, text: &str, indent: usize) {
         self.indicator("|", true, false);
-        if text.starts_with(|c| c == ' ' || is_break(c)) {
+        if text.starts_with(|c| c == ' ' || (is_break(c) && self.go_yaml == GoYaml::Rc3)) {
             self.text(&self.best_indent.to_string());
         }
         let mut ends = text.chars().rev();
@@ -379,7 +396,7 @@ fn wanted_style(scalar: &Scalar, tag: Option<&str>) -> Style {
     let as_plain = Scalar { text: scalar.text.clone(), style: Style::Plain };
     let reads_as_string = as_plain.resolve() == Resolved::Text && timestamp(text).is_none();
     let is_value = is_plain && !is_node && as_plain.resolve() != Resolved::Text;
-    if is_value || (is_node && reads_as_string) {
+    if is_value || (is_node && reads_as_string && text != "<<") {
         return Style::Plain;
     }
     if reads_as_string && !is_old_bool(text) && !is_base_60(text) && text != "<<" {

@@ -13,13 +13,16 @@
 pub mod build;
 mod comment;
 mod emit;
+mod go_yaml;
 mod read;
 mod scalar;
 mod timestamp;
 mod tree;
 
-pub use emit::{BINARY_TAG, STRING_TAG, TIMESTAMP_TAG, emit, emit_all, key_order};
-pub use read::{Limits, ReadError, ReadErrorKind, read, read_with, read_with_comments};
+pub use emit::{BINARY_TAG, GoYaml, STRING_TAG, TIMESTAMP_TAG, emit, emit_all, emit_as, key_order};
+pub use read::{
+    Limits, ReadError, ReadErrorKind, read, read_first, read_nodes, read_with, read_with_comments,
+};
 pub use scalar::{Resolved, Scalar, Style};
 pub use timestamp::timestamp;
 pub use tree::{Entry, Map, Node, Seq, Span, Value};

@@ -1,11 +1,15 @@
 //! From text to trees, within limits.
 
+use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::mem;
 
-use granit_parser::{Event, Options, Parser, ScalarStyle, ScanError, StructureStyle, Tag, options};
+use granit_parser::{
+    Event, Options, Parser, ScalarStyle, ScanError, StructureStyle, Tag, YamlVersion, options,
+};
 
 use crate::comment;
+use crate::go_yaml::{self, Place};
 use crate::scalar::{Scalar, Style};
 use crate::tree::{Entry, Map, Node, Seq, Span, Value};
 
@@ -47,6 +51,8 @@ pub enum ReadErrorKind {
     RecursiveAlias,
     #[error("`<<` takes a mapping or a list of mappings")]
     BadMerge,
+    #[error("found incompatible YAML document")]
+    OtherVersion,
 }
 
 /// Reads every document of a text with the default [`Limits`].
@@ -57,15 +63,34 @@ pub fn read(text: &str) -> Result<Vec<Node>, ReadError> {
 /// Reads every document of a text. Aliases are expanded and merge keys (`<<`) applied, as go-yaml
 /// does; duplicate keys are left for the caller to judge.
 pub fn read_with(text: &str, limits: Limits) -> Result<Vec<Node>, ReadError> {
+    build(text, Builder::new(limits))
+}
+
+/// Reads a text as go-yaml reads it into nodes: merge keys stay entries (see [`Map::merged`]), and
+/// what is not of YAML 1.1, or says that it is not, is refused.
+pub fn read_nodes(text: &str) -> Result<Vec<Node>, ReadError> {
+    build(text, Builder { go_yaml_source: Some(text), ..Builder::new(Limits::default()) })
+}
+
+/// Reads the first document, and does not look at what follows.
+pub fn read_first(text: &str) -> Result<Option<Node>, ReadError> {
+    let builder = Builder { only_first: true, ..Builder::new(Limits::default()) };
+    Ok(build(text, builder)?.pop())
+}
+
+fn build(text: &str, mut builder: Builder<'_>) -> Result<Vec<Node>, ReadError> {
+    let limits = builder.limits;
     let options: Options = options! {
         emit_comments: false,
         flow_nesting_limit: limits.depth,
         block_nesting_limit: limits.depth,
     };
-    let mut builder = Builder::new(limits);
     for event in Parser::new_from_str_with_options(text, options) {
         let (event, span) = event.map_err(|error| syntax(text, &error, limits))?;
         builder.event(event, span_of(&span))?;
+        if builder.only_first && !builder.documents.is_empty() {
+            break;
+        }
     }
     Ok(builder.documents)
 }
@@ -108,8 +133,12 @@ fn syntax(text: &str, error: &ScanError, limits: Limits) -> ReadError {
     ReadError { kind, span: Span::new(at, at) }
 }
 
-struct Builder {
+struct Builder<'s> {
     limits: Limits,
+    /// The text, if it is read as in [`read_nodes`].
+    go_yaml_source: Option<&'s str>,
+    /// See [`read_first`].
+    only_first: bool,
     documents: Vec<Node>,
     open: Vec<Open>,
     anchors: HashMap<usize, Anchored>,
@@ -133,16 +162,30 @@ struct Anchored {
     size: usize,
 }
 
-impl Builder {
+impl Builder<'_> {
     fn new(limits: Limits) -> Self {
-        Self { limits, documents: vec![], open: vec![], anchors: HashMap::new(), copied_nodes: 0 }
+        Self {
+            limits,
+            go_yaml_source: None,
+            only_first: false,
+            documents: vec![],
+            open: vec![],
+            anchors: HashMap::new(),
+            copied_nodes: 0,
+        }
     }
 
     fn event(&mut self, event: Event<'_>, span: Span) -> Result<(), ReadError> {
         match event {
+            Event::DocumentStart(_, Some(version))
+                if self.go_yaml_source.is_some() && !is_1_1(version) =>
+            {
+                return Err(ReadError { kind: ReadErrorKind::OtherVersion, span });
+            }
             Event::DocumentStart(..) => self.anchors.clear(),
             Event::Scalar(text, style, anchor, tag) => {
                 let scalar = Scalar { text: text.into_owned(), style: style_of(style) };
+                self.check_as_go_yaml(&scalar, span)?;
                 let node = Node { value: Value::Scalar(scalar), span, tag: tag_of(tag.as_deref()) };
                 self.finish(node, anchor, 0, 1, span)?;
             }
@@ -161,6 +204,24 @@ impl Builder {
         Ok(())
     }
 
+    fn check_as_go_yaml(&self, scalar: &Scalar, span: Span) -> Result<(), ReadError> {
+        let Some(source) = self.go_yaml_source.and_then(|text| text.get(span.start..span.end))
+        else {
+            return Ok(());
+        };
+        let (in_flow, is_key) = match self.open.last() {
+            Some(Open { node: Node { value: Value::Map(map), .. }, key, .. }) => {
+                (map.flow, key.is_none())
+            }
+            Some(Open { node: Node { value: Value::Seq(seq), .. }, .. }) => (seq.flow, false),
+            _ => (false, false),
+        };
+        match go_yaml::refusal(scalar, source, Place { in_flow, is_key }) {
+            None => Ok(()),
+            Some(reason) => Err(ReadError { kind: ReadErrorKind::Syntax(reason.to_owned()), span }),
+        }
+    }
+
     fn start(&mut self, value: Value, anchor: usize, tag: Option<&Tag>, span: Span) {
         let node = Node { value, span, tag: tag_of(tag) };
         self.open.push(Open { node, anchor, key: None, height: 0, size: 1 });
@@ -168,7 +229,9 @@ impl Builder {
 
     fn end(&mut self, span: Span) -> Result<(), ReadError> {
         let mut open = self.open.pop().expect("invariant: the parser closes only what it opened");
-        if let Value::Map(map) = &mut open.node.value {
+        if let Value::Map(map) = &mut open.node.value
+            && self.go_yaml_source.is_none()
+        {
             apply_merge_keys(map)?;
         }
         open.node.span.end = match &open.node.value {
@@ -250,17 +313,37 @@ fn tag_of(tag: Option<&Tag>) -> Option<String> {
     tag.map(|tag| format!("{}{}", tag.handle(), tag.suffix()))
 }
 
+fn is_1_1(version: YamlVersion) -> bool {
+    (version.major, version.minor) == (1, 1)
+}
+
+impl Entry {
+    /// Whether this is a `<<` that has not been replaced by what it brings.
+    fn is_merge(&self) -> bool {
+        self.key.as_scalar().is_some_and(|key| key.style == Style::Plain && key.text == "<<")
+    }
+}
+
+impl Map {
+    /// The mapping with what its merge keys bring.
+    pub fn merged(&self) -> Result<Cow<'_, Self>, ReadError> {
+        if !self.entries.iter().any(Entry::is_merge) {
+            return Ok(Cow::Borrowed(self));
+        }
+        let mut merged = self.clone();
+        apply_merge_keys(&mut merged)?;
+        Ok(Cow::Owned(merged))
+    }
+}
+
 /// Replaces each `<<` by the entries it brings. What the mapping says itself wins; of several
 /// merged mappings the first wins.
 fn apply_merge_keys(map: &mut Map) -> Result<(), ReadError> {
-    let is_merge = |entry: &Entry| {
-        entry.key.as_scalar().is_some_and(|key| key.style == Style::Plain && key.text == "<<")
-    };
-    if !map.entries.iter().any(is_merge) {
+    if !map.entries.iter().any(Entry::is_merge) {
         return Ok(());
     }
     let (merges, own): (Vec<_>, Vec<_>) =
-        mem::take(&mut map.entries).into_iter().partition(is_merge);
+        mem::take(&mut map.entries).into_iter().partition(Entry::is_merge);
     map.entries = own;
     let mut known: HashSet<String> =
         map.entries.iter().filter_map(|entry| entry.key.as_str().map(str::to_owned)).collect();
@@ -278,13 +361,20 @@ fn apply_merge_keys(map: &mut Map) -> Result<(), ReadError> {
                 .collect::<Result<_, _>>()?,
             Value::Scalar(_) => return Err(bad),
         };
-        for entry in sources.into_iter().flat_map(|source| source.entries) {
-            if entry.key.as_str().is_none_or(|key| known.insert(key.to_owned())) {
-                map.entries.push(entry);
-            }
+        for mut source in sources {
+            apply_merge_keys(&mut source)?;
+            merge_entries(map, source.entries, &mut known);
         }
     }
     Ok(())
+}
+
+fn merge_entries(map: &mut Map, entries: Vec<Entry>, known: &mut HashSet<String>) {
+    for entry in entries {
+        if entry.key.as_str().is_none_or(|key| known.insert(key.to_owned())) {
+            map.entries.push(entry);
+        }
+    }
 }
 
 #[cfg(test)]
@@ -330,6 +420,33 @@ mod tests {
         assert_eq!(node.get("x").unwrap().as_str(), Some("1"));
         assert_eq!(node.get("y").unwrap().as_str(), Some("3"));
         assert_eq!(node.entries.len(), 2);
+    }
+
+    #[test]
+    fn nodes_keep_their_merge_keys() {
+        let root = &read_nodes("a: &a {x: 1}\nb: {<<: {<<: *a, y: 2}, y: 3}\n").unwrap()[0];
+        let map = root.as_map().unwrap().get("b").unwrap().as_map().unwrap();
+        assert!(map.get("<<").is_some());
+        let merged = map.merged().unwrap();
+        let values = ["x", "y", "<<"].map(|key| merged.get(key).and_then(Node::as_str));
+        assert_eq!(values, [Some("1"), Some("3"), None]);
+    }
+
+    #[test]
+    fn nodes_are_of_yaml_1_1() {
+        for refused in ["%YAML 1.2\n---\na", "[::1]", "{: a}", ": a", r#""\/""#, r#""\ud83d""#] {
+            assert!(read_nodes(refused).is_err(), "{refused}");
+        }
+        for fine in ["%YAML 1.1\n---\na", "a: ::1", "[fd00::1]", "{a: }", r#""\\/""#] {
+            assert!(read_nodes(fine).is_ok(), "{fine}");
+        }
+    }
+
+    #[test]
+    fn what_follows_the_first_document_is_not_looked_at() {
+        let first = read_first("[a]\n[b]\n").unwrap();
+        assert!(first.is_some_and(|node| node.as_seq().is_some()));
+        assert_eq!(read_first("# nothing\n"), Ok(None));
     }
 
     #[test]

@@ -109,7 +109,9 @@ impl Checker<'_> {
                     Some(Kind::Text) => Type::Text,
                     Some(Kind::Bytes) => Type::Bytes,
                     Some(Kind::Texts) => Type::List(Box::new(Type::Text)),
-                    Some(Kind::Other) => Type::Dyn,
+                    Some(Kind::Duration) => Type::Duration,
+                    Some(Kind::Message(message)) => Type::Message(message),
+                    Some(Kind::Messages(message)) => Type::List(Box::new(Type::Message(message))),
                     None => self.problem(at, format!("undefined field '{field}'")),
                 }
             }

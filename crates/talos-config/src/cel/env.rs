@@ -1,5 +1,6 @@
 //! What expressions may look at: the variables of each place where Talos takes one.
 
+use super::link::LINK;
 use super::types::Type;
 
 /// The variables and functions of a place.
@@ -22,7 +23,7 @@ pub(super) enum Extra {
     Optional,
 }
 
-/// A message's fields. One without any is not looked into.
+/// A message's fields.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Message {
     pub(super) name: &'static str,
@@ -38,8 +39,9 @@ pub(super) enum Kind {
     Text,
     Bytes,
     Texts,
-    /// Another message, of which we know nothing.
-    Other,
+    Duration,
+    Message(&'static Message),
+    Messages(&'static Message),
 }
 
 impl Environment {
@@ -209,44 +211,5 @@ static VOLUME: Message = Message {
         ("parent_dev_path", Kind::Text),
         ("pretty_size", Kind::Text),
         ("offset", Kind::Uint),
-    ],
-};
-
-static LINK: Message = Message {
-    name: "talos.resource.definitions.network.LinkStatusSpec",
-    fields: &[
-        ("index", Kind::Uint),
-        ("type", Kind::Int),
-        ("link_index", Kind::Uint),
-        ("flags", Kind::Uint),
-        ("hardware_addr", Kind::Bytes),
-        ("broadcast_addr", Kind::Bytes),
-        ("mtu", Kind::Uint),
-        ("queue_disc", Kind::Text),
-        ("master_index", Kind::Uint),
-        ("operational_state", Kind::Int),
-        ("kind", Kind::Text),
-        ("slave_kind", Kind::Text),
-        ("bus_path", Kind::Text),
-        ("pciid", Kind::Text),
-        ("driver", Kind::Text),
-        ("driver_version", Kind::Text),
-        ("firmware_version", Kind::Text),
-        ("product_id", Kind::Text),
-        ("vendor_id", Kind::Text),
-        ("product", Kind::Text),
-        ("vendor", Kind::Text),
-        ("link_state", Kind::Bool),
-        ("speed_megabits", Kind::Int),
-        ("port", Kind::Int),
-        ("duplex", Kind::Int),
-        ("vlan", Kind::Other),
-        ("bridge_master", Kind::Other),
-        ("bond_master", Kind::Other),
-        ("wireguard", Kind::Other),
-        ("permanent_addr", Kind::Bytes),
-        ("alias", Kind::Text),
-        ("alt_names", Kind::Texts),
-        ("vrf_master", Kind::Other),
     ],
 };

@@ -6,6 +6,7 @@
 mod check;
 mod env;
 mod lexer;
+mod link;
 mod parser;
 mod types;
 

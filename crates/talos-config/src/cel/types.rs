@@ -101,6 +101,9 @@ pub(super) fn arithmetic(operator: &str, left: &Type, right: &Type) -> Option<Ty
     let is_number = |ty: &Type| matches!(ty, Type::Int | Type::Uint | Type::Double);
     match (operator, left, right) {
         (_, Type::Dyn, other) | (_, other, Type::Dyn) => Some(other.clone()),
+        // Null fits messages, and times are messages.
+        ("_+_" | "_-_", Type::Null | Type::Duration | Type::Timestamp, Type::Null)
+        | ("_+_" | "_-_", Type::Null, Type::Duration | Type::Timestamp) => Some(Type::Dyn),
         ("_%_", Type::Int | Type::Uint, _) if left == right => Some(left.clone()),
         ("_%_", ..) => None,
         _ if left == right && is_number(left) => Some(left.clone()),

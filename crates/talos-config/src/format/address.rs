@@ -25,17 +25,16 @@ pub(crate) fn parse_prefix(source: &str) -> Option<(IpAddr, u8)> {
     Some((addr, u8::try_from(bits).ok()?))
 }
 
-pub(crate) fn parse_addr_port(source: &str) -> Option<(IpAddr, u16)> {
+pub(crate) fn parse_addr_port(source: &str) -> Option<(IpAddr, &str, u16)> {
     let (addr, port) = source.rsplit_once(':')?;
     let port = parse_port(port)?;
-    let addr = match addr.strip_prefix('[') {
+    match addr.strip_prefix('[') {
         Some(bracketed) => {
-            let (addr, _) = parse_addr(bracketed.strip_suffix(']')?)?;
-            addr.is_ipv6().then_some(addr)?
+            let (addr, zone) = parse_addr(bracketed.strip_suffix(']')?)?;
+            addr.is_ipv6().then_some((addr, zone, port))
         }
-        None => IpAddr::V4(addr.parse().ok()?),
-    };
-    Some((addr, port))
+        None => Some((IpAddr::V4(addr.parse().ok()?), "", port)),
+    }
 }
 
 pub(crate) fn canonical_addr(source: &str) -> Result<String, String> {
@@ -65,8 +64,9 @@ pub(crate) fn canonical_addr_port(source: &str) -> Result<String, String> {
         return Ok(String::new());
     }
     match parse_addr_port(source) {
-        Some((IpAddr::V4(addr), port)) => Ok(format!("{addr}:{port}")),
-        Some((IpAddr::V6(addr), port)) => Ok(format!("[{addr}]:{port}")),
+        Some((IpAddr::V4(addr), _, port)) => Ok(format!("{addr}:{port}")),
+        Some((IpAddr::V6(addr), "", port)) => Ok(format!("[{addr}]:{port}")),
+        Some((IpAddr::V6(addr), zone, port)) => Ok(format!("[{addr}%{zone}]:{port}")),
         None => Err(format!("not an ip:port: {source:?}")),
     }
 }
@@ -95,6 +95,7 @@ mod tests {
         assert_eq!(canonical_addr("fe80::1%eth0").as_deref(), Ok("fe80::1%eth0"));
         assert_eq!(canonical_prefix("10.0.0.5/24").as_deref(), Ok("10.0.0.5/24"));
         assert_eq!(canonical_addr_port("[::1]:080").as_deref(), Ok("[::1]:80"));
+        assert_eq!(canonical_addr_port("[fe80::1%eth0]:80").as_deref(), Ok("[fe80::1%eth0]:80"));
         assert_eq!(canonical_mac("AA:BBcc").as_deref(), Ok("aa:bb:cc"));
         for wrong in ["10.0.0", "010.0.0.1", "1.2.3.4%eth0", "::1%", "x"] {
             assert!(canonical_addr(wrong).is_err(), "{wrong}");

@@ -213,8 +213,23 @@ fn parse_host(host: &str) -> Result<String, String> {
     {
         return Err(format!("invalid character {:?} in host name", wrong.to_string()));
     }
-    let (bytes, _) = unescaped(host, Part::Host)?;
+    let zone = if host.starts_with('[') { host.find("%25") } else { None };
+    let (name, zone) = host.split_at(zone.unwrap_or(host.len()));
+    refuse_ascii_escapes(name)?;
+    let (mut bytes, _) = unescaped(name, Part::Host)?;
+    bytes.extend(unescaped(zone, Part::Host)?.0);
     String::from_utf8(bytes).map_err(|_| "invalid host".to_owned())
+}
+
+/// In a host name only what is beyond ASCII may be escaped, and the percent sign itself.
+fn refuse_ascii_escapes(name: &str) -> Result<(), String> {
+    for (at, _) in name.match_indices('%') {
+        let escape = name.get(at..at + 3).unwrap_or(&name[at..]);
+        if escape != "%25" && escape[1..].starts_with(|c: char| c.is_digit(8)) {
+            return Err(format!("invalid URL escape {escape:?}"));
+        }
+    }
+    Ok(())
 }
 
 fn is_user_byte(byte: u8) -> bool {
@@ -308,7 +323,8 @@ mod tests {
         }
         let written = |url: &str| Url::parse(url).unwrap().to_string();
         assert_eq!(written("HTTPS://Host/a b"), "https://Host/a%20b");
-        for wrong in ["10.5.0.2:6443", ":foo", "http://a b/", "http://h:x/", "http://h/%zz", "a\tb"]
+        for wrong in
+            ["10.5.0.2:6443", ":foo", "http://a b/", "http://h:x/", "http://h/%zz", "a\tb", "//%68"]
         {
             assert!(Url::parse(wrong).is_err(), "{wrong}");
         }

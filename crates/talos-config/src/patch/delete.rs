@@ -79,11 +79,7 @@ impl Deletion {
             // A field that is not set can be deleted all the same.
             (None, []) => Ok(()),
             (Some(at), rest) => self.delete_in(&mut entries[at].value, &field.ty, rest, release),
-            (None, [_, rest @ ..]) => match (&field.ty, rest) {
-                // So can a field of a struct that is there by value.
-                (Type::Struct(inner), []) if inner.field(path[1], release).is_some() => Ok(()),
-                _ => Err(LOOKUP_FAILED.to_owned()),
-            },
+            (None, rest) => delete_in_nothing(&field.ty, rest, release),
         }
     }
 
@@ -143,6 +139,15 @@ impl Deletion {
 }
 
 const COMPLEX_PATH: &str = "searching for complex paths in slices is not supported";
+
+/// Structs that are there by value have their fields even when none of them is set.
+fn delete_in_nothing(ty: &'static Type, path: &[&str], release: Release) -> Result<(), String> {
+    let (Type::Struct(record), [key, rest @ ..]) = (ty, path) else {
+        return Err(LOOKUP_FAILED.to_owned());
+    };
+    let field = named_field(record, key, release).ok_or(LOOKUP_FAILED)?;
+    if rest.is_empty() { Ok(()) } else { delete_in_nothing(&field.ty, rest, release) }
+}
 
 fn delete_in_map(
     node: &mut Node,

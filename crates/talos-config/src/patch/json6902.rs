@@ -1,11 +1,11 @@
 //! JSON patches (RFC 6902), with the habits of the Go library Talos uses: `replace` of a missing
 //! key adds it, and negative indices count from the end.
 
-use talmox_yaml::{Entry, Map, Node, Resolved, Scalar, Seq, Style, TIMESTAMP_TAG, Value, emit};
+use talmox_yaml::{Map, Node, Resolved, Value, emit};
 
-use super::PatchError;
+use super::{PatchError, json};
 use crate::any;
-use crate::format::text;
+use crate::tags;
 
 #[derive(Clone, Debug)]
 pub(super) struct JsonPatch(Vec<Operation>);
@@ -16,23 +16,28 @@ struct Operation {
     path: Option<String>,
     from: Option<String>,
     value: Option<Node>,
+    /// In JSON, a value that is null is no value.
+    is_json: bool,
 }
 
 impl JsonPatch {
     /// Reads a list of operations, in JSON or YAML. No list at all is an empty patch.
     pub(super) fn parse(source: &str) -> Result<Self, String> {
-        let documents = talmox_yaml::read(source).map_err(|error| error.to_string())?;
-        let Some(document) = documents.into_iter().next() else {
+        let first = talmox_yaml::read_first(source).map_err(|error| error.to_string())?;
+        let Some(mut document) = first else {
             return Ok(Self(vec![]));
         };
         if document.is_null() {
             return Ok(Self(vec![]));
         }
+        tags::apply(&mut document)?;
         let Some(list) = document.as_seq() else {
             return Err("a JSON patch is a list of operations".to_owned());
         };
+        let is_json = json::is_json(&document);
         let operations = list.items.iter().map(|item| match &item.value {
-            Value::Map(map) => Ok(Operation::read(map)),
+            Value::Map(map) => Operation::read(map, is_json),
+            _ if item.is_null() => Operation::read(&Map::default(), is_json),
             _ => Err("an operation of a JSON patch is a mapping".to_owned()),
         });
         Ok(Self(operations.collect::<Result<_, _>>()?))
@@ -42,30 +47,42 @@ impl JsonPatch {
         let decode = |reason: String| {
             PatchError::Json(format!("failure decoding talos machine config: {reason}"))
         };
-        let documents = talmox_yaml::read(config).map_err(|error| decode(error.to_string()))?;
-        let [document] = documents.as_slice() else {
+        // Counted by the reader of YAML 1.1, and then read by one that applies merge keys.
+        let count = talmox_yaml::read_nodes(config).map_err(|error| decode(error.to_string()))?;
+        if count.len() != 1 {
             return Err(PatchError::MultiDocument);
-        };
-        let mut json = to_json(document);
+        }
+        let mut documents = talmox_yaml::read(config).map_err(|error| decode(error.to_string()))?;
+        let mut document = documents.swap_remove(0);
+        tags::apply(&mut document).map_err(decode)?;
+        let mut json = json::from_config(&document).map_err(decode)?;
+        if json.as_scalar().is_some() && !json.is_null() {
+            return Err(PatchError::Json("the config is neither an object nor a list".to_owned()));
+        }
         for operation in &self.0 {
             operation.apply(&mut json).map_err(PatchError::Json)?;
         }
-        Ok(emit(&json, 2))
+        Ok(emit(&json::to_yaml(&json), 2))
     }
 }
 
 impl Operation {
-    fn read(map: &Map) -> Self {
+    fn read(map: &Map, is_json: bool) -> Result<Self, String> {
+        let map = if is_json { json::last_of_each(map) } else { json::unique(map)? };
         let word = |key: &str| {
             let scalar = map.get(key)?.as_scalar()?;
             (scalar.resolve() == Resolved::Text).then(|| scalar.text.clone())
         };
-        Self {
+        let value = map
+            .get("value")
+            .map(|value| if is_json { Ok(value.clone()) } else { json::from_patch(value) });
+        Ok(Self {
             kind: word("op").unwrap_or_else(|| "unknown".to_owned()),
             path: word("path"),
             from: word("from"),
-            value: map.get("value").map(|value| time_as_text(&any::canonical(value))),
-        }
+            value: value.transpose()?,
+            is_json,
+        })
     }
 
     fn apply(&self, document: &mut Node) -> Result<(), String> {
@@ -94,7 +111,14 @@ impl Operation {
                 let path = self.path()?;
                 let found =
                     if path.is_empty() { Some(document.clone()) } else { get(document, path)? };
-                if found.unwrap_or_else(any::null) == value() {
+                let found = found.filter(|found| !found.is_null());
+                let wanted = self.value.as_ref().filter(|value| !(self.is_json && value.is_null()));
+                let is_same = match (&found, wanted) {
+                    (None, None) => true,
+                    (Some(found), Some(wanted)) => json::is_same(found, wanted),
+                    _ => false,
+                };
+                if is_same {
                     Ok(())
                 } else {
                     Err(format!("testing value {path} failed: test failed"))
@@ -118,7 +142,7 @@ impl Operation {
             format!("replace operation does not apply: doc is missing path: {path}: missing value")
         })?;
         match &mut container.value {
-            Value::Map(map) => set(map, &key, value),
+            Value::Map(map) => json::set(map, &key, value),
             Value::Seq(seq) => {
                 let at = index(&key, seq.items.len()).ok_or_else(|| {
                     format!(
@@ -181,7 +205,7 @@ fn add(document: &mut Node, path: &str, value: Node, operation: &str) -> Result<
         )
     })?;
     match &mut container.value {
-        Value::Map(map) => set(map, &key, value),
+        Value::Map(map) => json::set(map, &key, value),
         Value::Seq(seq) if key == "-" => seq.items.push(value),
         Value::Seq(seq) => {
             let at = index(&key, seq.items.len() + 1).ok_or_else(|| {
@@ -194,13 +218,6 @@ fn add(document: &mut Node, path: &str, value: Node, operation: &str) -> Result<
         Value::Scalar(_) => {}
     }
     Ok(())
-}
-
-fn set(map: &mut Map, key: &str, value: Node) {
-    match map.entries.iter_mut().find(|entry| entry.key.as_str() == Some(key)) {
-        Some(entry) => entry.value = value,
-        None => map.entries.push(Entry { key: text(key), value }),
-    }
 }
 
 fn remove(document: &mut Node, path: &str) -> Result<Node, String> {
@@ -241,75 +258,5 @@ fn get(document: &mut Node, path: &str) -> Result<Option<Node>, String> {
             Ok(Some(seq.items[at].clone()))
         }
         Value::Scalar(_) => Ok(None),
-    }
-}
-
-/// The config as JSON sees it. The way there is YAML 1.1, where `off` is a boolean.
-fn to_json(node: &Node) -> Node {
-    match &node.value {
-        Value::Map(map) => Node::from(Value::Map(Map {
-            entries: map
-                .entries
-                .iter()
-                .map(|entry| Entry {
-                    key: text(entry.key.as_str().unwrap_or_default()),
-                    value: to_json(&entry.value),
-                })
-                .collect(),
-            flow: false,
-        })),
-        Value::Seq(seq) => Node::from(Value::Seq(Seq {
-            items: seq.items.iter().map(to_json).collect(),
-            flow: false,
-        })),
-        Value::Scalar(scalar) => match (old_bool(scalar), scalar.resolve()) {
-            (Some(value), _) => Node::plain(value.to_string()),
-            (None, Resolved::Float(value)) => Node::plain(json_number(value)),
-            (None, Resolved::Text) => text(&scalar.text),
-            (None, _) => any::canonical(node),
-        },
-    }
-}
-
-/// JSON shows no exponent for numbers of a usual size.
-fn json_number(value: f64) -> String {
-    let size = value.abs();
-    if size == 0.0 {
-        "0".to_owned()
-    } else if (1e-6..1e21).contains(&size) {
-        format!("{value}")
-    } else {
-        format!("{value:e}")
-    }
-}
-
-fn old_bool(scalar: &Scalar) -> Option<bool> {
-    if scalar.style != Style::Plain {
-        return None;
-    }
-    match scalar.text.as_str() {
-        "y" | "Y" | "yes" | "Yes" | "YES" | "on" | "On" | "ON" => Some(true),
-        "n" | "N" | "no" | "No" | "NO" | "off" | "Off" | "OFF" => Some(false),
-        _ => None,
-    }
-}
-
-/// Dates in a patch become texts in full.
-fn time_as_text(node: &Node) -> Node {
-    match &node.value {
-        Value::Scalar(scalar) if node.tag.as_deref() == Some(TIMESTAMP_TAG) => text(&scalar.text),
-        Value::Scalar(_) => node.clone(),
-        Value::Seq(seq) => Node::from(Value::Seq(Seq {
-            items: seq.items.iter().map(time_as_text).collect(),
-            flow: false,
-        })),
-        Value::Map(map) => Node::from(Value::Map(Map {
-            entries: map
-                .entries
-                .iter()
-                .map(|entry| Entry { key: entry.key.clone(), value: time_as_text(&entry.value) })
-                .collect(),
-            flow: false,
-        })),
     }
 }

@@ -21,21 +21,44 @@ pub(super) fn merge_documents(
 }
 
 /// Talos copies a config before it patches it, and cannot copy every generic value.
-pub(super) fn check_copyable(items: &[Item]) -> Result<(), PatchError> {
-    fn has_time(node: &Node) -> bool {
-        match &node.value {
-            Value::Scalar(_) => GoType::of(node) == GoType::Time,
-            Value::Seq(seq) => seq.items.iter().any(has_time),
-            Value::Map(map) => map.entries.iter().any(|entry| has_time(&entry.value)),
-        }
-    }
-    let stuck = items
-        .iter()
-        .any(|item| matches!(item, Item::Document(document) if has_time(&document.body)));
+pub(super) fn check_copyable(items: &[Item], release: Release) -> Result<(), PatchError> {
+    let stuck = items.iter().any(|item| match item {
+        Item::Document(document) => has_time(&document.body, document.kind.record, release),
+        Item::Deletion(_) => false,
+    });
     if stuck {
         return Err(PatchError::Merge("cannot deep copy time.Time".to_owned()));
     }
     Ok(())
+}
+
+fn has_time(node: &Node, record: &'static Struct, release: Release) -> bool {
+    fn in_value(node: &Node, ty: &'static Type, release: Release) -> bool {
+        match (ty, &node.value) {
+            (Type::Any, _) => in_any(node),
+            (Type::Struct(record), _) => has_time(node, record, release),
+            (Type::Pointer(inner), _) => in_value(node, inner, release),
+            (Type::List(inner, _), Value::Seq(seq)) => {
+                seq.items.iter().any(|item| in_value(item, inner, release))
+            }
+            (Type::Map(inner), Value::Map(map)) => {
+                map.entries.iter().any(|entry| in_value(&entry.value, inner, release))
+            }
+            _ => false,
+        }
+    }
+    fn in_any(node: &Node) -> bool {
+        match &node.value {
+            Value::Scalar(_) => GoType::of(node) == GoType::Time,
+            Value::Seq(seq) => seq.items.iter().any(in_any),
+            Value::Map(map) => map.entries.iter().any(|entry| in_any(&entry.value)),
+        }
+    }
+    let map = node.as_map();
+    record.fields(release).filter(|field| !field.shared).any(|field| {
+        let value = map.and_then(|map| map.get(field.key));
+        value.is_some_and(|value| in_value(value, &field.ty, release))
+    })
 }
 
 fn merge_record(

@@ -3,6 +3,7 @@
 //! Reading patch *files* is the caller's business; [`source`] says when there is one to read.
 
 pub(crate) mod delete;
+mod json;
 mod json6902;
 mod merge;
 
@@ -128,7 +129,7 @@ impl State {
 fn merge(config: &Config, patch: &Config) -> Result<Config, PatchError> {
     let release = config.release();
     let mut items: Vec<Option<Item>> = config.in_patch_order().into_iter().map(Some).collect();
-    merge::check_copyable(&config.entries)?;
+    merge::check_copyable(&config.entries, release)?;
     // What a patch adds is not matched by the rest of the same patch.
     let known = items.len();
     for change in patch.in_patch_order() {

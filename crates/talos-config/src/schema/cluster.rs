@@ -105,7 +105,7 @@ pub(super) static RESOURCES_CONFIG: Struct =
 
 pub(super) static AUTHORIZATION_CONFIG_AUTHORIZER_CONFIG: Struct = record(
     "v1alpha1.AuthorizationConfigAuthorizerConfig",
-    &[&[keep("type", TEXT), keep("name", TEXT), omit("webhook", ANY)]],
+    &[&[keep("type", TEXT), keep("name", TEXT), omit("webhook", ANY).shared()]],
 );
 
 pub(super) static CONTROLLER_MANAGER_CONFIG: Struct = record(

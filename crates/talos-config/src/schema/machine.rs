@@ -50,7 +50,7 @@ pub(super) static MACHINE_CONFIG: Struct = record(
         omit("logging", one!(LOGGING_CONFIG)),
         omit("kernel", one!(KERNEL_CONFIG)),
         omit("seccompProfiles", refs!(MACHINE_SECCOMP_PROFILE)),
-        omit("baseRuntimeSpecOverrides", ANY),
+        omit("baseRuntimeSpecOverrides", ANY).shared(),
         omit("nodeLabels", TEXT_MAP),
         omit("nodeAnnotations", TEXT_MAP),
         omit("nodeTaints", TEXT_MAP),

@@ -15,6 +15,8 @@ mod machine_network;
 mod network;
 mod services;
 
+use talmox_yaml::GoYaml;
+
 pub(crate) use kinds::{CONFIG_KIND, Kind, kind, link_kinds};
 
 /// A release of Talos's machinery: kinds and keys grow with it.
@@ -34,6 +36,14 @@ impl Release {
         let major: u32 = parts.next()?.parse().ok()?;
         let minor: u32 = parts.next()?.parse().ok()?;
         (major == 1).then_some(if minor <= 12 { Self::V1_12 } else { Self::V1_13 })
+    }
+
+    /// The YAML library that it writes configs with.
+    pub(crate) fn go_yaml(self) -> GoYaml {
+        match self {
+            Self::V1_12 => GoYaml::Rc3,
+            Self::V1_13 => GoYaml::Rc4,
+        }
     }
 }
 
@@ -79,12 +89,19 @@ pub(crate) struct Field {
     pub(crate) omit_empty: bool,
     /// A patch replaces the value as a whole.
     pub(crate) replaced: bool,
+    /// A copy of the document has the same value, not a copy of it.
+    pub(crate) shared: bool,
     pub(crate) since: Release,
 }
 
 impl Field {
     const fn replaced(mut self) -> Self {
         self.replaced = true;
+        self
+    }
+
+    const fn shared(mut self) -> Self {
+        self.shared = true;
         self
     }
 
@@ -187,7 +204,7 @@ const fn record(name: &'static str, groups: &'static [&'static [Field]]) -> Stru
 
 /// A key that is always written.
 const fn keep(key: &'static str, ty: Type) -> Field {
-    Field { key, ty, omit_empty: false, replaced: false, since: Release::V1_12 }
+    Field { key, ty, omit_empty: false, replaced: false, shared: false, since: Release::V1_12 }
 }
 
 /// A key that is left out when empty.

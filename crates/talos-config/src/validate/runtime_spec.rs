@@ -2,6 +2,8 @@
 //!
 //! Only the outline is known here: the parts of the spec that people override.
 
+use talmox_yaml::{Node, Resolved, Value};
+
 use super::{Report, View};
 use crate::any::GoType;
 
@@ -10,12 +12,17 @@ use crate::any::GoType;
 enum Shape {
     Text,
     Bool,
-    Number,
+    /// A whole number of a type of Go's.
+    Number(i128, i128),
     Texts,
     TextMap,
     Object(&'static [(&'static str, Self)]),
     Objects(&'static [(&'static str, Self)]),
 }
+
+const INT: Shape = Shape::Number(i64::MIN as i128, i64::MAX as i128);
+const UINT32: Shape = Shape::Number(0, u32::MAX as i128);
+const UINT64: Shape = Shape::Number(0, u64::MAX as i128);
 
 const ROOT: &[(&str, Shape)] = &[
     ("ociVersion", Shape::Text),
@@ -37,19 +44,16 @@ const ROOT: &[(&str, Shape)] = &[
 const PROCESS: &[(&str, Shape)] = &[
     ("terminal", Shape::Bool),
     ("consoleSize", Shape::Object(&[])),
-    ("user", Shape::Object(&[("uid", Shape::Number), ("gid", Shape::Number)])),
+    ("user", Shape::Object(&[("uid", UINT32), ("gid", UINT32)])),
     ("args", Shape::Texts),
     ("commandLine", Shape::Text),
     ("env", Shape::Texts),
     ("cwd", Shape::Text),
     ("capabilities", Shape::Object(&[])),
-    (
-        "rlimits",
-        Shape::Objects(&[("type", Shape::Text), ("hard", Shape::Number), ("soft", Shape::Number)]),
-    ),
+    ("rlimits", Shape::Objects(&[("type", Shape::Text), ("hard", UINT64), ("soft", UINT64)])),
     ("noNewPrivileges", Shape::Bool),
     ("apparmorProfile", Shape::Text),
-    ("oomScoreAdj", Shape::Number),
+    ("oomScoreAdj", INT),
     ("selinuxLabel", Shape::Text),
 ];
 
@@ -74,10 +78,40 @@ const LINUX: &[(&str, Shape)] = &[
 ];
 
 pub(super) fn validate(overrides: View<'_>, report: &mut Report) {
+    if let Some(reason) = overrides.node().and_then(not_json) {
+        report.error(format!("failed to marshal base runtime spec overrides: json: {reason}"));
+        return;
+    }
     if let Some((path, found)) = misfit(overrides, ROOT, "") {
         report.error(format!(
             "failed to unmarshal base runtime spec overrides: json: cannot unmarshal {found} into Go struct field Spec.{path}"
         ));
+    }
+}
+
+/// What JSON has no words for.
+fn not_json(node: &Node) -> Option<&'static str> {
+    match &node.value {
+        Value::Map(map) => map.entries.iter().find_map(|entry| {
+            let is_text = GoType::of(&entry.key) == GoType::Text;
+            let other_key = "unsupported type: map[interface {}]interface {}";
+            if is_text { not_json(&entry.value) } else { Some(other_key) }
+        }),
+        Value::Seq(seq) => seq.items.iter().find_map(not_json),
+        Value::Scalar(scalar) => match scalar.resolve() {
+            Resolved::Float(value) if !value.is_finite() => Some("unsupported value"),
+            _ => None,
+        },
+    }
+}
+
+/// JSON spells a float without a fraction like a whole number.
+fn whole_number(node: &Node) -> Option<i128> {
+    match node.as_scalar()?.resolve() {
+        Resolved::Int(value) => Some(value),
+        #[expect(clippy::cast_possible_truncation, reason = "nothing is cut off")]
+        Resolved::Float(value) if value.fract() == 0.0 && value.abs() < 1e21 => Some(value as i128),
+        _ => None,
     }
 }
 
@@ -96,7 +130,9 @@ fn check(value: View<'_>, shape: Shape, path: &str) -> Option<(String, &'static 
     let wanted = match shape {
         Shape::Text => found == GoType::Text,
         Shape::Bool => found == GoType::Bool,
-        Shape::Number => matches!(found, GoType::Int | GoType::Uint),
+        Shape::Number(min, max) => {
+            whole_number(value.node()?).is_some_and(|number| (min..=max).contains(&number))
+        }
         Shape::Texts | Shape::Objects(_) => found == GoType::List,
         Shape::TextMap | Shape::Object(_) => found == GoType::Map,
     };

@@ -1,0 +1,71 @@
+//! Explicit tags, such as `!!int '12'`: what go-yaml makes of them before it looks at the type that
+//! is wanted. Afterwards a scalar's style alone says what it is, and no tag is left, except on bytes
+//! that are no text.
+
+use talmox_yaml::{
+    BINARY_TAG, Node, Resolved, STRING_TAG, Scalar, Style, TIMESTAMP_TAG, Value, timestamp,
+};
+
+use crate::format::decode_base64;
+
+const PREFIX: &str = "tag:yaml.org,2002:";
+
+/// Gives every tagged scalar below the node the style that says the same.
+pub(crate) fn apply(node: &mut Node) -> Result<(), String> {
+    match &mut node.value {
+        Value::Seq(seq) => seq.items.iter_mut().try_for_each(apply),
+        Value::Map(map) => map.entries.iter_mut().try_for_each(|entry| {
+            apply(&mut entry.key)?;
+            apply(&mut entry.value)
+        }),
+        Value::Scalar(scalar) => {
+            let Some(tag) = node.tag.take().filter(|tag| tag != "!") else {
+                return Ok(());
+            };
+            node.tag = settle(scalar, &tag)?;
+            Ok(())
+        }
+    }
+}
+
+/// The tag that remains.
+fn settle(scalar: &mut Scalar, tag: &str) -> Result<Option<String>, String> {
+    if tag == BINARY_TAG {
+        let invalid = |_| "!!binary value contains invalid base64 data".to_owned();
+        let bytes = decode_base64(&scalar.text).map_err(invalid)?;
+        scalar.style = Style::DoubleQuoted;
+        return Ok(match String::from_utf8(bytes) {
+            Ok(text) => {
+                scalar.text = text;
+                None
+            }
+            Err(_) => Some(BINARY_TAG.to_owned()),
+        });
+    }
+    let plain = Scalar { text: scalar.text.clone(), style: Style::Plain };
+    let meant = match plain.resolve() {
+        Resolved::Null => "null",
+        Resolved::Bool(_) => "bool",
+        Resolved::Int(_) => "int",
+        Resolved::Float(_) => "float",
+        Resolved::Text if tag == TIMESTAMP_TAG && timestamp(&plain.text).is_some() => "timestamp",
+        Resolved::Text => "str",
+    };
+    match (tag.strip_prefix(PREFIX), meant) {
+        (Some(wanted @ ("null" | "bool" | "int" | "float" | "timestamp")), meant) => {
+            if wanted != meant && (wanted, meant) != ("float", "int") {
+                return Err(format!(
+                    "cannot construct !!{meant} `{}` as a !!{wanted}",
+                    scalar.text
+                ));
+            }
+            scalar.style = Style::Plain;
+        }
+        // Anything may be a text, and is one under a tag that nobody knows.
+        _ if scalar.style == Style::Plain || tag == STRING_TAG => {
+            scalar.style = Style::DoubleQuoted;
+        }
+        _ => {}
+    }
+    Ok(None)
+}

@@ -1,0 +1,42 @@
+//! What go-yaml refuses although it is YAML.
+
+use crate::scalar::{Scalar, Style};
+
+/// Where a scalar stands.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place {
+    pub(crate) in_flow: bool,
+    pub(crate) is_key: bool,
+}
+
+/// Why go-yaml does not read this scalar, if so. `source` is what stands in the text.
+pub(crate) fn refusal(scalar: &Scalar, source: &str, place: Place) -> Option<&'static str> {
+    match scalar.style {
+        Style::Plain if place.is_key && source.is_empty() => Some("did not find expected key"),
+        // `[::1]` holds no address: in brackets a colon ends whatever was before it.
+        Style::Plain if place.in_flow && source.starts_with(':') => {
+            Some("did not find expected node content")
+        }
+        Style::DoubleQuoted => unknown_escape(source),
+        _ => None,
+    }
+}
+
+/// JSON escapes that YAML 1.1 does not have.
+fn unknown_escape(source: &str) -> Option<&'static str> {
+    let mut rest = source;
+    while let Some(at) = rest.find('\\') {
+        let escape = &rest[at + 1..];
+        if escape.starts_with('/') {
+            return Some("found unknown escape character");
+        }
+        let code = escape.strip_prefix('u').and_then(|digits| digits.get(..4));
+        let code = code.and_then(|digits| u32::from_str_radix(digits, 16).ok());
+        if code.is_some_and(|code| (0xd800..0xe000).contains(&code)) {
+            return Some("found invalid Unicode character escape code");
+        }
+        // What is escaped may be a backslash.
+        rest = escape.get(1..).unwrap_or_default();
+    }
+    None
+}
