@@ -4,9 +4,10 @@
 //! `inventory/defaults.yaml`), one cluster's folder, or a single file.
 
 use std::fs;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use talmox_model::load::{ClusterFiles, Content, File};
+use talmox_model::load::{ClusterFiles, Content, File, ReferenceKind};
 
 use crate::error::CommandError;
 
@@ -19,6 +20,13 @@ pub(crate) struct Located {
 
 /// Finds the clusters with the given names, or all of them.
 pub(crate) fn locate(inventory: Option<&Path>, names: &[String]) -> Result<Located, CommandError> {
+    // A path in place of a name: `talmox check inventory/dev`.
+    if inventory.is_none()
+        && let [path] = names
+        && path.contains(['/', '.'])
+    {
+        return locate(Some(Path::new(path)), &[]);
+    }
     let root = match inventory {
         Some(path) => path.to_owned(),
         None => default_root()?,
@@ -33,19 +41,33 @@ pub(crate) fn locate(inventory: Option<&Path>, names: &[String]) -> Result<Locat
     let found = clusters_in(&root);
     if found.is_empty() {
         let error = CommandError::usage(format!("no cluster in {}", root.display()));
-        let hint = "a cluster is a folder with a cluster.yaml; `talmox init` writes one";
+        let hint = if has_other_suffix(&root) {
+            "rename cluster.yml to cluster.yaml: only that name is looked for"
+        } else {
+            "a cluster is a folder with a cluster.yaml; `talmox init` writes one"
+        };
         return Err(error.hint(hint));
     }
     for name in names {
         if !found.iter().any(|folder| folder_name(folder) == *name) {
             let known: Vec<String> = found.iter().map(|folder| folder_name(folder)).collect();
             let error = CommandError::usage(format!("no cluster `{name}` in {}", root.display()));
-            return Err(error.hint(format!("there are: {}", known.join(", "))));
+            return Err(error.hint(match nearest(name, &known) {
+                Some(near) => format!("did you mean `{near}`?"),
+                None => format!("there are: {}", known.join(", ")),
+            }));
         }
     }
     let is_wanted = |folder: &Path| names.is_empty() || names.contains(&folder_name(folder));
     let clusters = found.iter().map(|folder| cluster_files(folder, !is_wanted(folder))).collect();
     Ok(Located { clusters })
+}
+
+/// True if there is a cluster.yml, here or one folder down.
+fn has_other_suffix(root: &Path) -> bool {
+    let entries = fs::read_dir(root).into_iter().flatten().flatten();
+    root.join("cluster.yml").exists()
+        || entries.into_iter().any(|entry| entry.path().join("cluster.yml").exists())
 }
 
 fn default_root() -> Result<PathBuf, CommandError> {
@@ -57,6 +79,10 @@ fn default_root() -> Result<PathBuf, CommandError> {
     }
     let error = CommandError::usage("there is no inventory here");
     Err(error.hint("run `talmox init` to write one, or name one with --inventory PATH"))
+}
+
+fn nearest<'a>(name: &str, known: &'a [String]) -> Option<&'a str> {
+    talmox_model::closest(name, known.iter().map(String::as_str))
 }
 
 /// A path that is one cluster; others beside it are its neighbours.
@@ -87,19 +113,23 @@ fn one_cluster(path: &Path, names: &[String]) -> Result<Located, CommandError> {
     let mut clusters = vec![own];
     if let Some(folder) = folder.filter(|folder| folder.join("cluster.yaml").is_file()) {
         let itself = folder.canonicalize().ok();
-        let siblings = clusters_in(&beside(folder, "."));
+        let siblings = clusters_in(&above(folder));
         let others = siblings.iter().filter(|sibling| sibling.canonicalize().ok() != itself);
         clusters.extend(others.map(|sibling| cluster_files(sibling, true)));
     }
     Ok(Located { clusters })
 }
 
-/// A path in the folder above, written without `..` where that is possible.
-fn beside(folder: &Path, name: &str) -> PathBuf {
+/// The folder above, written without `..` where that is possible.
+fn above(folder: &Path) -> PathBuf {
     match folder.parent() {
-        Some(parent) if folder.file_name().is_some() => parent.join(name),
-        _ => folder.join("..").join(name),
+        Some(parent) if folder.file_name().is_some() => parent.to_owned(),
+        _ => folder.join(".."),
     }
+}
+
+fn beside(folder: &Path, name: &str) -> PathBuf {
+    above(folder).join(name)
 }
 
 fn cluster_files(folder: &Path, is_neighbour: bool) -> ClusterFiles {
@@ -110,6 +140,11 @@ fn cluster_files(folder: &Path, is_neighbour: bool) -> ClusterFiles {
         nodes: read_if_there(&folder.join("nodes.yaml")),
         is_neighbour,
     }
+}
+
+/// The clusters of a folder, for one that is to be put beside them.
+pub(crate) fn neighbours(root: &Path) -> Vec<ClusterFiles> {
+    clusters_in(root).iter().map(|folder| cluster_files(folder, true)).collect()
 }
 
 /// The folders with a cluster.yaml, by name.
@@ -142,22 +177,51 @@ fn folder_name(folder: &Path) -> String {
         .unwrap_or_default()
 }
 
+/// Anything that stands under the name is the file, also what cannot be read: a folder, a pipe or a
+/// link that leads nowhere is reported and not passed over.
 fn read_if_there(path: &Path) -> Option<File> {
-    path.is_file().then(|| read(path))
+    path.symlink_metadata().is_ok().then(|| read(path)).or_else(|| {
+        // People mean the same by it; silence would hide half of their inventory.
+        let other = path.with_extension("yml");
+        let name = path.file_name()?.to_string_lossy();
+        let content = Err(format!("the name is not looked for; rename it to {name}"));
+        other.symlink_metadata().is_ok().then_some(File { path: other, content })
+    })
 }
 
 fn read(path: &Path) -> File {
-    File { path: path.to_owned(), content: content(path) }
+    File { path: path.to_owned(), content: content(path, ReferenceKind::Other) }
 }
 
-/// A file that the inventory names. Folders are fine where they exist.
-pub(crate) fn content(path: &Path) -> Content {
-    if path.is_dir() {
+/// No file of an inventory is larger; what is, is not read into memory.
+const LARGEST_FILE: u64 = 4 << 20;
+
+/// What is in a file that the inventory consists of or names. Only regular files are opened: a pipe
+/// would wait for ever and a device never end.
+pub(crate) fn content(path: &Path, kind: ReferenceKind) -> Content {
+    let told = |error: io::Error| match error.kind() {
+        io::ErrorKind::NotFound if path.symlink_metadata().is_ok() => {
+            "a link that leads nowhere".to_owned()
+        }
+        io::ErrorKind::NotFound => "no such file".to_owned(),
+        io::ErrorKind::PermissionDenied => "permission denied".to_owned(),
+        _ => error.to_string(),
+    };
+    let metadata = fs::metadata(path).map_err(told)?;
+    if metadata.is_dir() && kind == ReferenceKind::Manifests {
         return Ok(vec![]);
     }
-    fs::read(path).map_err(|error| match error.kind() {
-        std::io::ErrorKind::NotFound => "no such file".to_owned(),
-        std::io::ErrorKind::PermissionDenied => "permission denied".to_owned(),
-        _ => error.to_string(),
-    })
+    if metadata.is_dir() {
+        return Err("a folder, not a file".to_owned());
+    }
+    if !metadata.is_file() {
+        return Err("not a regular file".to_owned());
+    }
+    let mut bytes = vec![];
+    let file = fs::File::open(path).map_err(told)?;
+    file.take(LARGEST_FILE + 1).read_to_end(&mut bytes).map_err(told)?;
+    if bytes.len() as u64 > LARGEST_FILE {
+        return Err(format!("larger than {} MiB; is this the right file?", LARGEST_FILE >> 20));
+    }
+    Ok(bytes)
 }

@@ -4,6 +4,7 @@ use std::io::{self, IsTerminal, Write};
 
 use crate::args::{Color, Format};
 use crate::environment;
+use crate::error::CommandError;
 
 pub(crate) struct Printer {
     pub(crate) format: Format,
@@ -22,8 +23,14 @@ impl Printer {
     }
 
     /// A result. A reader that has seen enough (`| head`) is no error.
-    pub(crate) fn result(&self, text: &str) {
-        io::stdout().lock().write_all(text.as_bytes()).ok();
+    pub(crate) fn result(&self, text: &str) -> Result<(), CommandError> {
+        let mut stdout = io::stdout().lock();
+        match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+                Err(CommandError::failed("cannot write the result").because(error))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Everything else, line by line.

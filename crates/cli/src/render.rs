@@ -15,13 +15,18 @@ pub(crate) fn text(inventory: &Inventory, color: bool) -> String {
     let renderer = if color { Renderer::styled() } else { Renderer::plain() };
     let renderer = renderer.decor_style(DecorStyle::Ascii);
     let mut out = String::new();
-    for diagnostic in inventory.diagnostics.iter().take(MOST_SHOWN) {
+    let mut shown: Vec<&Diagnostic> = inventory.diagnostics.iter().collect();
+    if shown.len() > MOST_SHOWN {
+        // The sort is stable: within each severity the order of the files stays.
+        shown.sort_by_key(|diagnostic| diagnostic.severity);
+    }
+    for diagnostic in shown.into_iter().take(MOST_SHOWN) {
         out.push_str(&one(diagnostic, &inventory.sources, &renderer));
         out.push_str("\n\n");
     }
-    let hidden = inventory.diagnostics.len().saturating_sub(MOST_SHOWN);
+    let hidden = inventory.diagnostics.len().saturating_sub(MOST_SHOWN) + inventory.unlisted;
     if hidden > 0 {
-        out.push_str(&format!("… and {hidden} more; `--format json` lists them all\n\n"));
+        out.push_str(&format!("… and {hidden} more; `--format json` lists up to 1,000\n\n"));
     }
     out
 }
@@ -55,14 +60,14 @@ fn one(diagnostic: &Diagnostic, sources: &Sources, renderer: &Renderer) -> Strin
 }
 
 fn snippet<'a>(
-    source: &Source,
+    source: &'a Source,
     labels: &[(&'a Label, AnnotationKind)],
 ) -> Snippet<'a, annotate_snippets::Annotation<'a>> {
     let text = source.redacted_text();
     let annotations: Vec<_> = labels
         .iter()
         .map(|(label, kind)| {
-            let range = first_line(&text, label.span.range());
+            let range = first_line(text, label.span.range());
             let annotation = kind.span(range);
             if label.text.is_empty() { annotation } else { annotation.label(&label.text) }
         })

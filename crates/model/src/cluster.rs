@@ -1,14 +1,18 @@
 //! Clusters with every setting resolved.
 
+use std::collections::HashMap;
 use std::mem;
 use std::net::IpAddr;
 
-use crate::diagnostic::{Code, Diagnostic, Severity};
-use crate::inventory::{InventoryFile, NodeEntry, Settings};
-use crate::language::{Explained, Mapping, Setting, Slot, Spanned, closest};
+use crate::diagnostic::{Code, Diagnostic, Findings, Severity};
+use crate::inventory::{Gpu, InventoryFile, NodeEntry, Settings};
+use crate::language::{Explained, Mapping, Setting, Slot, Spanned, closest, take_items};
 use crate::release::Release;
 use crate::source::{Sources, Span};
 use crate::value::{Cidr, HttpUrl, KubernetesVersion, NodeName, Os, Patch, Role};
+
+/// What Kubernetes is made for.
+const MOST_NODES: usize = 5000;
 
 /// What was loaded, and what is wrong with it.
 #[derive(Debug)]
@@ -16,6 +20,8 @@ pub struct Inventory {
     pub sources: Sources,
     /// In the order of the files.
     pub diagnostics: Vec<Diagnostic>,
+    /// How many more findings there are than are kept.
+    pub unlisted: usize,
     pub clusters: Vec<Cluster>,
 }
 
@@ -48,6 +54,9 @@ pub struct Node {
     pub name: Spanned<NodeName>,
     pub role: Role,
     pub entry: NodeEntry,
+    /// False if the name is missing or bad, and `name` only stands in for it. That is an error:
+    /// whoever acts on an inventory without errors sees no such node.
+    pub(crate) is_named: bool,
 }
 
 impl Node {
@@ -82,7 +91,7 @@ impl Cluster {
     pub(crate) fn resolve(
         default_name: String,
         layers: Vec<InventoryFile>,
-        diagnostics: &mut Vec<Diagnostic>,
+        findings: &mut Findings,
     ) -> Self {
         let place = layers.last().and_then(|own| own.span);
         let builtin = layers.first().cloned().unwrap_or_default();
@@ -101,21 +110,35 @@ impl Cluster {
 
         // The nodes leave the lists: a large inventory is held once.
         let lists = [
-            (Role::ControlPlane, &controlplane, mem::take(&mut file.controlplane.items)),
-            (Role::Worker, &worker, mem::take(&mut file.workers.items)),
+            (Role::ControlPlane, &controlplane, take_items(&mut file.controlplane)),
+            (Role::Worker, &worker, take_items(&mut file.workers)),
         ];
         let listed_controlplanes = lists[0].2.len();
+        let listed: usize = lists.iter().map(|(.., items)| items.len()).sum();
+        if listed > MOST_NODES {
+            let message = format!("{listed} nodes are more than a cluster can have");
+            let hint =
+                format!("Kubernetes is made for up to {MOST_NODES}; the rest is not looked at");
+            let place = file.workers.span.or(file.controlplane.span);
+            findings.push(Diagnostic::error(Code::BadValue, message).at(place).hint(hint));
+        }
         let mut nodes = Vec::with_capacity(lists.iter().map(|(.., items)| items.len()).sum());
+        let classes = Classes { by_name: file.classes.index(), file: &file };
         for (role, base, items) in lists {
-            for item in items {
-                if let Some(mut node) = resolve_node(item, role, base, &file, diagnostics) {
-                    Mapping::settle(&mut node.entry.settings, &builtin_settings);
-                    nodes.push(node);
-                }
+            for item in items.into_iter().take(MOST_NODES) {
+                let number = nodes.len() + 1;
+                let mut node = resolve_node(item, number, role, base, &classes, findings);
+                Mapping::settle(&mut node.entry.settings, &builtin_settings);
+                nodes.push(node);
             }
         }
         let name = file.cluster_name.get().map_or(default_name, ToString::to_string);
         Self { name, file, nodes, listed_controlplanes, place, is_torn: false }
+    }
+
+    /// False if a file of it could not be read at all: what is known of it is no use.
+    pub fn is_readable(&self) -> bool {
+        !self.is_torn
     }
 
     pub fn controlplanes(&self) -> impl Iterator<Item = &Node> {
@@ -127,12 +150,13 @@ impl Cluster {
     }
 
     pub fn node(&self, name: &str) -> Option<&Node> {
-        self.nodes.iter().find(|node| node.name.value.as_str() == name)
+        self.nodes.iter().find(|node| node.is_named && node.name.value.as_str() == name)
     }
 
     /// The node whose name is most like the given one.
     pub fn closest_node(&self, name: &str) -> Option<&str> {
-        closest(name, self.nodes.iter().map(|node| node.name.value.as_str()))
+        let named = self.nodes.iter().filter(|node| node.is_named);
+        closest(name, named.map(|node| node.name.value.as_str()))
     }
 
     /// The version of Kubernetes: the one given, or the one that the Talos version brings.
@@ -170,7 +194,21 @@ impl Cluster {
     /// Every setting that shapes a node, with the place it came from.
     pub fn explain(&self, node: &Node) -> Vec<Explained> {
         let mut rows = vec![];
-        Mapping::explain(&node.entry, "", &mut rows);
+        if node.has_gpu() {
+            Mapping::explain(&node.entry, "", &mut rows);
+        } else {
+            // Without a device there is nothing that its settings could be about.
+            let mut entry = node.entry.clone();
+            entry.settings.hardware.gpu = Gpu::default();
+            Mapping::explain(&entry, "", &mut rows);
+        }
+        let later = [
+            ("vmid", node.entry.vmid.is_absent(), "(assigned by the plan)"),
+            ("mac", node.entry.mac.is_absent(), "(from the cluster's id and the name)"),
+        ];
+        for (path, is_open, value) in later {
+            rows.extend(is_open.then(|| derived(path, Some(value))).flatten());
+        }
         self.file.talos_version.explain("talos_version", &mut rows);
         match &self.file.kubernetes_version {
             Setting::Given(_) => {
@@ -182,7 +220,15 @@ impl Cluster {
             Setting::Given(_) => self.file.endpoint.explain("endpoint", &mut rows),
             _ => rows.extend(derived("endpoint", self.endpoint())),
         }
+        self.file.cert_sans.explain("cert_sans", &mut rows);
+        self.file.proxmox.image_datastore.explain("proxmox.image_datastore", &mut rows);
+        let first = rows.len();
         Mapping::explain(&self.file.network, "network", &mut rows);
+        // These are the node's own, above.
+        let is_doubled =
+            |path: &str| matches!(path, "network.vlan" | "network.mtu" | "network.gateway");
+        let network = rows.split_off(first);
+        rows.extend(network.into_iter().filter(|row| !is_doubled(&row.path)));
         rows
     }
 
@@ -225,31 +271,40 @@ fn role_settings(file: &InventoryFile, role: Role) -> Settings {
     by_role
 }
 
+/// The classes of a cluster, quick to look up.
+struct Classes<'a> {
+    by_name: HashMap<&'a str, &'a Settings>,
+    file: &'a InventoryFile,
+}
+
 fn resolve_node(
     item: Spanned<NodeEntry>,
+    number: usize,
     role: Role,
     base: &Settings,
-    file: &InventoryFile,
-    diagnostics: &mut Vec<Diagnostic>,
-) -> Option<Node> {
+    classes: &Classes<'_>,
+    findings: &mut Findings,
+) -> Node {
     let mut entry = item.value;
     let own = mem::replace(&mut entry.settings, base.clone());
     for class in entry.class.get().into_iter().flat_map(|classes| &classes.0) {
-        match file.classes.get(class.value.as_str()) {
-            Some(class) => Mapping::overlay(&mut entry.settings, class.clone()),
-            None => diagnostics.push(unknown_class(&class.value.to_string(), class.span, file)),
+        match classes.by_name.get(class.value.as_str()) {
+            Some(class) => Mapping::overlay(&mut entry.settings, (*class).clone()),
+            None if classes.file.classes.is_bad() => {}
+            None => findings.push(unknown_class(class.value.as_str(), class.span, classes.file)),
         }
     }
     Mapping::overlay(&mut entry.settings, own);
-    let Some(name) = entry.name.spanned().cloned() else {
-        // A name that is there and bad has been reported.
-        if entry.name.span().is_none() {
-            let diagnostic = Diagnostic::error(Code::Missing, "a node without a name");
-            diagnostics.push(diagnostic.at(item.span).hint("add `name: …`"));
-        }
-        return None;
-    };
-    Some(Node { name, role, entry })
+    if entry.name.is_absent() {
+        let diagnostic = Diagnostic::error(Code::Missing, "a node without a name");
+        findings.push(diagnostic.at(item.span).hint("add `name: …`"));
+    }
+    let is_named = entry.name.is_given();
+    let name = entry.name.spanned().cloned().unwrap_or_else(|| Spanned {
+        value: NodeName::placeholder(number),
+        span: entry.name.span().unwrap_or(item.span),
+    });
+    Node { name, role, entry, is_named }
 }
 
 fn unknown_class(name: &str, span: Span, file: &InventoryFile) -> Diagnostic {

@@ -1,5 +1,8 @@
 //! What is wrong with an inventory, where, and what to do about it.
 
+use std::collections::HashSet;
+use std::hash::{BuildHasher, RandomState};
+
 use crate::source::Span;
 
 /// Declares the stable names under which findings are reported, and what each is about.
@@ -155,13 +158,74 @@ impl Diagnostic {
     }
 }
 
-/// The order in which findings are shown: as they stand in the files.
-pub(crate) fn sort(diagnostics: &mut [Diagnostic]) {
-    diagnostics.sort_by(|a, b| {
-        let key = |diagnostic: &Diagnostic| {
-            let place = diagnostic.primary.as_ref().map(|label| label.span);
-            (place, diagnostic.severity, diagnostic.code)
+/// So many findings of each severity are kept; nobody reads more, and a file that is not an
+/// inventory at all must not take long to refuse.
+const MOST: usize = 1000;
+
+/// Findings as they are collected: each once, and only so many.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Findings {
+    list: Vec<Diagnostic>,
+    known: HashSet<u64>,
+    hasher: RandomState,
+    errors: usize,
+    warnings: usize,
+    unlisted: usize,
+    /// One of them says that a file could not be read at all.
+    is_torn: bool,
+}
+
+impl Findings {
+    pub(crate) fn push(&mut self, found: Diagnostic) {
+        self.is_torn |= found.code.is_about_whole_file();
+        let count = match found.severity {
+            Severity::Error => &mut self.errors,
+            Severity::Warning => &mut self.warnings,
         };
-        key(a).cmp(&key(b)).then_with(|| a.message.cmp(&b.message))
-    });
+        // What is wrong with a layer is wrong for each node and cluster that has it.
+        let place = found.primary.as_ref().map(|label| label.span);
+        let is_new = self.known.insert(self.hasher.hash_one((place, found.code, &found.message)));
+        if !is_new {
+            return;
+        }
+        if *count < MOST {
+            *count += 1;
+            self.list.push(found);
+        } else {
+            self.unlisted += 1;
+        }
+    }
+
+    /// No further error will be kept: it need not be worded.
+    pub(crate) fn is_full(&self) -> bool {
+        self.errors >= MOST
+    }
+
+    /// Counts an error that would not be kept.
+    pub(crate) fn count_one(&mut self) {
+        self.unlisted += 1;
+    }
+
+    pub(crate) fn is_torn(&self) -> bool {
+        self.is_torn
+    }
+
+    pub(crate) fn append(&mut self, others: Self, change: impl Fn(Diagnostic) -> Diagnostic) {
+        self.unlisted += others.unlisted;
+        for found in others.list {
+            self.push(change(found));
+        }
+    }
+
+    /// In the order in which they are shown, as they stand in the files; and how many more there are.
+    pub(crate) fn finish(mut self) -> (Vec<Diagnostic>, usize) {
+        self.list.sort_by(|a, b| {
+            let key = |diagnostic: &Diagnostic| {
+                let place = diagnostic.primary.as_ref().map(|label| label.span);
+                (place, diagnostic.severity, diagnostic.code)
+            };
+            key(a).cmp(&key(b)).then_with(|| a.message.cmp(&b.message))
+        });
+        (self.list, self.unlisted)
+    }
 }

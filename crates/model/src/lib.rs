@@ -14,17 +14,24 @@ mod diagnostic;
 pub mod inventory;
 mod language;
 pub mod load;
-mod release;
+pub mod release;
 mod source;
 pub mod value;
 
 pub use cluster::{Cluster, Inventory, Node};
 pub use diagnostic::{Code, Diagnostic, Label, Severity};
-pub use language::{Chain, Explained, List, OneOrMany, Setting, Spanned, Sum, Table};
+pub use language::{
+    AnyName, Chain, Explained, List, OneOrMany, Setting, Shared, Spanned, Sum, Table,
+};
 pub use release::{RELEASES, Release};
 pub use source::{Position, Source, SourceId, Sources, Span};
 
 /// The JSON schema (draft 2020-12) of the inventory's files, for editors.
 pub fn schema() -> serde_json::Value {
     language::schema_of::<inventory::InventoryFile>("talmox inventory")
+}
+
+/// The candidate that a word is most likely a misspelling of, if any is near.
+pub fn closest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    language::closest(word, candidates)
 }

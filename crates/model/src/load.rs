@@ -1,20 +1,22 @@
 //! From bytes to an [`Inventory`].
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use talmox_yaml::ReadErrorKind;
 
 use crate::check;
 use crate::cluster::{Cluster, Inventory};
-use crate::diagnostic::{self, Code, Diagnostic, Label};
+use crate::diagnostic::{Code, Diagnostic, Findings, Label};
 use crate::inventory::InventoryFile;
-use crate::language::{Context, Mapping, read_mapping};
+use crate::language::{Context, Mapping, hide_in_lines, hide_in_tree, read_mapping};
 use crate::source::{SourceId, Sources, Span};
-use crate::value::Patch;
 
 /// No inventory is larger: two thousand nodes take half a megabyte.
 const LARGEST_FILE: usize = 4 << 20;
+
+pub use crate::check::ReferenceKind;
 
 /// What became of reading a file.
 pub type Content = Result<Vec<u8>, String>;
@@ -47,7 +49,7 @@ pub struct ClusterFiles {
 #[derive(Debug)]
 pub struct Parsed {
     sources: Sources,
-    diagnostics: Vec<Diagnostic>,
+    findings: Findings,
     clusters: Vec<Cluster>,
     neighbours: Vec<Cluster>,
 }
@@ -56,54 +58,68 @@ impl Parsed {
     pub fn new(clusters: Vec<ClusterFiles>) -> Self {
         let mut parsed = Self {
             sources: Sources::default(),
-            diagnostics: vec![],
+            findings: Findings::default(),
             clusters: vec![],
             neighbours: vec![],
         };
         let mut shared = Shared::default();
         for files in clusters {
-            let mut diagnostics = vec![];
+            let mut findings = Findings::default();
             let is_neighbour = files.is_neighbour;
-            let cluster = shared.cluster(files, &mut parsed.sources, &mut diagnostics);
+            let cluster = shared.cluster(files, &mut parsed.sources, &mut findings);
             if is_neighbour {
                 parsed.neighbours.push(cluster);
             } else {
                 parsed.clusters.push(cluster);
-                parsed.diagnostics.append(&mut diagnostics);
+                parsed.findings.append(findings, |found| found);
             }
         }
         parsed
     }
 
     /// The files that the inventories name: patches, certificates, add-ons.
-    pub fn references(&self) -> BTreeSet<PathBuf> {
-        let mut paths = BTreeSet::new();
+    pub fn references(&self) -> BTreeMap<PathBuf, ReferenceKind> {
+        let mut paths = BTreeMap::new();
         for cluster in &self.clusters {
-            check::references(cluster, |span, file, _| {
-                paths.insert(resolve(&self.sources, span, file));
+            check::references(cluster, |span, file, kind| {
+                paths.insert(resolve(&self.sources, span, file), kind);
             });
         }
         paths
     }
 
+    /// Checks everything. `read` tells what became of reading a file that the inventories name.
+    pub fn check_with(self, mut read: impl FnMut(&Path, ReferenceKind) -> Content) -> Inventory {
+        let read = |(path, kind): (PathBuf, ReferenceKind)| {
+            let content = read(&path, kind);
+            (path, content)
+        };
+        let references = self.references().into_iter().map(read).collect();
+        self.check(&references)
+    }
+
     /// Checks everything, given what became of reading the [`references`](Self::references).
-    pub fn check(mut self, references: &BTreeMap<PathBuf, Content>) -> Inventory {
-        for cluster in self.clusters.iter().filter(|cluster| !cluster.is_torn) {
-            let mut found = vec![];
+    pub fn check(self, references: &BTreeMap<PathBuf, Content>) -> Inventory {
+        let Self { mut sources, mut findings, clusters, neighbours } = self;
+        let mut opened = BTreeMap::new();
+        for cluster in clusters.iter().filter(|cluster| cluster.is_readable()) {
+            let mut found = Findings::default();
             check::cluster(cluster, &mut found);
+            let mut named = vec![];
             check::references(cluster, |span, file, kind| {
-                let path = resolve(&self.sources, span, file);
-                let content = references.get(&path);
-                check::reference(&path, span, kind, content, &mut found);
+                named.push((resolve(&sources, span, file), span, kind));
             });
-            let in_files = |found| in_files(found, cluster, &self.sources);
-            self.diagnostics.extend(found.into_iter().map(in_files));
+            for (path, span, kind) in named {
+                let file = check::Referenced { path: &path, span, kind, cluster };
+                if let Some(content) = references.get(&path) {
+                    file.check(content, &mut opened, &mut sources, &mut found);
+                }
+            }
+            findings.append(found, |found| in_files(found, cluster, &sources));
         }
-        check::fleet(&self.clusters, &self.neighbours, &self.sources, &mut self.diagnostics);
-        // What is wrong with a layer is wrong for each node and cluster that has it.
-        diagnostic::sort(&mut self.diagnostics);
-        self.diagnostics.dedup();
-        Inventory { sources: self.sources, diagnostics: self.diagnostics, clusters: self.clusters }
+        check::fleet(&clusters, &neighbours, &sources, &mut findings);
+        let (diagnostics, unlisted) = findings.finish();
+        Inventory { sources, diagnostics, unlisted, clusters }
     }
 }
 
@@ -128,7 +144,7 @@ fn resolve(sources: &Sources, span: Span, file: &str) -> PathBuf {
 #[derive(Default)]
 struct Shared {
     builtin: Option<InventoryFile>,
-    defaults: BTreeMap<PathBuf, (InventoryFile, Vec<Diagnostic>)>,
+    defaults: BTreeMap<PathBuf, (InventoryFile, Findings)>,
 }
 
 impl Shared {
@@ -136,33 +152,31 @@ impl Shared {
         &mut self,
         files: ClusterFiles,
         sources: &mut Sources,
-        diagnostics: &mut Vec<Diagnostic>,
+        findings: &mut Findings,
     ) -> Cluster {
         let mut layers = vec![self.builtin(sources)];
         if let Some(file) = files.defaults {
-            layers.push(self.defaults(file, sources, diagnostics));
+            layers.push(self.defaults(file, sources, findings));
         }
-        let mut read = |file: File, kind| read_file(file, kind, sources, diagnostics);
+        let mut read = |file: File, kind| read_file(file, kind, sources, findings);
         let cluster = files.cluster.map(|file| read(file, FileKind::Cluster));
         let nodes = files.nodes.map(|file| read(file, FileKind::Nodes));
-        let is_torn = diagnostics.iter().any(|found| found.code.is_about_whole_file());
+        let is_torn = findings.is_torn();
         let mut file = cluster.unwrap_or_default();
         if let Some(nodes) = nodes {
-            join_nodes(&mut file, nodes, diagnostics);
+            join_nodes(&mut file, nodes, findings);
         }
         layers.push(file);
-        Cluster { is_torn, ..Cluster::resolve(files.default_name, layers, diagnostics) }
+        Cluster { is_torn, ..Cluster::resolve(files.default_name, layers, findings) }
     }
 
     fn builtin(&mut self, sources: &mut Sources) -> InventoryFile {
         let read = || {
-            let mut diagnostics = vec![];
+            let mut findings = Findings::default();
             let id = sources.add(None, include_str!("builtin.yaml").to_owned());
-            let file = read_text(id, FileKind::Defaults, sources, &mut diagnostics);
-            assert!(
-                diagnostics.is_empty(),
-                "invariant: built-in settings are right: {diagnostics:?}"
-            );
+            let file = read_text(id, FileKind::Defaults, sources, &mut findings);
+            let (found, _) = findings.finish();
+            assert!(found.is_empty(), "invariant: built-in settings are right: {found:?}");
             file
         };
         self.builtin.get_or_insert_with(read).clone()
@@ -172,14 +186,14 @@ impl Shared {
         &mut self,
         file: File,
         sources: &mut Sources,
-        diagnostics: &mut Vec<Diagnostic>,
+        findings: &mut Findings,
     ) -> InventoryFile {
         let (layer, found) = self.defaults.entry(file.path.clone()).or_insert_with(|| {
-            let mut found = vec![];
+            let mut found = Findings::default();
             let layer = read_file(file, FileKind::Defaults, sources, &mut found);
             (layer, found)
         });
-        diagnostics.extend(found.iter().cloned());
+        findings.append(found.clone(), |found| found);
         layer.clone()
     }
 }
@@ -195,58 +209,75 @@ fn read_file(
     file: File,
     kind: FileKind,
     sources: &mut Sources,
-    diagnostics: &mut Vec<Diagnostic>,
+    findings: &mut Findings,
 ) -> InventoryFile {
-    let mut text = String::new();
-    let problem = match file.content {
+    let (text, problem) = match file.content {
         Err(problem) => {
             let diagnostic =
                 Diagnostic::error(Code::Unreadable, format!("cannot be read: {problem}"));
-            Some(diagnostic.hint("look at the path and its permissions"))
+            (String::new(), Some((diagnostic.hint("look at the path and its permissions"), 0..0)))
         }
         Ok(bytes) if bytes.len() > LARGEST_FILE => {
             let message = format!("{} MiB are too much for an inventory", bytes.len() >> 20);
             let hint =
                 format!("at most {} MiB are read; is this the right file?", LARGEST_FILE >> 20);
-            Some(Diagnostic::error(Code::TooLarge, message).hint(hint))
+            let diagnostic = Diagnostic::error(Code::TooLarge, message).hint(hint);
+            (String::new(), Some((diagnostic, 0..0)))
         }
-        Ok(bytes) => match String::from_utf8(bytes) {
-            Ok(utf8) => {
-                text = utf8.strip_prefix('\u{feff}').map_or_else(|| utf8.clone(), str::to_owned);
-                None
-            }
-            Err(error) => {
-                let at = error.utf8_error().valid_up_to();
-                let message = format!("not UTF-8 text: the byte at offset {at} is not a character");
-                Some(Diagnostic::error(Code::NotUtf8, message).hint("save the file as UTF-8"))
-            }
-        },
+        Ok(bytes) => decode(bytes),
     };
     let id = sources.add(Some(&file.path), text);
-    if let Some(problem) = problem {
-        diagnostics.push(problem.at(Span::new(id, 0..0)));
+    if let Some((problem, place)) = problem {
+        hide_in_lines(id, sources);
+        findings.push(problem.at(Span::new(id, place)));
         return InventoryFile::default();
     }
-    read_text(id, kind, sources, diagnostics)
+    read_text(id, kind, sources, findings)
+}
+
+/// The text of a file, or what of it can be shown and where it stops being text.
+pub(crate) fn decode(mut bytes: Vec<u8>) -> (String, Option<(Diagnostic, Range<usize>)>) {
+    if bytes.starts_with(b"\xef\xbb\xbf") {
+        bytes.drain(..3);
+    }
+    match String::from_utf8(bytes) {
+        Ok(text) => (text, None),
+        Err(error) => {
+            let at = error.utf8_error().valid_up_to();
+            let message =
+                format!("not UTF-8 text: the byte 0x{:02x} is no character", error.as_bytes()[at]);
+            let text = String::from_utf8_lossy(error.as_bytes()).into_owned();
+            let shown = at..at + char::REPLACEMENT_CHARACTER.len_utf8();
+            (
+                text,
+                Some((
+                    Diagnostic::error(Code::NotUtf8, message).hint("save the file as UTF-8"),
+                    shown,
+                )),
+            )
+        }
+    }
 }
 
 fn read_text(
     source: SourceId,
     kind: FileKind,
     sources: &mut Sources,
-    diagnostics: &mut Vec<Diagnostic>,
+    findings: &mut Findings,
 ) -> InventoryFile {
     let start = Span::new(source, 0..0);
     let mut file = InventoryFile { span: Some(start), ..InventoryFile::default() };
     let documents = match talmox_yaml::read(sources.get(source).text()) {
         Ok(documents) => documents,
         Err(error) => {
-            diagnostics.push(syntax_error(&error, source, sources));
+            hide_in_lines(source, sources);
+            findings.push(syntax_error(&error, source, sources));
             return file;
         }
     };
+    hide_in_tree(&documents, source, sources);
     if let Some(second) = documents.get(1) {
-        diagnostics.push(
+        findings.push(
             Diagnostic::error(Code::SeveralDocuments, "a second YAML document")
                 .at(Span::of(source, second.span))
                 .hint("an inventory file holds one; remove the `---` before it"),
@@ -257,14 +288,14 @@ fn read_text(
     };
     if document.as_map().is_none() {
         let message = format!("the file holds {}, not settings", document.describe());
-        diagnostics.push(
+        findings.push(
             Diagnostic::error(Code::Syntax, message)
                 .at(Span::of(source, document.span))
                 .hint("an inventory file is a mapping, such as `talos_version: v1.11.2`"),
         );
         return file;
     }
-    let mut cx = Context { source, sources, diagnostics };
+    let mut cx = Context { source, sources, findings };
     read_mapping(&mut file, document, &mut cx);
     if let Some(first) = document.as_map().and_then(|map| map.entries.first()) {
         file.span = Some(cx.span(&first.key));
@@ -273,7 +304,12 @@ fn read_text(
     file
 }
 
-fn syntax_error(error: &talmox_yaml::ReadError, source: SourceId, sources: &Sources) -> Diagnostic {
+/// What is wrong with a text that is not YAML, and where.
+pub(crate) fn syntax_error(
+    error: &talmox_yaml::ReadError,
+    source: SourceId,
+    sources: &Sources,
+) -> Diagnostic {
     let text = sources.get(source).text();
     let at = error.span.start.min(text.len());
     let line_start = text[..at].rfind('\n').map_or(0, |newline| newline + 1);
@@ -287,6 +323,9 @@ fn syntax_error(error: &talmox_yaml::ReadError, source: SourceId, sources: &Sour
         }
         ReadErrorKind::Syntax(_) => {
             diagnostic.hint("look at the indentation and the quotes here and in the line above")
+        }
+        ReadErrorKind::TooDeep(_) => {
+            diagnostic.hint("no inventory is as deep; look for brackets that are not closed")
         }
         _ => diagnostic.hint("write it out"),
     }
@@ -314,13 +353,13 @@ fn misplaced_keys(document: &talmox_yaml::Node, kind: FileKind, cx: &mut Context
 }
 
 /// Puts the nodes of nodes.yaml into the cluster.
-fn join_nodes(file: &mut InventoryFile, nodes: InventoryFile, diagnostics: &mut Vec<Diagnostic>) {
+fn join_nodes(file: &mut InventoryFile, nodes: InventoryFile, findings: &mut Findings) {
     for (name, own, other) in [
         ("controlplane", &mut file.controlplane, nodes.controlplane),
         ("workers", &mut file.workers, nodes.workers),
     ] {
         match (own.span, other.span) {
-            (Some(here), Some(there)) => diagnostics.push(
+            (Some(here), Some(there)) => findings.push(
                 Diagnostic::error(Code::MisplacedKey, format!("`{name}` is given in two files"))
                     .at(here)
                     .related(there, "and here")
@@ -329,14 +368,5 @@ fn join_nodes(file: &mut InventoryFile, nodes: InventoryFile, diagnostics: &mut 
             (None, Some(_)) => *own = other,
             _ => {}
         }
-    }
-}
-
-/// The parsed form of an inline or textual patch, or what is wrong with it.
-pub(crate) fn parse_patch(patch: &Patch) -> Result<(), String> {
-    match patch {
-        Patch::File(_) => Ok(()),
-        Patch::Inline(node) => check::patch_shape(std::slice::from_ref(&**node)),
-        Patch::Text(text) => check::patch_text(text),
     }
 }

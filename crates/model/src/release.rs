@@ -24,6 +24,11 @@ pub const RELEASES: &[Release] = &[
     Release { minor: 14, kubernetes: (32, 37), default_kubernetes_patch: 0 },
 ];
 
+/// The version that a new inventory starts with.
+pub fn default_talos() -> TalosVersion {
+    TalosVersion::new(1, 13, 9)
+}
+
 impl Release {
     /// The release that a version belongs to.
     pub fn of(version: &TalosVersion) -> Option<&'static Self> {

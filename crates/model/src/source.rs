@@ -1,7 +1,13 @@
 //! The texts that an inventory was read from, and places in them.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+/// Characters are counted once for each block of so many bytes, so that a place in a line of
+/// megabytes is as quick to tell as any.
+const BLOCK: usize = 1024;
 
 /// One of the texts in [`Sources`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -29,8 +35,11 @@ pub struct Source {
     text: String,
     /// Where each line starts.
     lines: Vec<usize>,
-    /// Places that hold a secret and are never shown.
-    secret: Vec<Range<usize>>,
+    /// How many characters stand before each block.
+    characters: Vec<usize>,
+    /// Places that hold a secret and are never shown: where each starts and ends.
+    secret: BTreeMap<usize, usize>,
+    redacted: OnceLock<String>,
 }
 
 impl Source {
@@ -49,24 +58,62 @@ impl Source {
 
     pub fn position(&self, offset: usize) -> Position {
         let line = self.lines.partition_point(|start| *start <= offset).saturating_sub(1);
-        let start = self.lines[line];
-        let column = self.text.get(start..offset).map_or(0, |before| before.chars().count());
+        let column = self.characters_before(offset) - self.characters_before(self.lines[line]);
         Position { line: line + 1, column: column + 1 }
     }
 
+    fn characters_before(&self, offset: usize) -> usize {
+        let offset = offset.min(self.text.len());
+        let block = offset / BLOCK;
+        self.characters[block] + count_characters(&self.text.as_bytes()[block * BLOCK..offset])
+    }
+
     /// The text with every secret replaced by asterisks of the same length, for snippets.
-    pub fn redacted_text(&self) -> String {
-        let mut bytes = self.text.clone().into_bytes();
-        for range in &self.secret {
-            for byte in &mut bytes[range.clone()] {
-                // Multi-byte characters become several asterisks: lengths stay, letters go.
-                if !matches!(byte, b'\n' | b'\r') {
-                    *byte = b'*';
+    pub fn redacted_text(&self) -> &str {
+        self.redacted.get_or_init(|| {
+            let mut bytes = self.text.clone().into_bytes();
+            for (start, end) in &self.secret {
+                for byte in &mut bytes[*start..*end] {
+                    // Multi-byte characters become several asterisks: lengths stay, letters go.
+                    if !matches!(byte, b'\n' | b'\r') {
+                        *byte = b'*';
+                    }
                 }
             }
-        }
-        String::from_utf8(bytes).expect("invariant: secrets span whole characters")
+            String::from_utf8(bytes).expect("invariant: secrets span whole characters")
+        })
     }
+
+    /// True if a part of the place is never shown.
+    pub(crate) fn is_hidden(&self, place: &Range<usize>) -> bool {
+        let before = self.secret.range(..place.end.max(place.start + 1)).next_back();
+        before.is_some_and(|(_, end)| *end > place.start)
+    }
+
+    fn hide(&mut self, place: Range<usize>) {
+        if place.is_empty() {
+            return;
+        }
+        // Nested places are covered by the outer one; ranges never overlap.
+        let (mut start, mut end) = (place.start, place.end);
+        while let Some((other, other_end)) =
+            self.secret.range(..end).next_back().map(|(at, end)| (*at, *end))
+        {
+            if other_end <= start {
+                break;
+            }
+            self.secret.remove(&other);
+            start = start.min(other);
+            end = end.max(other_end);
+        }
+        self.secret.insert(start, end);
+        self.redacted = OnceLock::new();
+    }
+}
+
+/// Bytes that start a character.
+fn count_characters(bytes: &[u8]) -> usize {
+    bytes.iter().filter(|byte| **byte & 0xc0 != 0x80).count()
 }
 
 /// All texts of one load.
@@ -78,7 +125,21 @@ impl Sources {
         let lines = std::iter::once(0)
             .chain(text.bytes().enumerate().filter(|(_, b)| *b == b'\n').map(|(at, _)| at + 1))
             .collect();
-        let source = Source { path: path.map(Path::to_owned), text, lines, secret: vec![] };
+        let mut counted = 0;
+        let mut characters = vec![];
+        for block in text.as_bytes().chunks(BLOCK) {
+            characters.push(counted);
+            counted += count_characters(block);
+        }
+        characters.push(counted);
+        let source = Source {
+            path: path.map(Path::to_owned),
+            text,
+            lines,
+            characters,
+            secret: BTreeMap::new(),
+            redacted: OnceLock::new(),
+        };
         self.0.push(source);
         SourceId(u32::try_from(self.0.len() - 1).expect("invariant: fewer than 2^32 files"))
     }
@@ -102,7 +163,7 @@ impl Sources {
     }
 
     pub(crate) fn hide(&mut self, span: Span) {
-        self.0[span.source.0 as usize].secret.push(span.range());
+        self.0[span.source.0 as usize].hide(span.range());
     }
 }
 
@@ -114,6 +175,11 @@ impl Span {
 
     pub(crate) fn of(source: SourceId, span: talmox_yaml::Span) -> Self {
         Self::new(source, span.start..span.end)
+    }
+
+    /// True for what nobody wrote. The built-in settings are the first source of every load.
+    pub(crate) fn is_builtin(self) -> bool {
+        self.source == SourceId(0)
     }
 
     /// The bytes it covers.
@@ -143,5 +209,21 @@ mod tests {
         let id = sources.add(None, "token: geheim\nnext: 1\n".to_owned());
         sources.hide(Span::new(id, 7..13));
         assert_eq!(sources.get(id).redacted_text(), "token: ******\nnext: 1\n");
+        assert!(sources.get(id).is_hidden(&(8..9)) && sources.get(id).is_hidden(&(0..20)));
+        assert!(!sources.get(id).is_hidden(&(0..7)) && !sources.get(id).is_hidden(&(13..20)));
+        sources.hide(Span::new(id, 9..11));
+        sources.hide(Span::new(id, 5..8));
+        assert_eq!(sources.get(id).redacted_text(), "token********\nnext: 1\n");
+    }
+
+    #[test]
+    fn places_in_a_huge_line_are_found() {
+        let mut sources = Sources::default();
+        let text = "ä".repeat(5000);
+        let id = sources.add(Some(Path::new("a.yaml")), format!("x\n{text}"));
+        for at in [0, 1, 511, 512, 1024, 5000] {
+            let place = Span::new(id, 2 + 2 * at..2 + 2 * at);
+            assert_eq!(sources.locate(place), format!("a.yaml:2:{}", at + 1));
+        }
     }
 }

@@ -9,7 +9,7 @@ use std::fmt;
 use std::io;
 use std::net::{TcpStream, ToSocketAddrs};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use aws_lc_rs::digest;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
@@ -49,6 +49,8 @@ pub enum ProbeError {
     Resolve { host: String, source: io::Error },
     #[error("cannot connect to {host}:{port}")]
     Connect { host: String, port: u16, source: io::Error },
+    #[error("{host}:{port} did not answer in time")]
+    Silent { host: String, port: u16 },
     #[error("{host}:{port} does not speak TLS")]
     Handshake { host: String, port: u16, source: io::Error },
 }
@@ -68,11 +70,38 @@ pub fn probe(host: &str, port: u16, timeout: Duration) -> Result<Fingerprint, Pr
         .with_no_client_auth();
     let mut tls = ClientConnection::new(Arc::new(config), name)
         .map_err(|error| handshake(io::Error::other(error)))?;
+    // One deadline for all of it: a server that sends a byte now and then must not hold us up.
+    let started = now();
     while tls.is_handshaking() {
-        tls.complete_io(&mut socket).map_err(handshake)?;
+        let left = timeout.checked_sub(started.elapsed()).filter(|left| !left.is_zero());
+        let silent = || ProbeError::Silent { host: host.to_owned(), port };
+        let left = left.ok_or_else(silent)?;
+        socket.set_read_timeout(Some(left)).map_err(handshake)?;
+        let step = if tls.wants_write() {
+            tls.write_tls(&mut socket)
+        } else {
+            tls.read_tls(&mut socket).and_then(|count| match count {
+                0 => Err(io::ErrorKind::UnexpectedEof.into()),
+                count => tls.process_new_packets().map(|_| count).map_err(io::Error::other),
+            })
+        };
+        match step {
+            Ok(_) => {}
+            Err(error) if is_timeout(&error) => return Err(silent()),
+            Err(error) => return Err(handshake(error)),
+        }
     }
     let recorded = *seen.fingerprint.lock().expect("invariant: nobody panics while recording");
     recorded.ok_or_else(|| handshake(io::Error::other("no certificate was shown")))
+}
+
+fn is_timeout(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
+}
+
+#[expect(clippy::disallowed_methods, reason = "a deadline on a real socket; no lab runs this")]
+fn now() -> Instant {
+    Instant::now()
 }
 
 fn connect(host: &str, port: u16, timeout: Duration) -> Result<TcpStream, ProbeError> {
@@ -206,6 +235,31 @@ mod tests {
         let error = probe("127.0.0.1", port, TIMEOUT).unwrap_err();
         assert!(matches!(error, ProbeError::Connect { .. }), "{error:?}");
         assert!(matches!(probe("a b", 1, TIMEOUT), Err(ProbeError::BadName { .. })));
+    }
+
+    #[test]
+    fn a_server_that_dribbles_is_given_up_in_time() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let server = thread::spawn(move || {
+            let (mut socket, _) = listener.accept().unwrap();
+            // The head of a handshake record that never comes to its end, byte by byte.
+            let mut bytes = [0x16, 3, 3, 0x40, 0].into_iter().chain(std::iter::repeat(2));
+            while bytes.next().is_some_and(|byte| socket.write_all(&[byte]).is_ok()) {
+                thread::park_timeout(Duration::from_millis(20));
+            }
+        });
+        let error = probe("127.0.0.1", port, Duration::from_millis(300)).unwrap_err();
+        assert!(
+            matches!(error, ProbeError::Silent { .. } | ProbeError::Handshake { .. }),
+            "{error:?}"
+        );
+        server.join().unwrap();
+
+        let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = silent.local_addr().unwrap().port();
+        let error = probe("127.0.0.1", port, Duration::from_millis(200)).unwrap_err();
+        assert!(matches!(error, ProbeError::Silent { .. }), "{error:?}");
     }
 
     #[test]

@@ -1,6 +1,5 @@
 //! `talmox check`
 
-use std::collections::BTreeMap;
 use std::path::Path;
 
 use clap::Args;
@@ -36,13 +35,13 @@ pub(crate) fn run(args: &CheckArgs, global: &Global, printer: &Printer) -> Outco
         None => None,
     };
     match printer.format {
-        Format::Json => printer.result(&format!("{:#}\n", to_json(&inventory, explained))),
+        Format::Json => printer.result(&format!("{:#}\n", to_json(&inventory, explained)))?,
         Format::Text => {
             printer.say_raw(&render::text(&inventory, printer.color));
             if let Some((cluster, node)) = explained {
-                printer.result(&explain(&inventory, cluster, node));
+                printer.result(&explain(&inventory, cluster, node))?;
             } else {
-                printer.result(&summary(&inventory));
+                printer.result(&summary(&inventory))?;
             }
         }
     }
@@ -56,16 +55,7 @@ pub(crate) fn load(path: Option<&Path>, clusters: &[String]) -> Result<Inventory
 
 /// The same for files that were found already.
 pub(crate) fn load_located(located: Located) -> Inventory {
-    let parsed = Parsed::new(located.clusters);
-    let references: BTreeMap<_, _> = parsed
-        .references()
-        .into_iter()
-        .map(|path| {
-            let content = content(&path);
-            (path, content)
-        })
-        .collect();
-    parsed.check(&references)
+    Parsed::new(located.clusters).check_with(content)
 }
 
 fn find_node<'a>(
@@ -98,7 +88,11 @@ fn summary(inventory: &Inventory) -> String {
         |severity| inventory.diagnostics.iter().filter(|found| found.severity == severity).count();
     let mut out = String::new();
     for cluster in &inventory.clusters {
-        out.push_str(&format!("{}: {}\n", cluster.name, describe(cluster)));
+        let description = match cluster.is_readable() {
+            true => describe(cluster),
+            false => "could not be read".to_owned(),
+        };
+        out.push_str(&format!("{}: {description}\n", cluster.name));
     }
     let (errors, warnings) = (count(Severity::Error), count(Severity::Warning));
     let findings = match (errors, warnings) {
@@ -110,6 +104,9 @@ fn summary(inventory: &Inventory) -> String {
         }
     };
     out.push_str(&findings);
+    if inventory.unlisted > 0 {
+        out.push_str(&format!(", and {} more", inventory.unlisted));
+    }
     out.push('\n');
     out
 }
@@ -179,6 +176,9 @@ fn to_json(inventory: &Inventory, explained: Option<(&Cluster, &Node)>) -> Json 
         "clusters": clusters,
         "diagnostics": render::json(inventory),
     });
+    if inventory.unlisted > 0 {
+        out["unlisted"] = json!(inventory.unlisted);
+    }
     if let Some((cluster, node)) = explained {
         let settings: Vec<Json> = cluster
             .explain(node)

@@ -82,7 +82,7 @@ pub(super) fn deliver(
         return Err(CommandError::usage("--merge needs a file, not stdout"));
     }
     if is_stdout {
-        printer.result(file.text.expose());
+        printer.result(file.text.expose())?;
         return Ok(Exit::Fine);
     }
     let (path, context) = if args.merge { merge(args, file)? } else { write(args, file)? };
@@ -92,7 +92,7 @@ pub(super) fn deliver(
             "context": context,
             "expires": expires.to_string(),
         });
-        printer.result(&format!("{result:#}\n"));
+        printer.result(&format!("{result:#}\n"))?;
     } else {
         let path = path.display();
         printer.say(&format!("wrote {path}: context `{context}`, valid until {expires}"));

@@ -59,7 +59,7 @@ pub(crate) fn run(args: &ExportArgs, global: &Global, printer: &Printer) -> Outc
     let text = format!("{exported:#}\n");
     let path = form.output.as_deref().unwrap_or(Path::new(file_name));
     if path == Path::new("-") {
-        printer.result(&text);
+        printer.result(&text)?;
         return Ok(Exit::Fine);
     }
     let path = if is_folder(path) { path.join(file_name) } else { path.to_owned() };

@@ -74,7 +74,7 @@ pub(crate) fn run(args: &ImportArgs, global: &Global, printer: &Printer) -> Outc
     let cluster = files::cluster(&found, &args.name, &args.talos_version);
     let nodes = files::nodes(&found);
     // The text of a file is at fault here, not the usage of the command.
-    init::refuse_bad(&cluster, &nodes).map_err(|mut error| {
+    init::refuse_bad(&root, &folder, &cluster, &nodes).map_err(|mut error| {
         error.exit = Exit::Failed;
         error
     })?;

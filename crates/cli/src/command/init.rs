@@ -17,7 +17,8 @@ use talmox_pve::fingerprint;
 use super::{Outcome, check, schema};
 use crate::args::{Format, Global};
 use crate::error::{CommandError, Exit};
-use crate::new_file::{refuse_existing, write_new};
+use crate::locate::neighbours;
+use crate::new_file::{self, write_new};
 use crate::printer::Printer;
 use crate::render;
 use answers::{Answers, Asking};
@@ -25,7 +26,8 @@ use answers::{Answers, Asking};
 /// Write a new inventory
 ///
 /// Asks a few questions on a terminal; elsewhere, or with --yes, takes its answers from the flags.
-/// Given the address of a Proxmox it shows the fingerprint of its certificate, and pins it.
+/// Given the address of a Proxmox it shows the fingerprint of its certificate, and pins it once a
+/// person has confirmed it.
 /// Existing files are never overwritten.
 #[derive(Debug, Args)]
 pub(crate) struct InitArgs {
@@ -73,7 +75,7 @@ pub(crate) struct InitArgs {
     #[arg(long, value_name = "HOST")]
     pub(crate) node: Option<String>,
 
-    /// The version of Talos [default: v1.13.9]
+    /// The version of Talos [default: the newest that is known well]
     #[arg(long, value_name = "VERSION")]
     pub(crate) talos_version: Option<String>,
 }
@@ -82,10 +84,9 @@ pub(crate) fn run(args: &InitArgs, global: &Global, printer: &Printer) -> Outcom
     let is_asking = !args.yes && io::stdin().is_terminal() && io::stderr().is_terminal();
     let asking = Asking { printer, is_asking };
     let root = global.inventory.clone().unwrap_or_else(|| PathBuf::from("inventory"));
-    let mut answers = Answers::collect(args, &asking)?;
+    let mut answers =
+        Answers::collect(args, &asking, |cluster| refuse_existing(&root.join(cluster)))?;
     let folder = root.join(&answers.cluster);
-    let names = ["cluster.yaml", "nodes.yaml"].map(|name| folder.join(name));
-    refuse_existing(&names, "choose another cluster name; init never overwrites")?;
     if let Some(url) = &answers.proxmox
         && answers.fingerprint.is_none()
     {
@@ -94,7 +95,7 @@ pub(crate) fn run(args: &InitArgs, global: &Global, printer: &Printer) -> Outcom
 
     let schema_path = root.join("talmox.schema.json");
     let (cluster, nodes) = (files::cluster(&answers), files::nodes(&answers));
-    refuse_bad(&cluster, &nodes)?;
+    refuse_bad(&root, &folder, &cluster, &nodes)?;
     let mut written = vec![
         write_new(&folder.join("cluster.yaml"), &cluster)?,
         write_new(&folder.join("nodes.yaml"), &nodes)?,
@@ -119,7 +120,7 @@ pub(super) fn report(
             "written": files,
             "diagnostics": render::json(&inventory),
         });
-        printer.result(&format!("{result:#}\n"));
+        printer.result(&format!("{result:#}\n"))?;
     } else {
         for path in written {
             printer.say(&format!("wrote {}", path.display()));
@@ -138,17 +139,30 @@ pub(super) fn report(
     Ok(if inventory.has_errors() { Exit::Failed } else { Exit::Fine })
 }
 
-/// Answers that make no good inventory are refused before anything is written.
-pub(super) fn refuse_bad(cluster: &str, nodes: &str) -> Result<(), CommandError> {
+/// Right after the name is known: nobody likes to answer ten questions for nothing.
+fn refuse_existing(folder: &Path) -> Result<(), CommandError> {
+    let names = ["cluster.yaml", "nodes.yaml"].map(|name| folder.join(name));
+    new_file::refuse_existing(&names, "choose another cluster name; init never overwrites")
+}
+
+/// Answers that make no good inventory, or one that clashes with the clusters beside it, are refused
+/// before anything is written.
+pub(super) fn refuse_bad(
+    root: &Path,
+    folder: &Path,
+    cluster: &str,
+    nodes: &str,
+) -> Result<(), CommandError> {
     let file = |name: &str, text: &str| {
-        Some(File { path: PathBuf::from(name), content: Ok(text.as_bytes().to_vec()) })
+        Some(File { path: folder.join(name), content: Ok(text.as_bytes().to_vec()) })
     };
-    let files = ClusterFiles {
+    let mut files = vec![ClusterFiles {
         cluster: file("cluster.yaml", cluster),
         nodes: file("nodes.yaml", nodes),
         ..ClusterFiles::default()
-    };
-    let inventory = Parsed::new(vec![files]).check(&BTreeMap::new());
+    }];
+    files.extend(neighbours(root));
+    let inventory = Parsed::new(files).check(&BTreeMap::new());
     match inventory.diagnostics.iter().find(|found| found.severity == Severity::Error) {
         None => Ok(()),
         Some(found) => {

@@ -11,6 +11,7 @@ use serde_json::json;
 use talmox_engine::desired::{
     DeriveError, Inputs, Phase, Rendered, Renderer, needed_files, needed_secrets,
 };
+use talmox_model::load::ReferenceKind;
 use talmox_model::value::Role;
 use talmox_model::{Node, Span};
 use talmox_talos_config::client::Role as ClientRole;
@@ -95,7 +96,7 @@ pub(crate) fn run(args: &RenderArgs, global: &Global, printer: &Printer) -> Outc
             "kept": summary.kept,
             "warnings": warnings,
         });
-        printer.result(&format!("{result:#}\n"));
+        printer.result(&format!("{result:#}\n"))?;
         return Ok(Exit::Fine);
     }
     for warning in &warnings {
@@ -161,7 +162,7 @@ fn read_files(chosen: &Chosen) -> Result<BTreeMap<Span, String>, CommandError> {
         let path = folder.join(name);
         let failed =
             |problem: String| CommandError::failed(format!("{}: {problem}", path.display()));
-        let text = String::from_utf8(content(&path).map_err(failed)?)
+        let text = String::from_utf8(content(&path, ReferenceKind::Patch).map_err(failed)?)
             .map_err(|_| failed("not UTF-8 text".to_owned()))?;
         files.insert(span, text);
     }

@@ -11,7 +11,7 @@ use crate::printer::Printer;
 pub(crate) struct SchemaArgs {}
 
 pub(crate) fn run(printer: &Printer) -> Outcome {
-    printer.result(&text());
+    printer.result(&text())?;
     Ok(Exit::Fine)
 }
 

@@ -58,7 +58,7 @@ fn report(file: &SecretsFile, is_written: bool, printer: &Printer) -> Outcome {
         let recipients: Vec<&str> = file.document.recipients().collect();
         let written = is_written.then(|| file.path.display().to_string());
         let result = json!({ "written": written, "recipients": recipients });
-        printer.result(&format!("{result:#}\n"));
+        printer.result(&format!("{result:#}\n"))?;
     }
     Ok(Exit::Fine)
 }

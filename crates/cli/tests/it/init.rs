@@ -2,7 +2,7 @@
 
 use std::process::{Command, Stdio};
 
-use crate::support::Folder;
+use crate::support::{Folder, skipped};
 use insta::assert_snapshot;
 
 #[test]
@@ -109,7 +109,9 @@ fn a_person_is_asked_until_the_answer_is_good() {
     let mut child = match child {
         Ok(child) => child,
         Err(error) => {
-            eprintln!("SKIPPED: the dialogue of `talmox init` needs util-linux's script: {error}");
+            skipped(&format!(
+                "SKIPPED: the dialogue of `talmox init` needs util-linux's script: {error}"
+            ));
             assert!(std::env::var_os("CI").is_none(), "this must run in CI");
             return;
         }

@@ -3,7 +3,7 @@
 
 use std::fs;
 
-use crate::support::Folder;
+use crate::support::{Folder, skipped};
 
 /// The code block that follows a heading.
 fn block_after<'a>(document: &'a str, heading: &str) -> Option<&'a str> {
@@ -15,7 +15,7 @@ fn block_after<'a>(document: &'a str, heading: &str) -> Option<&'a str> {
 #[test]
 fn the_two_files_of_a_users_document_load_as_they_are() {
     let Some(folder) = std::env::var_os("TALMOX_SEEDS") else {
-        eprintln!("SKIPPED: TALMOX_SEEDS is not set, no user's document was loaded");
+        skipped(&format!("SKIPPED: TALMOX_SEEDS is not set, no user's document was loaded"));
         assert!(std::env::var_os("CI").is_none(), "this must run in CI");
         return;
     };

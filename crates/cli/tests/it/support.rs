@@ -180,3 +180,8 @@ pub(crate) fn talmox() -> Command {
 pub(crate) fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
+
+/// Says that a test did not run. Straight to stderr: what a passing test prints is captured.
+pub(crate) fn skipped(why: &str) {
+    std::io::Write::write_all(&mut std::io::stderr(), format!("{why}\n").as_bytes()).unwrap();
+}

@@ -6,7 +6,7 @@ use std::hash::Hash;
 use std::net::IpAddr;
 
 use crate::cluster::Cluster;
-use crate::diagnostic::{Code, Diagnostic};
+use crate::diagnostic::{Code, Diagnostic, Findings};
 use crate::language::Spanned;
 use crate::source::Span;
 use crate::value::{MacAddress, NodeName, PciAddress};
@@ -36,7 +36,11 @@ pub(super) fn identities(cluster: &Cluster) -> impl Iterator<Item = (Identity, S
     cluster.nodes.iter().flat_map(|node| {
         let name = node.name.value.as_str();
         let entry = &node.entry;
-        let mut found = vec![(Identity::Name(name.to_owned()), node.name.span)];
+        let mut found = vec![];
+        // What stands in for a missing name is none.
+        if node.is_named {
+            found.push((Identity::Name(name.to_owned()), node.name.span));
+        }
         found.extend(entry.ip.spanned().map(|ip| (Identity::Address(ip.value.address), ip.span)));
         found.extend(entry.vmid.spanned().map(|id| (Identity::VmId(id.value.get()), id.span)));
         found.extend(entry.mac.spanned().map(|mac| (Identity::Mac(mac.value), mac.span)));
@@ -48,27 +52,27 @@ pub(super) fn identities(cluster: &Cluster) -> impl Iterator<Item = (Identity, S
     })
 }
 
-pub(super) fn check(cluster: &Cluster, out: &mut Vec<Diagnostic>) {
+pub(super) fn check(cluster: &Cluster, out: &mut Findings) {
     devices(cluster, out);
     let mut first: HashMap<Identity, (Span, &str)> = HashMap::new();
     for (identity, span, node) in identities(cluster) {
-        if let Some((first_span, first_node)) = first.get(&identity) {
-            let both = if *first_node == node && !matches!(identity, Identity::Name(_)) {
-                format!("`{node}` has {identity} twice")
-            } else if matches!(identity, Identity::Name(_)) {
-                format!("two nodes have {identity}")
-            } else {
-                format!("`{first_node}` and `{node}` both have {identity}")
-            };
-            out.push(
-                Diagnostic::error(Code::Duplicate, both)
-                    .at(span)
-                    .related(*first_span, "first used here")
-                    .hint("give each its own"),
-            );
-        } else {
+        let Some((first_span, first_node)) = first.get(&identity) else {
             first.insert(identity, (span, node));
-        }
+            continue;
+        };
+        let is_name = matches!(identity, Identity::Name(_));
+        // Two nodes of one name: each of them is pointed at, for the name does not tell them apart.
+        let both = if is_name || *first_node == node {
+            format!("{identity} is used twice")
+        } else {
+            format!("`{first_node}` and `{node}` both have {identity}")
+        };
+        out.push(
+            Diagnostic::error(Code::Duplicate, both)
+                .at(span)
+                .related(*first_span, "first used here")
+                .hint("give each its own"),
+        );
     }
 }
 
@@ -88,16 +92,22 @@ impl<'a> Device<'a> {
         })
     }
 
+    /// The slot that it is in: devices in different ones never clash.
+    pub(super) fn slot(&self) -> (&'a str, u16, u8, u8) {
+        let PciAddress { domain, bus, device, .. } = self.pci.value;
+        (self.host, domain, bus, device)
+    }
+
     pub(super) fn overlaps(&self, other: &Self) -> bool {
         self.host == other.host && self.pci.value.overlaps(other.pci.value)
     }
 }
 
 /// One device cannot be in two machines of a host.
-fn devices(cluster: &Cluster, out: &mut Vec<Diagnostic>) {
-    let mut seen: HashMap<&str, Vec<Device<'_>>> = HashMap::new();
+fn devices(cluster: &Cluster, out: &mut Findings) {
+    let mut seen: HashMap<_, Vec<Device<'_>>> = HashMap::new();
     for device in Device::all(cluster) {
-        let on_host = seen.entry(device.host).or_default();
+        let on_host = seen.entry(device.slot()).or_default();
         if let Some(first) = on_host.iter().find(|first| first.overlaps(&device)) {
             let message = format!(
                 "`{}` and `{}` both want the device {} of {}",
@@ -112,6 +122,9 @@ fn devices(cluster: &Cluster, out: &mut Vec<Diagnostic>) {
                     .hint("a device can be passed through to one machine"),
             );
         }
-        on_host.push(device);
+        // Those that clash with one have been told; the first of each function is enough.
+        if !on_host.iter().any(|first| first.pci.value == device.pci.value) {
+            on_host.push(device);
+        }
     }
 }

@@ -1,22 +1,21 @@
 //! Single machines.
 
 use crate::cluster::{Cluster, Node};
-use crate::diagnostic::{Code, Diagnostic};
-use crate::value::{Bios, Boot, DiskSize, MachineType, Memory, Os, Role};
+use crate::diagnostic::{Code, Diagnostic, Findings};
+use crate::value::{Bios, Boot, DiskSize, Memory, Os, Role};
 
 const SMALLEST_DISK: DiskSize = DiskSize::from_gib(10);
 const SMALLEST_MEMORY: Memory = Memory::from_mib(2048);
 
-pub(super) fn check(cluster: &Cluster, node: &Node, out: &mut Vec<Diagnostic>) {
+pub(super) fn check(cluster: &Cluster, node: &Node, out: &mut Findings) {
     sizes(node, out);
-    gpu(node, out);
     firmware(node, out);
     boot(cluster, node, out);
     system(cluster, node, out);
     disks(node, out);
 }
 
-fn sizes(node: &Node, out: &mut Vec<Diagnostic>) {
+fn sizes(node: &Node, out: &mut Findings) {
     let hardware = &node.settings().hardware;
     if let Some(disk) = hardware.disk.spanned()
         && disk.value < SMALLEST_DISK
@@ -38,42 +37,7 @@ fn sizes(node: &Node, out: &mut Vec<Diagnostic>) {
     }
 }
 
-fn gpu(node: &Node, out: &mut Vec<Diagnostic>) {
-    let hardware = &node.settings().hardware;
-    let gpu = &hardware.gpu;
-    if !node.has_gpu() {
-        return;
-    }
-    if let (Some(pci), Some(mapping)) = (gpu.pci.spanned(), gpu.mapping.spanned()) {
-        out.push(
-            Diagnostic::error(Code::Gpu, "a PCI address and a mapping are both given")
-                .at(mapping.span)
-                .related(pci.span, "the address")
-                .hint("keep the mapping: only root may use an address directly"),
-        );
-    }
-    let at = gpu.pci.span().or(gpu.mapping.span());
-    if *hardware.machine_type.required() != MachineType::Q35 && *gpu.pcie.required() {
-        out.push(
-            Diagnostic::error(Code::Gpu, "PCIe passthrough needs the machine type q35")
-                .at(hardware.machine_type.span())
-                .related(at, "the device")
-                .hint("use `machine_type: q35`, or `pcie: false`"),
-        );
-    }
-    if node.settings().placement.host.span().is_none() {
-        out.push(
-            Diagnostic::warning(
-                Code::NeededLater,
-                format!("`{}` has a device, but no host that it is in", node.name.value),
-            )
-            .at(at)
-            .hint("add `host: …` to the node"),
-        );
-    }
-}
-
-fn firmware(node: &Node, out: &mut Vec<Diagnostic>) {
+fn firmware(node: &Node, out: &mut Findings) {
     let hardware = &node.settings().hardware;
     if *hardware.secureboot.required() && *hardware.bios.required() != Bios::Ovmf {
         out.push(
@@ -85,7 +49,7 @@ fn firmware(node: &Node, out: &mut Vec<Diagnostic>) {
     }
 }
 
-fn boot(cluster: &Cluster, node: &Node, out: &mut Vec<Diagnostic>) {
+fn boot(cluster: &Cluster, node: &Node, out: &mut Findings) {
     let (system, placement) = (&node.settings().system, &node.settings().placement);
     let boot = *system.boot.required();
     match boot {
@@ -94,10 +58,14 @@ fn boot(cluster: &Cluster, node: &Node, out: &mut Vec<Diagnostic>) {
             let only_nocloud = [
                 (
                     "`image.schematic`",
-                    system.image.schematic.span(),
+                    system.image.schematic.spanned().map(|schematic| schematic.span),
                     "each node needs a schematic of its own",
                 ),
-                ("`template`", placement.template.span(), "a template holds no address"),
+                (
+                    "`template`",
+                    placement.template.spanned().map(|it| it.span),
+                    "a template holds no address",
+                ),
                 (
                     "`search`",
                     network.search.span.filter(|_| !network.search.is_empty()),
@@ -119,7 +87,7 @@ fn boot(cluster: &Cluster, node: &Node, out: &mut Vec<Diagnostic>) {
             }
         }
         Boot::Template => {
-            if placement.template.span().is_none() {
+            if placement.template.is_absent() {
                 out.push(
                     Diagnostic::error(
                         Code::Missing,
@@ -131,11 +99,7 @@ fn boot(cluster: &Cluster, node: &Node, out: &mut Vec<Diagnostic>) {
             }
         }
         Boot::Dhcp => {
-            let has_agent = system
-                .image
-                .extensions
-                .values()
-                .any(|extension| extension.as_str() == "siderolabs/qemu-guest-agent");
+            let has_agent = system.image.has_extension("siderolabs/qemu-guest-agent");
             let found = has_agent || node.entry.dhcp.is_given() || node.entry.ip.is_given();
             if !found && node.is_talos() {
                 out.push(
@@ -167,7 +131,7 @@ fn boot(cluster: &Cluster, node: &Node, out: &mut Vec<Diagnostic>) {
     }
 }
 
-fn system(cluster: &Cluster, node: &Node, out: &mut Vec<Diagnostic>) {
+fn system(cluster: &Cluster, node: &Node, out: &mut Findings) {
     let system = &node.settings().system;
     let image = &system.image;
     if let (Some(schematic), Some(extension)) =
@@ -182,7 +146,7 @@ fn system(cluster: &Cluster, node: &Node, out: &mut Vec<Diagnostic>) {
     }
     match system.os.required() {
         Os::Ubuntu => {
-            if image.url.span().is_none() {
+            if image.url.is_absent() {
                 out.push(
                     Diagnostic::error(Code::Missing, format!("`{}` has no image", node.name.value))
                         .at(system.os.span())
@@ -191,7 +155,8 @@ fn system(cluster: &Cluster, node: &Node, out: &mut Vec<Diagnostic>) {
             }
         }
         Os::Talos => {
-            if let Some(cloud_init) = system.cloud_init.span {
+            if let Some(cloud_init) = system.cloud_init.span.filter(|_| !system.cloud_init.cleared)
+            {
                 out.push(
                     Diagnostic::warning(Code::Questionable, "Talos does not run cloud-init")
                         .at(cloud_init)
@@ -201,11 +166,8 @@ fn system(cluster: &Cluster, node: &Node, out: &mut Vec<Diagnostic>) {
                 );
             }
             let tailscale = &cluster.file.tailscale;
-            let has_extension = image.schematic.is_given()
-                || image
-                    .extensions
-                    .values()
-                    .any(|extension| extension.as_str() == "siderolabs/tailscale");
+            let has_extension =
+                image.schematic.is_given() || image.has_extension("siderolabs/tailscale");
             if let Some(key) = tailscale.auth_key.spanned()
                 && !has_extension
             {
@@ -238,9 +200,9 @@ fn system(cluster: &Cluster, node: &Node, out: &mut Vec<Diagnostic>) {
     }
 }
 
-fn disks(node: &Node, out: &mut Vec<Diagnostic>) {
+fn disks(node: &Node, out: &mut Findings) {
     for disk in node.settings().hardware.disks.iter() {
-        if disk.value.size.span().is_none() {
+        if disk.value.size.is_absent() {
             out.push(
                 Diagnostic::error(Code::Missing, "a disk without a size")
                     .at(disk.span)
@@ -248,7 +210,7 @@ fn disks(node: &Node, out: &mut Vec<Diagnostic>) {
             );
         }
         if let Some(filesystem) = disk.value.filesystem.spanned()
-            && disk.value.volume.span().is_none()
+            && disk.value.volume.is_absent()
         {
             out.push(
                 Diagnostic::warning(

@@ -1,6 +1,9 @@
 //! What can be wrong with an inventory as a whole. Single values check themselves.
 
+mod addon;
+mod address;
 mod fleet;
+mod gpu;
 mod identity;
 mod machine;
 mod network;
@@ -10,30 +13,34 @@ mod reference;
 mod version;
 
 use crate::cluster::Cluster;
-use crate::diagnostic::{Code, Diagnostic};
+use crate::diagnostic::{Code, Diagnostic, Findings};
 use crate::value::Boot;
 
 pub(crate) use fleet::fleet;
-pub(crate) use patch::{patch_shape, patch_text};
-pub(crate) use reference::{reference, references};
+pub use reference::ReferenceKind;
+pub(crate) use reference::{Referenced, references};
 
 /// Everything that one cluster shows by itself.
-pub(crate) fn cluster(cluster: &Cluster, out: &mut Vec<Diagnostic>) {
+pub(crate) fn cluster(cluster: &Cluster, out: &mut Findings) {
     control_planes(cluster, out);
     identity::check(cluster, out);
     version::check(cluster, out);
     network::check(cluster, out);
+    address::check(cluster, out);
+    addon::check(cluster, out);
     proxmox::check(cluster, out);
     patch::check(cluster, out);
     for node in &cluster.nodes {
         machine::check(cluster, node, out);
+        gpu::check(node, out);
     }
 }
 
-fn control_planes(cluster: &Cluster, out: &mut Vec<Diagnostic>) {
+fn control_planes(cluster: &Cluster, out: &mut Findings) {
     let list = &cluster.file.controlplane;
     // Nodes that could not be read have been reported, and count.
     match cluster.listed_controlplanes {
+        0 if list.is_bad() => {}
         0 => out.push(
             Diagnostic::error(Code::NoControlPlane, "the cluster has no control plane")
                 .at(list.span.or(cluster.file.span))

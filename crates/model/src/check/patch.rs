@@ -5,22 +5,51 @@ use std::collections::HashSet;
 use talmox_yaml::{Node as Yaml, Value};
 
 use crate::cluster::{Cluster, Node};
-use crate::diagnostic::{Code, Diagnostic};
-use crate::language::{Chain, Spanned};
-use crate::load::parse_patch;
+use crate::diagnostic::{Code, Diagnostic, Findings};
+use crate::language::Spanned;
 use crate::value::Patch;
 
-pub(super) fn check(cluster: &Cluster, out: &mut Vec<Diagnostic>) {
-    for patch in all_patches(cluster) {
-        if let Err(problem) = parse_patch(&patch.value) {
-            out.push(bad_patch(problem).at(patch.span));
-        }
+/// Talos refuses JSON6902 patches for configs of several documents, which it writes from here on.
+const SEVERAL_DOCUMENTS: (u64, u64) = (1, 12);
+
+/// The keys of a machine config's first document.
+const SECTIONS: &[&str] = &["machine", "cluster", "debug", "persist", "version"];
+
+/// What is wrong with a patch, and where in its text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct BadPatch {
+    pub(super) problem: String,
+    pub(super) hint: &'static str,
+    pub(super) span: talmox_yaml::Span,
+}
+
+impl BadPatch {
+    pub(super) fn diagnostic(self) -> Diagnostic {
+        Diagnostic::error(Code::BadPatch, self.problem).hint(self.hint)
     }
 }
 
-pub(super) fn bad_patch(problem: String) -> Diagnostic {
-    Diagnostic::error(Code::BadPatch, problem)
-        .hint("a patch is a mapping as in a machine config, or a list of JSON6902 operations")
+const SHAPES: &str =
+    "a patch is a mapping as in a machine config, or a list of JSON6902 operations";
+
+pub(super) fn check(cluster: &Cluster, out: &mut Findings) {
+    for patch in all_patches(cluster) {
+        let checked = match &patch.value {
+            Patch::File(_) => Ok(()),
+            Patch::Inline(node) => shape(std::slice::from_ref(&**node), cluster),
+            Patch::Text(text) => match talmox_yaml::read(text) {
+                Ok(documents) => shape(&documents, cluster),
+                Err(error) => {
+                    let line = text[..error.span.start.min(text.len())].lines().count().max(1);
+                    let problem = format!("not YAML (line {line} of the text): {error}");
+                    Err(BadPatch { problem, hint: SHAPES, span: error.span })
+                }
+            },
+        };
+        if let Err(bad) = checked {
+            out.push(bad.diagnostic().at(patch.span));
+        }
+    }
 }
 
 /// Every patch that stands in the cluster's files, each once.
@@ -32,60 +61,53 @@ pub(super) fn all_patches(cluster: &Cluster) -> Vec<&Spanned<Patch>> {
     let nodes = cluster.nodes.iter().map(Node::settings);
     let settings = shared.into_iter().chain(classes).chain(nodes);
     let chains = by_role.into_iter().chain(settings.map(|settings| &settings.system.patches));
+    // Nodes share what comes from layers below them: each list is looked through once.
+    let mut seen_parts = HashSet::new();
+    let parts = chains.flat_map(|chain| chain.parts()).filter(|part| seen_parts.insert(part.id()));
     let mut seen = HashSet::new();
-    chains.flat_map(Chain::iter).filter(|patch| seen.insert(patch.span)).collect()
+    parts.flatten().filter(|patch| seen.insert(patch.span)).collect()
 }
 
-/// The text of a patch file, or of a block scalar.
-pub(crate) fn patch_text(text: &str) -> Result<(), String> {
-    let documents = talmox_yaml::read(text).map_err(|error| {
-        let line = text[..error.span.start.min(text.len())].lines().count().max(1);
-        format!("not YAML (line {line}): {error}")
-    })?;
+/// Whether the documents of a patch can be one.
+pub(super) fn shape(documents: &[Yaml], cluster: &Cluster) -> Result<(), BadPatch> {
+    let talos = cluster.file.talos_version.get();
+    let bad = |node: &Yaml, problem: String, hint| Err(BadPatch { problem, hint, span: node.span });
     if documents.iter().all(Yaml::is_null) {
-        return Err("the patch is empty".to_owned());
+        let span = documents.first().map(|document| document.span).unwrap_or_default();
+        return Err(BadPatch { problem: "the patch is empty".to_owned(), hint: SHAPES, span });
     }
-    patch_shape(&documents)
-}
-
-pub(crate) fn patch_shape(documents: &[Yaml]) -> Result<(), String> {
     for document in documents {
         match &document.value {
-            Value::Map(_) => {}
+            Value::Map(map) => {
+                let is_document = map.get("kind").is_some();
+                if !is_document && !SECTIONS.iter().any(|section| map.get(section).is_some()) {
+                    return bad(
+                        document,
+                        "the patch has no key that a machine config has".to_owned(),
+                        "start it with `machine:` or `cluster:`, or with `apiVersion:` and `kind:`",
+                    );
+                }
+            }
             Value::Seq(seq) if documents.len() == 1 => {
-                let is_operation = |item: &Yaml| {
+                let is_operation = |item: &&Yaml| {
                     item.as_map()
-                        .is_some_and(|map| map.get("op").is_some() && map.get("path").is_some())
+                        .is_none_or(|map| map.get("op").is_none() || map.get("path").is_none())
                 };
-                if !seq.items.iter().all(is_operation) {
-                    return Err("a list, but not of operations with `op` and `path`".to_owned());
+                if let Some(item) = seq.items.iter().find(is_operation) {
+                    let problem = "a list, but not of operations with `op` and `path`".to_owned();
+                    return bad(item, problem, SHAPES);
+                }
+                if talos.is_some_and(|talos| talos.minor() >= SEVERAL_DOCUMENTS) {
+                    return bad(
+                        document,
+                        "JSON6902 operations are unusable from Talos v1.12 on".to_owned(),
+                        "the config has several documents; write it as a mapping",
+                    );
                 }
             }
             Value::Scalar(_) if document.is_null() => {}
-            _ => return Err(format!("{} is not a patch", document.describe())),
+            _ => return bad(document, format!("{} is not a patch", document.describe()), SHAPES),
         }
     }
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn mappings_and_operations_are_patches() {
-        for good in [
-            "machine: {}\n",
-            "machine: {}\n---\nkind: X\n",
-            "- {op: add, path: /machine/x, value: 1}\n",
-            "[{\"op\": \"remove\", \"path\": \"/a\"}]",
-        ] {
-            assert_eq!(patch_text(good), Ok(()), "{good}");
-        }
-        for bad in
-            ["", "# nothing\n", "text", "- a\n- b\n", "a: [\n", "a: 1\n---\n- op: x\n  path: y\n"]
-        {
-            assert!(patch_text(bad).is_err(), "{bad}");
-        }
-    }
 }

@@ -1,12 +1,12 @@
 //! What is said about Proxmox.
 
 use crate::cluster::Cluster;
-use crate::diagnostic::{Code, Diagnostic};
+use crate::diagnostic::{Code, Diagnostic, Findings};
 
-pub(super) fn check(cluster: &Cluster, out: &mut Vec<Diagnostic>) {
+pub(super) fn check(cluster: &Cluster, out: &mut Findings) {
     let proxmox = &cluster.file.proxmox;
-    let at = proxmox.span.filter(|_| proxmox.node.is_given()).or(cluster.file.span);
-    if proxmox.endpoint.span().is_none() {
+    let at = proxmox.span.or(cluster.file.span);
+    if proxmox.endpoint.is_absent() {
         out.push(
             Diagnostic::warning(Code::NeededLater, "the address of the Proxmox is not known")
                 .at(at)
@@ -17,7 +17,7 @@ pub(super) fn check(cluster: &Cluster, out: &mut Vec<Diagnostic>) {
     }
     let lost = cluster.nodes.iter().find(|node| {
         let host = &node.settings().placement.host;
-        host.span().is_none() && proxmox.hosts.is_empty()
+        host.is_absent() && proxmox.hosts.is_empty() && !proxmox.hosts.is_bad()
     });
     if let Some(node) = lost {
         out.push(
@@ -32,7 +32,7 @@ pub(super) fn check(cluster: &Cluster, out: &mut Vec<Diagnostic>) {
     vmid_range(cluster, out);
 }
 
-fn credentials(cluster: &Cluster, out: &mut Vec<Diagnostic>) {
+fn credentials(cluster: &Cluster, out: &mut Findings) {
     let proxmox = &cluster.file.proxmox;
     let (token, username, password) = (&proxmox.token, &proxmox.username, &proxmox.password);
     if token.is_given() && (username.is_given() || password.is_given()) {
@@ -42,13 +42,13 @@ fn credentials(cluster: &Cluster, out: &mut Vec<Diagnostic>) {
                 .related(username.span().or(password.span()), "and here")
                 .hint("keep the token; a password is only needed for raw PCI devices"),
         );
-    } else if token.span().is_none() && password.span().is_none() {
+    } else if token.is_absent() && password.is_absent() {
         out.push(
             Diagnostic::warning(Code::NeededLater, "no credentials for the Proxmox")
                 .at(proxmox.endpoint.span())
                 .hint("add `token: {secret: proxmox.token}`"),
         );
-    } else if password.is_given() && username.span().is_none() {
+    } else if password.is_given() && username.is_absent() {
         out.push(
             Diagnostic::error(Code::Missing, "a password without a user")
                 .at(password.span())
@@ -78,7 +78,7 @@ fn credentials(cluster: &Cluster, out: &mut Vec<Diagnostic>) {
 }
 
 /// Nodes without a vmid are given one from the range; there must be enough.
-fn vmid_range(cluster: &Cluster, out: &mut Vec<Diagnostic>) {
+fn vmid_range(cluster: &Cluster, out: &mut Findings) {
     let Some(range) = cluster.file.proxmox.vmid_range.spanned() else {
         return;
     };

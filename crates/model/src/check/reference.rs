@@ -1,19 +1,24 @@
 //! Files that the inventory names.
 
-use std::path::Path;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 
-use super::patch::{all_patches, bad_patch, patch_text};
+use super::patch::{all_patches, shape};
 use crate::cluster::Cluster;
-use crate::diagnostic::{Code, Diagnostic};
-use crate::load::Content;
-use crate::source::Span;
+use crate::diagnostic::{Code, Diagnostic, Findings};
+use crate::language::{hide_in_lines, hide_in_tree};
+use crate::load::{Content, decode, syntax_error};
+use crate::source::{SourceId, Sources, Span};
 use crate::value::Patch;
 
 /// What a file is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ReferenceKind {
+pub enum ReferenceKind {
+    /// A patch of machine configs.
     Patch,
-    /// Only has to be there.
+    /// Manifests: a file, or a folder of them.
+    Manifests,
+    /// A file that only has to be there.
     Other,
 }
 
@@ -30,7 +35,7 @@ pub(crate) fn references(cluster: &Cluster, mut visit: impl FnMut(Span, &str, Re
     }
     for addon in file.addons.values() {
         for manifest in addon.files.iter() {
-            visit(manifest.span, &manifest.value.0, ReferenceKind::Other);
+            visit(manifest.span, &manifest.value.0, ReferenceKind::Manifests);
         }
     }
     let mut overlays: Vec<_> = cluster
@@ -45,32 +50,66 @@ pub(crate) fn references(cluster: &Cluster, mut visit: impl FnMut(Span, &str, Re
     }
 }
 
-pub(crate) fn reference(
-    path: &Path,
-    span: Span,
-    kind: ReferenceKind,
-    content: Option<&Content>,
-    out: &mut Vec<Diagnostic>,
-) {
-    let bytes = match content {
-        Some(Ok(bytes)) => bytes,
-        Some(Err(problem)) => {
-            let message = format!("{}: {problem}", path.display());
-            let hint = "relative paths start at the folder of this file";
-            out.push(Diagnostic::error(Code::MissingFile, message).at(span).hint(hint));
+/// A file that stands in the inventory.
+pub(crate) struct Referenced<'a> {
+    pub(crate) path: &'a Path,
+    /// Where it is named.
+    pub(crate) span: Span,
+    pub(crate) kind: ReferenceKind,
+    pub(crate) cluster: &'a Cluster,
+}
+
+impl Referenced<'_> {
+    /// Checks what is in the file. Files with mistakes become sources, which are noted in `opened`:
+    /// findings point into them.
+    pub(crate) fn check(
+        &self,
+        content: &Content,
+        opened: &mut BTreeMap<PathBuf, SourceId>,
+        sources: &mut Sources,
+        out: &mut Findings,
+    ) {
+        let bytes = match content {
+            Ok(bytes) => bytes,
+            Err(problem) => {
+                let message = format!("{}: {problem}", self.path.display());
+                let hint = "relative paths start at the folder of this file";
+                out.push(Diagnostic::error(Code::MissingFile, message).at(self.span).hint(hint));
+                return;
+            }
+        };
+        if self.kind != ReferenceKind::Patch {
             return;
         }
-        // The caller did not look; it is not this check's to complain.
-        None => return,
-    };
-    if kind != ReferenceKind::Patch {
-        return;
-    }
-    let checked = match std::str::from_utf8(bytes) {
-        Ok(text) => patch_text(text),
-        Err(_) => Err("not UTF-8 text".to_owned()),
-    };
-    if let Err(problem) = checked {
-        out.push(bad_patch(format!("{}: {problem}", path.display())).at(span));
+        let mut open = |text: String, sources: &mut Sources| {
+            *opened
+                .entry(self.path.to_owned())
+                .or_insert_with(|| sources.add(Some(self.path), text))
+        };
+        let (text, problem) = decode(bytes.clone());
+        let (found, place) = if let Some((problem, place)) = problem {
+            let id = open(text, sources);
+            hide_in_lines(id, sources);
+            (problem, Span::new(id, place))
+        } else {
+            match talmox_yaml::read(&text) {
+                Err(error) => {
+                    let id = open(text, sources);
+                    hide_in_lines(id, sources);
+                    let problem = syntax_error(&error, id, sources);
+                    let message = format!("the patch is not YAML: {}", problem.message);
+                    let problem = Diagnostic { code: Code::BadPatch, message, ..problem };
+                    (problem, Span::of(id, error.span))
+                }
+                Ok(documents) => {
+                    let Err(bad) = shape(&documents, self.cluster) else { return };
+                    let id = open(text, sources);
+                    hide_in_tree(&documents, id, sources);
+                    let span = Span::of(id, bad.span);
+                    (bad.diagnostic(), span)
+                }
+            }
+        };
+        out.push(found.at(place).related(self.span, "named here"));
     }
 }

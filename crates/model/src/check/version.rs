@@ -1,19 +1,19 @@
 //! Versions of Talos and Kubernetes.
 
 use crate::cluster::{Cluster, Node};
-use crate::diagnostic::{Code, Diagnostic};
+use crate::diagnostic::{Code, Diagnostic, Findings};
 use crate::release::{RELEASES, Release};
 
-pub(super) fn check(cluster: &Cluster, out: &mut Vec<Diagnostic>) {
+pub(super) fn check(cluster: &Cluster, out: &mut Findings) {
     if !cluster.nodes.iter().any(Node::is_talos) {
         return;
     }
     let file = &cluster.file;
     let Some(talos) = file.talos_version.spanned() else {
-        if file.talos_version.span().is_none() {
+        if file.talos_version.is_absent() {
             out.push(
                 Diagnostic::error(Code::Missing, "`talos_version` is missing")
-                    .at(file.cluster_name.span().or(file.span))
+                    .at(file.talos_version.span().or(file.cluster_name.span()).or(file.span))
                     .hint("say which version the nodes run, such as `talos_version: v1.11.2`"),
             );
         }

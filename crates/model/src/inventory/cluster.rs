@@ -4,6 +4,7 @@ use super::{Addon, Image, Network, NodeEntry, Proxmox, Settings, Tailscale};
 use crate::language::{Chain, List, Setting, Table, mapping};
 use crate::value::{
     Boot, ClusterName, Duration, HttpUrl, KubernetesVersion, Patch, SubjectName, TalosVersion,
+    Target,
 };
 
 mapping! {
@@ -43,13 +44,14 @@ mapping! {
         /// What is installed into the cluster once it runs.
         addons: List<Addon>,
         /// Address or host:port → where it really is, seen from here (NAT, a jump host).
-        reach: Table<Setting<String>>,
+        reach: Table<Setting<String>, Target>,
         /// How long to wait for what.
         timeouts: Timeouts,
         /// The control planes.
         controlplane ["controlplanes", "control_plane", "control_planes"]: List<NodeEntry>,
         /// The workers.
         workers ["worker"]: List<NodeEntry>,
+        own_prefix "x-",
     }
 }
 
@@ -58,9 +60,9 @@ mapping! {
     called "`roles`"
     pub struct Roles {
         /// For every control plane.
-        controlplane: Settings,
+        controlplane ["controlplanes", "control_plane", "control_planes"]: Settings,
         /// For every worker.
-        workers: Settings,
+        workers ["worker"]: Settings,
     }
 }
 
@@ -72,9 +74,9 @@ mapping! {
         /// For every node.
         all: Chain<Patch>,
         /// For every control plane.
-        controlplane: Chain<Patch>,
+        controlplane ["controlplanes", "control_plane", "control_planes"]: Chain<Patch>,
         /// For every worker.
-        workers: Chain<Patch>,
+        workers ["worker"]: Chain<Patch>,
     }
 }
 

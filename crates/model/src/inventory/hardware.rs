@@ -68,6 +68,7 @@ mapping! {
         rombar: Setting<bool>,
         /// Make it the primary graphics card.
         x_vga: Setting<bool>,
+        either pci or mapping,
     }
 }
 

@@ -21,3 +21,10 @@ mapping! {
         checksum ["sha256"]: Setting<Checksum>,
     }
 }
+
+impl Image {
+    /// True if it has this system extension.
+    pub fn has_extension(&self, name: &str) -> bool {
+        self.extensions.values().any(|extension| extension.as_str() == name)
+    }
+}

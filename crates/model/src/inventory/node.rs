@@ -9,7 +9,8 @@ use crate::value::{ClassName, HostAddress, MacAddress, NodeName, VmId};
 mapping! {
     /// Settings that a node, a class, a role and `machine` have in common. Precedence, weakest
     /// first: built-in, defaults.yaml, cluster.yaml, role, class, node. Mappings merge, lists
-    /// replace; extensions and tags add up, patches append. `null` takes a value back.
+    /// replace; extensions and tags add up, patches append. `null` takes a value, a list or a
+    /// name of a table back.
     called "the settings of machines"
     pub struct Settings {
         ..hardware: Hardware,
@@ -36,5 +37,6 @@ mapping! {
         /// The class it takes settings from; of several, later ones win.
         class ["classes"]: Setting<OneOrMany<ClassName>>,
         ..settings: Settings,
+        requires "name",
     }
 }

@@ -2,7 +2,10 @@
 
 use super::{CloudInit, Image};
 use crate::language::{Chain, List, Setting, Table, mapping};
-use crate::value::{Boot, HttpUrl, NvidiaDriver, Os, Patch, SecretRef, Taint};
+use crate::value::{
+    AnnotationKey, Boot, HttpUrl, KubeletArgument, LabelKey, NvidiaDriver, Os, Patch, SecretRef,
+    Sysctl, Taint,
+};
 
 mapping! {
     /// The operating system of a node.
@@ -23,7 +26,7 @@ mapping! {
         /// Kernel modules to load.
         kernel_modules: List<String>,
         /// Kernel settings.
-        sysctls: Table<Setting<String>>,
+        sysctls: Table<Setting<String>, Sysctl>,
         /// Container registries.
         registries: Registries,
         /// Patches of the machine config: files or inline; appended to those of weaker layers.
@@ -73,9 +76,9 @@ mapping! {
     called "a machine"
     pub struct KubernetesNode {
         /// Labels.
-        labels ["node_labels"]: Table<Setting<String>>,
+        labels ["node_labels"]: Table<Setting<String>, LabelKey>,
         /// Annotations.
-        annotations ["node_annotations"]: Table<Setting<String>>,
+        annotations ["node_annotations"]: Table<Setting<String>, AnnotationKey>,
         /// Taints, as kubectl writes them: `gpu=true:NoSchedule`.
         taints ["node_taints"]: List<Taint>,
         /// The kubelet.
@@ -88,7 +91,7 @@ mapping! {
     called "`kubelet`"
     pub struct Kubelet {
         /// Further arguments, without the dashes.
-        extra_args: Table<Setting<String>>,
+        extra_args: Table<Setting<String>, KubeletArgument>,
         /// Further mounts.
         extra_mounts: List<Mount>,
     }

@@ -2,14 +2,15 @@
 
 use talmox_yaml::Node;
 
-use crate::diagnostic::{Code, Diagnostic};
+use super::secrecy;
+use crate::diagnostic::{Code, Diagnostic, Findings};
 use crate::source::{SourceId, Sources, Span};
 
 /// Collects findings while one file is read.
 pub(crate) struct Context<'a> {
     pub(crate) source: SourceId,
     pub(crate) sources: &'a mut Sources,
-    pub(crate) diagnostics: &'a mut Vec<Diagnostic>,
+    pub(crate) findings: &'a mut Findings,
 }
 
 /// The key under which a value stands.
@@ -25,24 +26,53 @@ impl Context<'_> {
     }
 
     pub(crate) fn report(&mut self, diagnostic: Diagnostic) {
-        self.diagnostics.push(diagnostic);
+        self.findings.push(diagnostic);
     }
 
-    /// Something of another kind than what belongs here.
+    /// Something of another kind than what belongs here. What is expected may end in "such as …".
     pub(crate) fn wrong_type(&mut self, node: &Node, expected: &str) {
+        let hint = match expected.split_once(" such as ") {
+            Some((_, example)) => format!("write it as {example}"),
+            None => format!("write {expected}"),
+        };
+        self.unexpected(node, expected, hint);
+    }
+
+    /// A word that is not one of those there are, but near one.
+    pub(crate) fn wrong_word(&mut self, node: &Node, expected: &str, near: &str) {
+        self.unexpected(node, expected, format!("did you mean `{near}`?"));
+    }
+
+    fn unexpected(&mut self, node: &Node, expected: &str, hint: String) {
+        let span = self.span(node);
         let found = match node.as_str() {
+            _ if self.is_hidden(node) => "something else (not shown)".to_owned(),
+            Some("") if !node.is_null() => "empty text".to_owned(),
             Some(text) if !node.is_null() => format!("`{}`", excerpt(text)),
             _ => node.describe().to_owned(),
         };
-        let diagnostic =
-            Diagnostic::error(Code::WrongType, format!("{found} does not belong here"));
+        let expected = expected.split_once(" such as ").map_or(expected, |(what, _)| what);
+        let message = format!("expected {expected}, found {found}");
+        self.report(Diagnostic::error(Code::WrongType, message).at(span).hint(hint));
+    }
+
+    /// A value of the right kind that is not well formed.
+    pub(crate) fn bad_value(&mut self, node: &Node, problem: String, expected: &str) {
+        let tells = self.is_hidden(node)
+            && node.as_str().is_some_and(|text| secrecy::repeats(&problem, text));
+        let problem = if tells { "the value (not shown) is not one".to_owned() } else { problem };
         let span = self.span(node);
-        self.report(diagnostic.at(span).hint(format!("expected {expected}")));
+        let diagnostic = Diagnostic::error(Code::BadValue, problem).at(span);
+        self.report(diagnostic.hint(format!("expected {expected}")));
     }
 
     pub(crate) fn hide(&mut self, node: &Node) {
         let span = self.span(node);
         self.sources.hide(span);
+    }
+
+    fn is_hidden(&self, node: &Node) -> bool {
+        self.sources.get(self.source).is_hidden(&self.span(node).range())
     }
 }
 

@@ -1,9 +1,12 @@
 //! Mappings: declared once, used for everything.
 
+use std::collections::HashMap;
+
 use serde_json::{Map, Value as Json};
 use talmox_yaml::Node;
 
 use super::context::excerpt;
+use super::secrecy::looks_secret;
 use super::{Context, Explained, Key, Schemas, closest};
 use crate::diagnostic::{Code, Diagnostic};
 use crate::source::Span;
@@ -16,12 +19,25 @@ pub(crate) trait Mapping: Default {
     const DOC: &'static str;
     /// How messages call it: "a node", "network".
     const CALLED: &'static str;
+    /// Keys without which it means nothing, for editors.
+    const REQUIRED: &'static [&'static str];
+    /// Keys that start so are the user's own, such as `x-` for anchors.
+    const OWN_PREFIX: Option<&'static str>;
 
     /// The canonical name of a key that may be an alias.
     fn canonical(key: &str) -> Option<&'static str>;
 
-    /// All keys, aliases behind their canonical name.
+    /// All keys by their canonical names.
     fn keys(out: &mut Vec<&'static str>);
+
+    /// All aliases.
+    fn aliases(out: &mut Vec<&'static str>);
+
+    /// Notes that something was meant for a key which could not be read.
+    fn spoil_key(&mut self, name: &str, span: Span);
+
+    /// The same for every key.
+    fn spoil(&mut self, span: Span);
 
     /// Reads one entry by its canonical name.
     fn read(&mut self, name: &str, key: Key<'_>, value: &Node, cx: &mut Context<'_>);
@@ -42,21 +58,34 @@ pub(crate) trait Mapping: Default {
 /// Reads all entries of a mapping, and reports unknown, doubled and aliased keys.
 pub(crate) fn read_mapping<M: Mapping>(target: &mut M, node: &Node, cx: &mut Context<'_>) -> bool {
     let Some(map) = node.as_map() else {
-        cx.wrong_type(node, &format!("a mapping ({})", M::CALLED));
+        let expected = format!("a mapping ({}) such as `{{key: value}}`", M::CALLED);
+        cx.wrong_type(node, &expected);
         return false;
     };
-    let mut seen: Vec<(&'static str, &str, Span)> = Vec::with_capacity(map.entries.len());
+    let mut seen: HashMap<&'static str, (&str, Span)> = HashMap::new();
+    let mut meant = vec![];
+    let mut last_own = 0;
     for entry in &map.entries {
         let span = cx.span(&entry.key);
+        // What `<<` brings stands behind the mapping's own entries, but elsewhere in the text.
+        let is_merged = entry.key.span.start < last_own || entry.key.span.end > node.span.end;
+        if !is_merged {
+            last_own = entry.key.span.start;
+        }
         let Some(written) = entry.key.as_str() else {
             cx.wrong_type(&entry.key, "a word as the key");
             continue;
         };
         let Some(name) = M::canonical(written) else {
-            unknown_key::<M>(written, span, &entry.value, cx);
+            if M::OWN_PREFIX.is_none_or(|prefix| !written.starts_with(prefix)) {
+                meant.extend(unknown_key::<M>(written, span, &entry.value, cx));
+            }
             continue;
         };
-        if let Some((_, first, first_span)) = seen.iter().find(|(other, ..)| *other == name) {
+        if let Some((first, first_span)) = seen.get(name) {
+            if is_merged {
+                continue;
+            }
             let diagnostic = if *first == written {
                 Diagnostic::error(Code::DuplicateKey, format!("`{written}` is given twice"))
                     .hint("keep one of the two")
@@ -68,34 +97,57 @@ pub(crate) fn read_mapping<M: Mapping>(target: &mut M, node: &Node, cx: &mut Con
             cx.report(diagnostic.at(span).related(*first_span, "first given here"));
             continue;
         }
-        seen.push((name, written, span));
+        seen.insert(name, (written, span));
         target.read(name, Key { written, span }, &entry.value, cx);
+    }
+    // A misspelled key is not missing as well.
+    for (name, span) in meant {
+        if !seen.contains_key(name) {
+            target.spoil_key(name, span);
+        }
     }
     true
 }
 
-fn unknown_key<M: Mapping>(written: &str, span: Span, value: &Node, cx: &mut Context<'_>) {
+/// Reports a key that the mapping does not have, and tells which one was meant.
+fn unknown_key<M: Mapping>(
+    written: &str,
+    span: Span,
+    value: &Node,
+    cx: &mut Context<'_>,
+) -> Option<(&'static str, Span)> {
+    if cx.findings.is_full() {
+        cx.findings.count_one();
+        return None;
+    }
     let mut keys = vec![];
     M::keys(&mut keys);
+    let canonical = keys.len();
+    M::aliases(&mut keys);
     let message = format!("unknown key `{}` in {}", excerpt(written), M::CALLED);
-    let mut diagnostic = Diagnostic::error(Code::UnknownKey, message).at(span);
-    diagnostic = match closest(written, keys.iter().copied()) {
-        Some(key) => {
-            // A misspelled `password` still has a password behind it.
-            if matches!(key, "token" | "password" | "auth_key") && value.as_scalar().is_some() {
-                cx.hide(value);
-            }
-            diagnostic.hint(format!("did you mean `{key}`?"))
+    let diagnostic = Diagnostic::error(Code::UnknownKey, message).at(span);
+    let near = closest(written, keys.iter().copied());
+    let home = crate::inventory::home_of(written).filter(|home| home.mapping != M::TYPE);
+    // A misspelled `password` still has a password behind it.
+    if near.is_some_and(looks_secret) && crate::value::SecretRef::well_formed(value).is_none() {
+        cx.hide(value);
+    }
+    let hint = match (near, home) {
+        (_, Some(home)) => format!("`{written}` belongs {}", home.place),
+        (Some(key), None) => format!("did you mean `{key}`?"),
+        (None, None) if canonical <= 12 => {
+            format!("known keys: {}", keys[..canonical].join(", "))
         }
-        None if keys.len() <= 12 => diagnostic.hint(format!("known keys: {}", keys.join(", "))),
-        None => diagnostic.hint("`talmox schema` lists every key"),
+        (None, None) => "`talmox schema` lists every key".to_owned(),
     };
-    cx.report(diagnostic);
+    cx.report(diagnostic.hint(hint));
+    near.filter(|_| home.is_none()).and_then(M::canonical).map(|name| (name, span))
 }
 
 /// Declares a mapping of the language: its keys with documentation, aliases and types. `..name`
 /// takes in the keys of another mapping; `"alias" => field (Type).key` gives a key of a nested
-/// mapping a second, flat name.
+/// mapping a second, flat name. `either a or b` are alternatives: the one that a stronger layer sets
+/// takes the other back.
 macro_rules! mapping {
     (
         $(#[doc = $doc:literal])+
@@ -107,6 +159,9 @@ macro_rules! mapping {
             )*
             $(..$flat:ident : $flat_type:ty,)*
             $($nested_alias:literal => $outer:ident ($outer_type:ty) . $inner:ident,)*
+            $(either $one:ident or $other:ident,)?
+            $(requires $required:literal,)?
+            $(own_prefix $own_prefix:literal,)?
         }
     ) => {
         $(#[doc = $doc])+
@@ -124,6 +179,11 @@ macro_rules! mapping {
             const TYPE: &'static str = stringify!($name);
             const DOC: &'static str = concat!($($doc, "\n",)+).trim_ascii();
             const CALLED: &'static str = $called;
+            const REQUIRED: &'static [&'static str] = &[$($required)?];
+            const OWN_PREFIX: Option<&'static str> = {
+                let prefixes: &[&'static str] = &[$($own_prefix)?];
+                if prefixes.is_empty() { None } else { Some(prefixes[0]) }
+            };
 
             fn canonical(key: &str) -> Option<&'static str> {
                 match key {
@@ -134,9 +194,29 @@ macro_rules! mapping {
             }
 
             fn keys(out: &mut Vec<&'static str>) {
-                $(out.push(stringify!($field)); $($(out.push($alias);)+)?)*
+                $(out.push(stringify!($field));)*
                 $(<$flat_type>::keys(out);)*
-                $(out.push($nested_alias);)*
+            }
+
+            fn aliases(out: &mut Vec<&'static str>) {
+                let own: &[&'static str] = &[$($($($alias,)+)?)* $($nested_alias,)*];
+                out.extend(own);
+                $(<$flat_type>::aliases(out);)*
+            }
+
+            fn spoil_key(&mut self, name: &str, span: $crate::source::Span) {
+                match name {
+                    $(stringify!($field) => {
+                        $crate::language::Slot::spoil(&mut self.$field, span);
+                    })*
+                    $($nested_alias => self.$outer.spoil_key(stringify!($inner), span),)*
+                    _ => { $(self.$flat.spoil_key(name, span);)* }
+                }
+            }
+
+            fn spoil(&mut self, span: $crate::source::Span) {
+                $($crate::language::Slot::spoil(&mut self.$field, span);)*
+                $($crate::language::Mapping::spoil(&mut self.$flat, span);)*
             }
 
             fn read(
@@ -185,6 +265,11 @@ macro_rules! mapping {
                     return;
                 }
                 self.span = stronger.span.or(self.span);
+                $(match (stronger.$one.span().is_some(), stronger.$other.span().is_some()) {
+                    (true, false) => self.$other = Default::default(),
+                    (false, true) => self.$one = Default::default(),
+                    _ => {}
+                })?
                 $($crate::language::Slot::overlay(&mut self.$field, stronger.$field);)*
                 $($crate::language::Mapping::overlay(&mut self.$flat, stronger.$flat);)*
             }
@@ -215,9 +300,13 @@ macro_rules! mapping {
                 self.span = Some(key.span);
                 if value.is_null() {
                     self.cleared = true;
-                } else {
-                    $crate::language::read_mapping(self, value, cx);
+                } else if !$crate::language::read_mapping(self, value, cx) {
+                    $crate::language::Mapping::spoil(self, key.span);
                 }
+            }
+
+            fn spoil(&mut self, span: $crate::source::Span) {
+                $crate::language::Mapping::spoil(self, span);
             }
 
             fn overlay(&mut self, stronger: Self) {

@@ -10,17 +10,27 @@
 //! * [`Mapping`]: a set of keys.
 
 mod context;
+mod list;
 mod mapping;
 mod schema;
+mod secrecy;
+mod shared;
 mod slot;
 mod suggest;
+mod table;
 
 pub(crate) use context::{Context, Key};
+pub(crate) use list::take_items;
+pub use list::{Chain, List, OneOrMany, Sum};
 pub(crate) use mapping::{Mapping, mapping, read_mapping};
 pub(crate) use schema::{Schemas, constant_choice, described, schema_of};
-pub use slot::{Chain, List, OneOrMany, Setting, Spanned, Sum, Table};
+pub(crate) use secrecy::{hide_in_lines, hide_in_tree};
+pub use shared::Shared;
 pub(crate) use slot::{Element, Leaf, Slot};
+pub use slot::{Setting, Spanned};
 pub(crate) use suggest::closest;
+pub(crate) use table::Naming;
+pub use table::{AnyName, Table};
 
 /// One row of `check --explain`: a setting, its value, and where that was said.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -26,12 +26,19 @@ impl Schemas {
     fn object<M: Mapping>(&mut self) -> Json {
         let mut properties = Map::new();
         M::properties(self, &mut properties);
-        json!({
+        let mut schema = json!({
             "description": M::DOC,
             "type": "object",
             "properties": properties,
-            "additionalProperties": false,
-        })
+        });
+        if !M::REQUIRED.is_empty() {
+            schema["required"] = json!(M::REQUIRED);
+        }
+        if let Some(prefix) = M::OWN_PREFIX {
+            schema["patternProperties"] = json!({ format!("^{prefix}"): {} });
+        }
+        schema["additionalProperties"] = json!(false);
+        schema
     }
 }
 

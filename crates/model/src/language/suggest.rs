@@ -1,4 +1,5 @@
-//! "Did you mean …?"
+//! "Did you mean …?" The search is quadratic in the length of a word, so long words have no
+//! suggestion.
 
 /// The candidate that `word` is most likely a misspelling of, if any is near.
 pub(crate) fn closest<'a>(
@@ -12,13 +13,18 @@ pub(crate) fn closest<'a>(
     }
     let near = |candidate: &'a str| {
         let other = plain(candidate);
+        if other.is_empty() || word.is_empty() {
+            return None;
+        }
         let distance = distance(&word, &other);
         // A third of the letters may be wrong; a prefix is always near.
         let allowed = (word.chars().count().max(other.chars().count()) / 3).max(1);
         let is_prefix = word.len() > 2 && (other.starts_with(&word) || word.starts_with(&other));
         (distance <= allowed || is_prefix).then_some((distance, candidate))
     };
-    candidates.into_iter().filter_map(near).min().map(|(_, candidate)| candidate)
+    // Of several as near the first: callers put the preferred names there.
+    let found = candidates.into_iter().filter_map(near).min_by_key(|(distance, _)| *distance);
+    found.map(|(_, candidate)| candidate)
 }
 
 /// Damerau-Levenshtein distance (adjacent letters swapped count as one).

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use serde_json::{Value as Json, json};
-use talmox_yaml::{Resolved, Scalar};
+use talmox_yaml::{Resolved, Scalar, Style};
 
 use crate::language::Leaf;
 
@@ -46,9 +46,22 @@ impl Leaf for String {
     }
 }
 
-/// Declares a whole number with limits.
+/// The number that a scalar means, in quotes or not.
+fn whole_number(scalar: &Scalar) -> Option<i128> {
+    let plain = Scalar { text: scalar.text.trim().to_owned(), style: Style::Plain };
+    match plain.resolve() {
+        Resolved::Int(number) => Some(number),
+        _ => None,
+    }
+}
+
+/// Declares a whole number with limits, and why the lower one is there.
 macro_rules! number {
-    ($(#[doc = $doc:literal])+ $name:ident($type:ty), $expected:literal, $min:literal, $max:literal) => {
+    (
+        $(#[doc = $doc:literal])+
+        $name:ident($type:ty), $expected:literal, $min:literal, $max:literal
+        $(, below: $below:literal)?
+    ) => {
         $(#[doc = $doc])+
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub struct $name($type);
@@ -69,9 +82,10 @@ macro_rules! number {
             const EXPECTED: &'static str = $expected;
 
             fn parse(scalar: &Scalar) -> Result<Self, Option<String>> {
-                let Resolved::Int(number) = scalar.resolve() else {
-                    return Err(None);
-                };
+                let number = whole_number(scalar).ok_or(None)?;
+                $(if (0..$min).contains(&number) {
+                    return Err(Some($below.to_owned()));
+                })?
                 if !($min..=$max).contains(&number) {
                     return Err(Some(format!("{number} is not between {} and {}", $min, $max)));
                 }
@@ -79,7 +93,12 @@ macro_rules! number {
             }
 
             fn schema() -> Json {
-                json!({ "type": "integer", "minimum": $min, "maximum": $max })
+                json!({
+                    "type": ["integer", "string"],
+                    "minimum": $min,
+                    "maximum": $max,
+                    "pattern": "^[0-9]+$",
+                })
             }
 
             fn show(&self) -> String {
@@ -91,17 +110,17 @@ macro_rules! number {
 
 number! {
     /// The id of a VM.
-    VmId(u32), "a vmid such as `300`", 100, 999_999_999
+    VmId(u32), "a vmid such as `300`", 100, 999_999_999, below: "ids below 100 are reserved by Proxmox"
 }
 
 number! {
     /// A number of CPU cores.
-    Cores(u32), "a number of cores", 1, 8192
+    Cores(u32), "a number of cores such as `4`", 1, 8192
 }
 
 number! {
     /// A VLAN tag.
-    VlanId(u16), "a VLAN id", 1, 4094
+    VlanId(u16), "a VLAN id such as `40`", 1, 4094
 }
 
 number! {
@@ -213,7 +232,7 @@ digest! {
 pub struct FilePath(pub String);
 
 impl Leaf for FilePath {
-    const EXPECTED: &'static str = "the path of a file";
+    const EXPECTED: &'static str = "the path of a file such as `patches/a.yaml`";
 
     fn parse(scalar: &Scalar) -> Result<Self, Option<String>> {
         if scalar.text.is_empty() || scalar.text.contains(['\0', '\n']) {
@@ -266,6 +285,12 @@ mod tests {
     #[test]
     fn numbers_have_limits() {
         assert_eq!(VmId::parse(&scalar("300")).unwrap().get(), 300);
+        let quoted = Scalar { text: "300".to_owned(), style: Style::DoubleQuoted };
+        assert_eq!(VmId::parse(&quoted).unwrap().get(), 300);
+        assert_eq!(
+            VmId::parse(&scalar("99")),
+            Err(Some("ids below 100 are reserved by Proxmox".to_owned()))
+        );
         assert!(matches!(VmId::parse(&scalar("99")), Err(Some(_))));
         assert!(matches!(VlanId::parse(&scalar("4095")), Err(Some(_))));
         assert_eq!(Cores::parse(&scalar("four")), Err(None));

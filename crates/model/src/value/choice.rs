@@ -33,6 +33,7 @@ macro_rules! choice {
 
         impl Leaf for $name {
             const EXPECTED: &'static str = $expected;
+            const WORDS: &'static [&'static str] = &[$($word,)+];
 
             fn parse(scalar: &Scalar) -> Result<Self, Option<String>> {
                 match scalar.text.as_str() {

@@ -20,9 +20,6 @@ impl Duration {
 impl fmt::Display for Duration {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let seconds = self.0.as_secs();
-        if seconds == 0 {
-            return f.write_str("0s");
-        }
         for (count, unit) in [(seconds / 3600, "h"), (seconds / 60 % 60, "m"), (seconds % 60, "s")]
         {
             if count > 0 {
@@ -63,11 +60,14 @@ impl Leaf for Duration {
                 .ok_or_else(|| Some("more than a hundred years".to_owned()))?;
             rest = &rest[digits + length..];
         }
+        if seconds == 0 {
+            return Err(Some("no time at all is no time to wait".to_owned()));
+        }
         Ok(Self(std::time::Duration::from_secs(seconds)))
     }
 
     fn schema() -> Json {
-        json!({ "type": "string", "pattern": "^([0-9]+[dhms])+$" })
+        json!({ "type": "string", "pattern": "^(?=.*[1-9])([0-9]+[dhms])+$" })
     }
 
     fn show(&self) -> String {
@@ -86,9 +86,19 @@ mod tests {
         assert_eq!(parse("1h30m").unwrap().get().as_secs(), 5400);
         assert_eq!(parse("90s").unwrap().to_string(), "1m30s");
         assert_eq!(parse("2d").unwrap().to_string(), "48h");
-        for bad in
-            ["", "m", "5", "5x", "5ms", "-5m", "99999999999999999999h", "999999d999999d", "5ä"]
-        {
+        for bad in [
+            "",
+            "m",
+            "0s",
+            "0h0m",
+            "5",
+            "5x",
+            "5ms",
+            "-5m",
+            "99999999999999999999h",
+            "999999d999999d",
+            "5ä",
+        ] {
             assert!(parse(bad).is_err(), "{bad}");
         }
     }

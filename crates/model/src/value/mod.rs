@@ -5,6 +5,7 @@ mod choice;
 mod duration;
 mod mac;
 mod name;
+mod naming;
 mod network;
 mod patch;
 mod pci;
@@ -26,6 +27,8 @@ pub use name::{
     Bridge, ClassName, ClusterName, Datastore, DomainName, Extension, MappingName, NodeName, Pool,
     PveHost, SubjectName, Tag, VolumeName,
 };
+pub(crate) use name::{label_key, label_value};
+pub use naming::{AnnotationKey, KubeletArgument, LabelKey, Sysctl, Target};
 pub use network::{Cidr, HostAddress};
 pub use patch::Patch;
 pub use pci::PciAddress;

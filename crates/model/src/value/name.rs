@@ -61,7 +61,7 @@ name! {
 
 name! {
     /// The name of a class of nodes.
-    ClassName, "the name of a class", "^[A-Za-z0-9_.-]{1,63}$", |text| word(text, 63, "_.-")
+    ClassName, "the name of a class such as `gpu`", "^[A-Za-z0-9_.-]{1,63}$", |text| word(text, 63, "_.-")
 }
 
 name! {
@@ -90,22 +90,35 @@ name! {
 
 name! {
     /// A resource pool of Proxmox; nested pools are written with `/`.
-    Pool, "the name of a pool", "^[A-Za-z0-9_./-]{1,128}$", |text| word(text, 128, "_./-")
+    Pool, "the name of a pool such as `talos`", "^[A-Za-z0-9_./-]{1,128}$", |text| word(text, 128, "_./-")
 }
 
 name! {
     /// A PCI mapping of the Proxmox cluster.
-    MappingName, "the name of a PCI mapping", "^[A-Za-z][A-Za-z0-9_-]{1,127}$", |text| word(text, 128, "_-")
+    MappingName, "the name of a PCI mapping such as `rtx4090`", "^[A-Za-z][A-Za-z0-9_-]{1,127}$",
+    |text| {
+        word(text, 128, "_-")?;
+        if text.len() > 1 && text.starts_with(|c: char| c.is_ascii_alphabetic()) { Ok(()) } else {
+            Err(format!("`{text}` is not a mapping: it starts with a letter and has two characters or more"))
+        }
+    }
 }
 
 name! {
     /// A tag of a VM. Proxmox writes tags in lower case.
-    Tag, "a tag such as `homelab`", "^[A-Za-z0-9_][A-Za-z0-9_+.-]{0,62}$", |text| word(text, 63, "_+.-")
+    Tag, "a tag such as `homelab`", "^[A-Za-z0-9_][A-Za-z0-9_+.-]{0,62}$",
+    |text| {
+        word(text, 63, "_+.-")?;
+        if text.starts_with(['+', '.', '-']) {
+            return Err(format!("`{text}` starts with a character that a tag cannot start with"));
+        }
+        Ok(())
+    }
 }
 
 name! {
     /// A Talos system extension.
-    Extension, "an extension such as `siderolabs/qemu-guest-agent`", "^[a-z0-9._-]+/[a-z0-9._-]+$",
+    Extension, "an extension such as `siderolabs/qemu-guest-agent`", "^[A-Za-z0-9._-]{1,63}/[A-Za-z0-9._-]{1,120}$",
     |text| match text.split_once('/') {
         Some((vendor, name)) if word(vendor, 63, "_.-").is_ok() && word(name, 120, "_.-").is_ok() => Ok(()),
         _ => Err(format!("`{}` is not of the form vendor/name", shorten(text))),
@@ -119,20 +132,59 @@ name! {
 
 name! {
     /// A DNS domain.
-    DomainName, "a domain such as `lan` or `home.example`", "^[A-Za-z0-9_.-]{1,253}$", domain
+    DomainName, "a domain such as `lan` or `home.example`", "^[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?(\\.[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?)*\\.?$", domain
 }
 
 name! {
     /// A host name or address that a certificate is to hold besides the usual ones.
-    SubjectName, "a host name or an address", "^[A-Za-z0-9_.:*-]{1,253}$",
+    SubjectName, "a host name or an address such as `k8s.example.com`", "^[A-Za-z0-9_.:*-]{1,253}$",
     |text| match text.parse::<std::net::IpAddr>() {
         Ok(_) => Ok(()),
         Err(_) => domain(text.strip_prefix("*.").unwrap_or(text)),
     }
 }
 
+impl NodeName {
+    /// Stands in for a name that is missing or bad, so that the rest of the node can be checked.
+    /// No real name looks so.
+    pub(crate) fn placeholder(number: usize) -> Self {
+        Self(format!("#{number}"))
+    }
+}
+
 fn shorten(text: &str) -> String {
     text.chars().take(60).collect()
+}
+
+/// A key of Kubernetes' labels and annotations: an optional domain, `/`, a name.
+pub(crate) fn label_key(text: &str) -> Result<(), String> {
+    let (prefix, name) = match text.split_once('/') {
+        Some((prefix, name)) => (Some(prefix), name),
+        None => (None, text),
+    };
+    let problem = || format!("`{}` is not a key of Kubernetes labels", shorten(text));
+    if let Some(prefix) = prefix
+        && (domain(prefix).is_err() || prefix.ends_with('.') || prefix != prefix.to_lowercase())
+    {
+        return Err(problem());
+    }
+    label_word(name).filter(|()| !name.is_empty()).ok_or_else(problem)
+}
+
+/// Up to 63 letters, digits, `-`, `_` and `.`, with a letter or digit at both ends; or nothing.
+fn label_word(text: &str) -> Option<()> {
+    let is_end = |c: Option<char>| c.is_none_or(|c| c.is_ascii_alphanumeric());
+    let is_good = text.len() <= 63
+        && text.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.'))
+        && is_end(text.chars().next())
+        && is_end(text.chars().next_back());
+    is_good.then_some(())
+}
+
+/// The value of a Kubernetes label.
+pub(crate) fn label_value(text: &str) -> Result<(), String> {
+    let problem = || format!("`{}` is not a value of Kubernetes labels", shorten(text));
+    label_word(text).ok_or_else(problem)
 }
 
 /// Letters, digits and some further characters.

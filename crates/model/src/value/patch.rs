@@ -22,6 +22,8 @@ pub enum Patch {
 }
 
 impl Element for Patch {
+    const MAY_STAND_ALONE: bool = true;
+
     fn decode(value: &Node, cx: &mut Context<'_>) -> Option<Self> {
         let Some(scalar) = value.as_scalar() else {
             return Some(Self::Inline(Arc::new(value.clone())));

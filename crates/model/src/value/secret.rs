@@ -41,49 +41,101 @@ pub enum SecretRef {
 
 const EXPECTED: &str = "a reference: `{secret: path}`, `{env: NAME}` or `{command: [program, …]}`";
 
+/// Words with dots between them, as keys of `secrets.sops.yaml`.
+const PATH: &str = "^[A-Za-z0-9_-]+(\\.[A-Za-z0-9_-]+)*$";
+const VARIABLE: &str = "^[A-Za-z_][A-Za-z0-9_]*$";
+
+fn is_path(text: &str) -> bool {
+    let is_letter = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
+    text.split('.').all(|word| !word.is_empty() && word.chars().all(is_letter))
+}
+
+fn is_variable(text: &str) -> bool {
+    !text.is_empty()
+        && !text.starts_with(|c: char| c.is_ascii_digit())
+        && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+}
+
+impl SecretRef {
+    /// A reference that says where a secret is, and nothing else. What is not one may be the
+    /// secret itself, in the wrong place.
+    pub(crate) fn well_formed(value: &Node) -> Option<Self> {
+        let [entry] = value.as_map()?.entries.as_slice() else { return None };
+        let text = |is_good: fn(&str) -> bool| {
+            let text = entry.value.as_str().filter(|text| !entry.value.is_null() && is_good(text));
+            text.map(str::to_owned)
+        };
+        match entry.key.as_str()? {
+            "secret" => text(is_path).map(Self::Secret),
+            "env" => text(is_variable).map(Self::Env),
+            "command" => command(&entry.value).map(Self::Command),
+            _ => None,
+        }
+    }
+}
+
 impl Element for SecretRef {
     fn decode(value: &Node, cx: &mut Context<'_>) -> Option<Self> {
+        let found = Self::well_formed(value);
+        if found.is_some() {
+            return found;
+        }
+        cx.hide(value);
+        let span = cx.span(value);
         if let Some(scalar) = value.as_scalar() {
-            cx.hide(value);
-            let span = cx.span(value);
-            cx.report(
+            let problem = if scalar.text.trim().is_empty() {
+                Diagnostic::error(Code::BadValue, "the secret is empty")
+                    .hint(format!("write {EXPECTED}"))
+            } else {
                 Diagnostic::warning(Code::ClearSecret, "a secret in clear text")
-                    .at(span)
-                    .hint(format!("move it to secrets.sops.yaml and write {EXPECTED}")),
-            );
-            return Some(Self::Clear(Redacted(scalar.text.clone())));
+                    .hint(format!("move it to secrets.sops.yaml and write {EXPECTED}"))
+            };
+            cx.report(problem.at(span));
+            return Some(Self::Clear(Redacted(scalar.text.clone())))
+                .filter(|_| !scalar.text.trim().is_empty());
         }
         let entries = value.as_map().map(|map| map.entries.as_slice());
         let Some([entry]) = entries else {
             cx.wrong_type(value, EXPECTED);
             return None;
         };
-        let text = || entry.value.as_str().filter(|text| !text.is_empty()).map(str::to_owned);
-        let found = match entry.key.as_str() {
-            Some("secret") => text().map(Self::Secret),
-            Some("env") => text().map(Self::Env),
-            Some("command") => command(&entry.value).map(Self::Command),
+        let (at, code, message, hint) = match entry.key.as_str() {
+            Some("secret") => (
+                &entry.value,
+                Code::BadValue,
+                "not the path of a secret".to_owned(),
+                "a path is words with dots between them, such as `{secret: proxmox.token}`"
+                    .to_owned(),
+            ),
+            Some("env") => (
+                &entry.value,
+                Code::BadValue,
+                "not the name of a variable".to_owned(),
+                "a name has letters, digits and `_`, such as `{env: PROXMOX_TOKEN}`".to_owned(),
+            ),
+            Some("command") => (
+                &entry.value,
+                Code::WrongType,
+                "expected a command as a list of words".to_owned(),
+                "write `{command: [program, argument]}`".to_owned(),
+            ),
             key => {
-                // Whatever stands behind a misspelled key may be the secret itself.
-                cx.hide(&entry.value);
-                let span = cx.span(&entry.key);
                 let key = key.unwrap_or_default();
-                let diagnostic = Diagnostic::error(
-                    Code::UnknownKey,
-                    format!("unknown key `{key}` in a reference to a secret"),
-                );
                 let hint = match closest(key, ["secret", "env", "command"]) {
                     Some(near) => format!("did you mean `{near}`?"),
                     None => format!("expected {EXPECTED}"),
                 };
-                cx.report(diagnostic.at(span).hint(hint));
-                return None;
+                let message = match hint.starts_with("did") {
+                    true => format!("unknown key `{key}` in a reference to a secret"),
+                    // The key may be the secret itself.
+                    false => "unknown key in a reference to a secret".to_owned(),
+                };
+                (&entry.key, Code::UnknownKey, message, hint)
             }
         };
-        if found.is_none() {
-            cx.wrong_type(&entry.value, EXPECTED);
-        }
-        found
+        let span = cx.span(at);
+        cx.report(Diagnostic::error(code, message).at(span).hint(hint));
+        None
     }
 
     fn schema(_: &mut Schemas) -> Json {
@@ -96,10 +148,10 @@ impl Element for SecretRef {
             })
         };
         json!({ "anyOf": [
-            one("secret", json!({ "type": "string" })),
-            one("env", json!({ "type": "string" })),
+            one("secret", json!({ "type": "string", "pattern": PATH })),
+            one("env", json!({ "type": "string", "pattern": VARIABLE })),
             one("command", json!({ "type": "array", "items": { "type": "string" }, "minItems": 1 })),
-            { "type": "string", "deprecated": true },
+            { "type": "string", "minLength": 1, "deprecated": true },
         ] })
     }
 

@@ -50,9 +50,6 @@ fn parse(text: &str) -> Result<HttpUrl, Option<String>> {
         }
     };
     let (authority, path) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
-    if authority.contains('@') {
-        return Err(Some("credentials do not belong into an address".to_owned()));
-    }
     if path.contains(['\0', ' ', '\n']) {
         return Err(None);
     }
@@ -61,7 +58,10 @@ fn parse(text: &str) -> Result<HttpUrl, Option<String>> {
 }
 
 /// `host`, `host:port`, `[v6]`, `[v6]:port`.
-fn parse_authority(text: &str) -> Result<(String, Option<u16>), Option<String>> {
+pub(super) fn parse_authority(text: &str) -> Result<(String, Option<u16>), Option<String>> {
+    if text.contains('@') {
+        return Err(Some("credentials do not belong into an address".to_owned()));
+    }
     let (host, port) = if let Some(rest) = text.strip_prefix('[') {
         let (host, rest) = rest.split_once(']').ok_or(None)?;
         host.parse::<Ipv6Addr>().map_err(|_| Some(format!("`{host}` is not an IPv6 address")))?;

@@ -35,6 +35,15 @@ macro_rules! version {
             }
         }
 
+        impl std::str::FromStr for $name {
+            type Err = String;
+
+            fn from_str(text: &str) -> Result<Self, Self::Err> {
+                let not_one = || format!("`{text}` is not a version");
+                parse(text).map(Self).map_err(|problem| problem.unwrap_or_else(not_one))
+            }
+        }
+
         impl Leaf for $name {
             const EXPECTED: &'static str = $expected;
 

@@ -244,7 +244,27 @@ fn devices_need_the_right_machine() {
 fn classes_and_files_exist() {
     finds(&but("cp-1,", "cp-1, class: §gpu,"), &["error unknown-class"]);
     finds(&with("patches: {all: [good.yaml, §missing.yaml]}"), &["error missing-file"]);
-    finds(&with("patches: {all: [§bad.yaml]}"), &["error bad-patch"]);
+    finds(&with("patches: {all: good.yaml}"), &[]);
+    finds(&with("patches: {all: §missing.yaml}"), &["error missing-file"]);
+    finds(&with("patches: {all: [§{machin: {}}]}"), &["error bad-patch"]);
+    // What is wrong inside a patch file is shown there.
+    for (patch, expected) in [
+        ("bad.yaml", "error bad-patch bad.yaml:1:3"),
+        ("bad-syntax.yaml", "error bad-patch bad-syntax.yaml:"),
+        ("bad-text.yaml", "error not-utf8 bad-text.yaml:2:6"),
+        ("bad-key.yaml", "error bad-patch bad-key.yaml:2:1"),
+    ] {
+        let inventory = load(&with(&format!("patches: {{all: [{patch}]}}")));
+        let found = findings(&inventory);
+        assert!(found.len() == 1 && found[0].starts_with(expected), "{patch}: {found:?}");
+        assert_eq!(inventory.diagnostics[0].related.len(), 1, "where the file is named");
+        for source in inventory.sources.iter() {
+            assert!(!source.redacted_text().contains("hunter2"), "{patch}");
+        }
+    }
+    finds(&with("patches: {all: [operations.yaml]}"), &[]);
+    let newer = with("patches: {all: [operations.yaml]}").replace("v1.11.2", "v1.12.4");
+    assert_eq!(codes(&load(&newer)), ["error bad-patch"]);
     finds(&with("patches: {all: [§[1, 2]]}"), &["error bad-patch"]);
     finds(&with("patches: {all: [{machine: {}}, [{op: add, path: /a, value: off}]]}"), &[]);
     finds(&with("patches:\n  workers:\n    - |\n      machine: [\n"), &["error bad-patch"]);
@@ -295,6 +315,32 @@ fn secrets_are_references_and_never_shown() {
             assert!(!source.redacted_text().contains("geheim"), "{text}");
         }
     }
+    for text in [
+        but("{env: TOKEN}", "hunter2, x: ["),
+        but("token:", "token: {env: A}, token: hunter2, x:"),
+        but("{env: TOKEN}", "[hunter2]"),
+        but("{env: TOKEN}", "{secret: a, env: hunter2}"),
+        but("{env: TOKEN}", "{command: hunter2}"),
+        but("{env: TOKEN}", "{env: hunter2-x}"),
+        but("{env: TOKEN}", "{secret: hunter2 x}"),
+        but("https://pve:8006", "https://root:hunter2@pve"),
+        but("https://pve:8006", "root:hunter2@pve"),
+        but("cp-1,", "cp-1, token: hunter2,"),
+        but("proxmox: {", "proxmox: {secret: hunter2, "),
+        with("token: hunter2"),
+        with("tailscale: {key: hunter2}"),
+        with("machine: {cloud_init: {users: [{name: a, password_hsh: hunter2}]}}"),
+        with("machine: {cloud_init: {users: [{name: a, password: hunter2}]}}"),
+        with("machine: {registries: {auth: {ghcr.io: {token: hunter2}}}}"),
+    ] {
+        let inventory = load(&text);
+        assert!(!inventory.diagnostics.is_empty(), "{text}");
+        assert!(!format!("{:?}", inventory.diagnostics).contains("hunter2"), "{text}");
+        for source in inventory.sources.iter() {
+            assert!(!source.redacted_text().contains("hunter2"), "{text}");
+        }
+    }
+    assert_eq!(codes(&load(&but("{env: TOKEN}", "''"))), ["error bad-value"]);
     finds(&but("{env: TOKEN}", "{command: [op, read, x]}"), &[]);
     finds(&but("{env: TOKEN}", "{command: §op}"), &["error wrong-type"]);
     finds(&but("{env: TOKEN}", "§{env: A, secret: b}"), &["error wrong-type"]);
@@ -395,4 +441,95 @@ fn files_hold_what_belongs_into_them() {
     assert_eq!(cluster("", GOOD, "workers: []"), Vec::<String>::new());
     assert_eq!(cluster("", GOOD, "controlplane: []"), ["error misplaced-key"]);
     assert_eq!(cluster("a: [", GOOD, ""), ["error syntax"]);
+}
+
+#[test]
+fn null_is_not_a_value() {
+    finds(&but("v1.11.2", ""), &["error missing"]);
+    finds(&but("endpoint: https://pve:8006, ", "endpoint: , "), &["warning needed-later"]);
+    finds(&but(", node: pve", ", node: "), &["warning needed-later"]);
+    finds(&but("ip: 10.0.0.11", "ip: "), &["warning needed-later"]);
+    finds(&but("name: cp-1", "name: "), &["error missing"]);
+}
+
+#[test]
+fn a_node_without_a_usable_name_is_checked_all_the_same() {
+    finds(
+        &but("name: cp-1, ", "name: §cp_1, memory: §1G, "),
+        &["error bad-value", "error too-small"],
+    );
+    let two = but("name: cp-1, ", "").replace(
+        "  - {ip: 10.0.0.11}\n",
+        "  - {ip: 10.0.0.11}\n  - {ip: 10.0.0.12}\n  - {ip: 10.0.0.13, disk: 1}\n",
+    );
+    let found = codes(&load(&format!("endpoint: https://lb.lan:6443\n{two}")));
+    assert_eq!(found, ["error missing", "error missing", "error missing", "error too-small"]);
+}
+
+#[test]
+fn a_mistake_is_told_once() {
+    finds(&but("talos_version", "§talos_versoin"), &["error unknown-key"]);
+    finds(&but("endpoint:", "§endpiont:"), &["error unknown-key"]);
+    finds(&but("proxmox:", "§proxmx:"), &["error unknown-key"]);
+    finds(&but("controlplane:", "§controlplan:"), &["error unknown-key"]);
+    let nodes = "controlplane:\n  - {name: cp-1, ip: 10.0.0.11}\n";
+    finds(&but(nodes, "controlplane: §{name: a}\n"), &["error wrong-type"]);
+    finds(&but(nodes, "§controlplane: []\n"), &["error no-control-plane"]);
+}
+
+#[test]
+fn addresses_are_a_machines() {
+    for bad in
+        ["127.0.0.1/8", "224.0.0.1/24", "0.0.0.0/8", "169.254.1.1/16", "'::ffff:10.0.0.11/64'"]
+    {
+        let found = codes(&load(&but("ip: 10.0.0.11", &format!("ip: {bad}"))));
+        assert!(found.contains(&"error bad-value".to_owned()), "{bad}: {found:?}");
+    }
+    finds(&but("10.0.0.11}", "10.0.0.11, nics: [{ip: 10.0.0.1}]}"), &["error address-clash"]);
+    finds(&but("10.0.0.11}", "10.9.0.11/24, gateway: §10.9.0.11}"), &["error address-clash"]);
+    finds(&but("10.0.0.11}", "§10.244.0.11/24, gateway: 10.244.0.1}"), &["error network-overlap"]);
+    finds(&but("10.0.0.11}", "'fd00::11/64', gateway: 'fe80::1'}"), &[]);
+}
+
+#[test]
+fn right_keys_at_the_wrong_level_are_sent_home() {
+    let hint = |text: &str| load(text).diagnostics[0].hint.clone().unwrap();
+    assert_eq!(hint(&with("vip: 10.0.0.20")), "`vip` belongs under `network:`");
+    assert_eq!(
+        hint(&but("cp-1,", "cp-1, endpoint: x,")),
+        "`endpoint` belongs at the top level of the file"
+    );
+    assert_eq!(hint(&with("boot: cloudint")), "did you mean `cloudinit`?");
+}
+
+#[test]
+fn the_stronger_of_two_alternatives_wins() {
+    let text = with("classes: {g: {gpu: {pci: '28:00'}}}")
+        .replace("cp-1,", "cp-1, class: g, gpu: {mapping: rtx},");
+    finds(&text, &[]);
+    assert!(load(&text).clusters[0].nodes[0].settings().hardware.gpu.pci.is_absent());
+    finds(&with("machine: {gpu: {pcie: true}}"), &["warning gpu"]);
+    finds(
+        &with("x-small: &small {cpu: 4, ram: 8G}").replace("cp-1,", "cp-1, <<: *small, cores: 2,"),
+        &[],
+    );
+}
+
+#[test]
+fn values_follow_the_rules_of_others() {
+    finds(&with("endpoint: §http://10.0.0.11:6443"), &["error bad-value"]);
+    finds(&with("endpoint: §https://10.0.0.11:6443/x"), &["error bad-value"]);
+    finds(&with("addons: [§{files: [good.yaml]}]"), &["error missing"]);
+    finds(&with("addons: [§{name: a}]"), &["error missing"]);
+    finds(&with("addons: [{name: a, files: [good.yaml], url: §https://x/y}]"), &["error conflict"]);
+    finds(&with("timeouts: {boot: §0s}"), &["error bad-value"]);
+    finds(&with("reach: {10.0.0.11: §https://x}"), &["error bad-value"]);
+    finds(&with("reach: {§'a b': 10.0.0.1}"), &["error bad-value"]);
+    finds(&with("machine: {labels: {§-x: y}}"), &["error bad-value"]);
+    finds(&with("machine: {labels: {x: §'a b'}}"), &["error bad-value"]);
+    finds(&with("machine: {annotations: {x: a b}}"), &[]);
+    finds(&with("machine: {sysctls: {§'a b': 1}}"), &["error bad-value"]);
+    finds(&with("machine: {kubelet: {extra_args: {§--max-pods: 1}}}"), &["error bad-value"]);
+    finds(&with("§tailscale: {accept_routes: true}"), &["warning needed-later"]);
+    finds(&with("machine: {cores: \"4\"}").replace("cp-1,", "cp-1, vmid: \"300\","), &[]);
 }

@@ -112,7 +112,8 @@ fn null_takes_a_value_back_to_what_is_built_in() {
     let rows = explain(&inventory, "wk-2");
     assert_eq!(rows["cores"].0, "64", "of several classes the last wins");
     assert!(!rows.contains_key("gpu.pci"));
-    assert_eq!(rows["gpu.pcie"].1, "built-in");
+    assert!(!rows.contains_key("gpu.pcie"), "nothing is said about no device");
+    assert!(inventory.clusters[0].node("wk-2").unwrap().settings().hardware.gpu.pcie.required());
     assert_eq!(rows["onboot"], ("true".to_owned(), "built-in".to_owned()));
     assert_eq!(rows["datastore"].0, "local-lvm");
 }
@@ -195,9 +196,32 @@ controlplane:
             ("disk", "40 GiB"),
             ("datastore", "local-lvm"),
             ("bridge", "vmbr0"),
-            ("gpu.pcie", "true"),
-            ("gpu.rombar", "true"),
             ("onboot", "true"),
         ])
     );
+    let gpu = &inventory.clusters[0].node("b").unwrap().settings().hardware.gpu;
+    assert!(*gpu.pcie.required() && *gpu.rombar.required(), "for when it gets a device");
+}
+
+#[test]
+fn null_takes_lists_and_names_of_tables_back() {
+    let text = "\
+talos_version: v1.11.2
+network: {subnet: 10.0.0.0/16, gateway: 10.0.0.1}
+proxmox: {endpoint: https://pve:8006, token: {env: TOKEN}, node: pve}
+image: {extensions: [a/b]}
+machine: {tags: [lab], labels: {x: y, z: y}, patches: [good.yaml]}
+controlplane:
+  - {name: a, ip: 10.0.0.11, tags: null, image: {extensions: null}, labels: {x: null}, patches: null}
+workers:
+  - {name: b, ip: 10.0.0.12, labels: null}
+";
+    let inventory = load(text);
+    assert_eq!(findings(&inventory), Vec::<String>::new());
+    let settings = |name: &str| inventory.clusters[0].node(name).unwrap().settings().clone();
+    let (a, b) = (settings("a"), settings("b"));
+    assert!(a.placement.tags.is_empty() && a.system.image.extensions.is_empty());
+    assert!(a.system.patches.is_empty());
+    assert_eq!(a.kubernetes.labels.names().collect::<Vec<_>>(), ["z"]);
+    assert!(b.kubernetes.labels.is_empty() && !b.placement.tags.is_empty());
 }

@@ -5,4 +5,5 @@ mod checks;
 mod layers;
 mod properties;
 mod schema;
+mod speed;
 mod support;

@@ -1,6 +1,5 @@
 //! Loads inventories from texts.
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use talmox_model::load::{ClusterFiles, Content, File, Parsed};
@@ -24,24 +23,21 @@ pub(crate) fn load_bytes(bytes: &[u8]) -> Inventory {
 }
 
 pub(crate) fn load_clusters(clusters: Vec<ClusterFiles>) -> Inventory {
-    let parsed = Parsed::new(clusters);
-    let content = |path: &Path| -> Content {
-        let name = path.file_name().unwrap().to_string_lossy().into_owned();
-        match name.as_str() {
-            name if name.starts_with("good") => Ok(b"machine: {}\n".to_vec()),
-            name if name.starts_with("bad") => Ok(b"- not\n- a patch\n".to_vec()),
-            _ => Err("no such file".to_owned()),
-        }
-    };
-    let references: BTreeMap<PathBuf, Content> = parsed
-        .references()
-        .into_iter()
-        .map(|path| {
-            let content = content(&path);
-            (path, content)
-        })
-        .collect();
-    parsed.check(&references)
+    Parsed::new(clusters).check_with(|path, _| content(path))
+}
+
+/// What is in the files that tests name.
+fn content(path: &Path) -> Content {
+    let name = path.file_name().unwrap().to_string_lossy().into_owned();
+    match name.as_str() {
+        name if name.starts_with("good") => Ok(b"machine: {}\n".to_vec()),
+        "bad-syntax.yaml" => Ok(b"machine:\n  token: hunter2\n  b: [\n".to_vec()),
+        "bad-text.yaml" => Ok(b"machine:\n  a: \xff\n".to_vec()),
+        "bad-key.yaml" => Ok(b"# a comment\nmachin: {}\n".to_vec()),
+        "operations.yaml" => Ok(b"- {op: add, path: /machine/x, value: 1}\n".to_vec()),
+        name if name.starts_with("bad") => Ok(b"- not\n- a patch\n".to_vec()),
+        _ => Err("no such file".to_owned()),
+    }
 }
 
 /// Findings as `severity code file:line:column`, in the order they are shown.
@@ -52,10 +48,10 @@ pub(crate) fn findings(inventory: &Inventory) -> Vec<String> {
             Severity::Error => "error",
             Severity::Warning => "warning",
         };
-        let place = diagnostic
-            .primary
-            .as_ref()
-            .map_or_else(String::new, |label| inventory.sources.locate(label.span));
+        let label =
+            diagnostic.primary.as_ref().unwrap_or_else(|| panic!("no place: {diagnostic:?}"));
+        let place = inventory.sources.locate(label.span);
+        assert!(inventory.sources.get(label.span.source).path().is_some(), "{diagnostic:?}");
         let place = place.strip_prefix("cluster.yaml:").unwrap_or(&place);
         format!("{severity} {} {place}", diagnostic.code.as_str())
     };

@@ -185,13 +185,13 @@ pub(super) fn run(args: &GenArgs, printer: &Printer) -> Outcome {
         };
         match path {
             Some(path) => files.push(NewFile { path: path.clone(), text, is_secret: true }),
-            None => printer.result(&text),
+            None => printer.result(&text)?,
         }
     }
     write_all(&files)?;
     if printer.format == Format::Json && !files.is_empty() {
         let written: Vec<String> = paths().map(|path| path.display().to_string()).collect();
-        printer.result(&format!("{:#}\n", json!({ "written": written })));
+        printer.result(&format!("{:#}\n", json!({ "written": written })))?;
     } else {
         for path in paths() {
             printer.say(&format!("wrote {}", path.display()));

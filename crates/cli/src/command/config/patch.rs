@@ -49,7 +49,7 @@ pub(super) fn run(args: &PatchArgs, printer: &Printer) -> Outcome {
         say_lints(&lint_kinds(&config, contract), printer);
     }
     match args.output.as_deref().filter(|path| path.as_os_str() != "-") {
-        None => printer.result(&patched),
+        None => printer.result(&patched)?,
         Some(path) => {
             write_all(&[NewFile { path: path.to_owned(), text: patched, is_secret: true }])?;
             printer.say(&format!("wrote {}", path.display()));

@@ -10,7 +10,7 @@ use talmox_talos_config::validate::{Mode, Stage, Verdict, validate_config, valid
 use super::{config_file, contract, release, say_lints};
 use crate::args::Format;
 use crate::command::Outcome;
-use crate::error::Exit;
+use crate::error::{CommandError, Exit};
 use crate::printer::Printer;
 
 /// Validate machine configs
@@ -85,11 +85,11 @@ pub(super) fn run(args: &ValidateArgs, printer: &Printer) -> Outcome {
     match printer.format {
         Format::Json => {
             let files: Vec<Json> = judged.iter().map(|judged| to_json(judged, args.mode)).collect();
-            printer.result(&format!("{:#}\n", json!({ "ok": is_valid, "files": files })));
+            printer.result(&format!("{:#}\n", json!({ "ok": is_valid, "files": files })))?;
         }
         Format::Text => {
             for one in &judged {
-                say(one, args.mode, judged.len() > 1, printer);
+                say(one, args.mode, judged.len() > 1, printer)?;
             }
         }
     }
@@ -119,20 +119,26 @@ fn judge<'a>(
 }
 
 /// The verdict goes to stdout as talosctl prints it, the rest to stderr.
-fn say(judged: &Judged<'_>, mode: ModeName, is_one_of_many: bool, printer: &Printer) {
+fn say(
+    judged: &Judged<'_>,
+    mode: ModeName,
+    is_one_of_many: bool,
+    printer: &Printer,
+) -> Result<(), CommandError> {
     let (file, mode) = (judged.file, mode.name());
     let place = if is_one_of_many { format!("{file}: ") } else { String::new() };
     for warning in &judged.verdict.warnings {
         printer.say(&format!("{} {place}{warning}", printer.paint("warning:", "1;33")));
     }
     match &judged.verdict.error {
-        None => printer.result(&format!("{file} is valid for {mode} mode\n")),
+        None => printer.result(&format!("{file} is valid for {mode} mode\n"))?,
         Some(error) => {
             let message = format!("{file} is not valid for {mode} mode: {}", error.trim_end());
             printer.error(&message, None);
         }
     }
     say_lints(&judged.lints, printer);
+    Ok(())
 }
 
 fn to_json(judged: &Judged<'_>, mode: ModeName) -> Json {

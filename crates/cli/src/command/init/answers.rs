@@ -4,6 +4,7 @@ use std::io::{self, BufRead, Write};
 use std::net::Ipv4Addr;
 use std::str::FromStr;
 
+use talmox_model::release;
 use talmox_model::value::ProxmoxUrl;
 
 use super::InitArgs;
@@ -83,16 +84,22 @@ impl std::fmt::Display for Subnet {
 }
 
 impl Answers {
-    pub(super) fn collect(args: &InitArgs, asking: &Asking<'_>) -> Result<Self, CommandError> {
+    /// `is_free` refuses the name of a cluster that exists, before anything else is asked.
+    pub(super) fn collect(
+        args: &InitArgs,
+        asking: &Asking<'_>,
+        is_free: impl Fn(&str) -> Result<(), CommandError>,
+    ) -> Result<Self, CommandError> {
         let cluster =
             asking.ask("Name of the cluster", args.cluster.as_deref(), Some("home"), name)?;
+        is_free(&cluster)?;
         let proxmox = asking.ask_optional(
             "Address of the Proxmox (empty: later)",
             args.proxmox.as_deref(),
             ProxmoxUrl::from_str,
         )?;
         let node =
-            asking.ask("Name of the Proxmox host", args.node.as_deref(), Some("pve"), name)?;
+            asking.ask("Name of the Proxmox host", args.node.as_deref(), Some("pve"), host)?;
         let subnet: Subnet = asking.ask(
             "Network of the nodes, such as 10.0.0.0/24",
             args.subnet.as_deref(),
@@ -146,7 +153,10 @@ impl Answers {
             .ok_or_else(too_small)?;
         Ok(Self {
             cluster,
-            talos_version: args.talos_version.clone().unwrap_or_else(|| "v1.13.9".to_owned()),
+            talos_version: args
+                .talos_version
+                .clone()
+                .unwrap_or_else(|| release::default_talos().to_string()),
             subnet,
             gateway,
             vip,
@@ -189,6 +199,11 @@ impl Answers {
             },
         )
     }
+}
+
+/// Hosts may have upper-case letters.
+fn host(text: &str) -> Result<String, String> {
+    name(&text.to_ascii_lowercase()).map(|_| text.to_owned())
 }
 
 /// Names of clusters and hosts: the check of the inventory says the rest.

@@ -2,6 +2,8 @@
 
 use std::net::Ipv4Addr;
 
+use talmox_model::Release;
+
 use super::answers::Answers;
 
 /// Makes editors complete and check the file.
@@ -21,10 +23,17 @@ pub(super) fn cluster(answers: &Answers) -> String {
         Some(fingerprint) => format!("  fingerprint: \"{fingerprint}\"\n"),
         None => line("  # fingerprint: \"AB:CD:…\"", "else the CAs that this system trusts"),
     };
+    let version = talos_version.parse().ok().and_then(|talos| Release::of(&talos));
+    let kubernetes = version.map_or("v1.34.1".to_owned(), |r| r.default_kubernetes().to_string());
+    let kubernetes = line(
+        &format!("# kubernetes_version: {kubernetes}"),
+        "default: the one that this Talos brings",
+    );
+    let kubernetes = kubernetes.trim_end();
     format!(
         r"{MODELINE}cluster_name: {cluster}
 talos_version: {talos_version}
-# kubernetes_version: v1.36.3        # default: the one that this Talos brings
+{kubernetes}
 
 network:
   subnet: {subnet}

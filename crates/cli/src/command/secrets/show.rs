@@ -49,14 +49,14 @@ pub(super) fn run(args: &ShowArgs, global: &Global, printer: &Printer) -> Outcom
         if args.resolve {
             json["references"] = references.iter().map(reference_json).collect();
         }
-        printer.result(&format!("{json:#}\n"));
+        printer.result(&format!("{json:#}\n"))?;
     } else {
         let mut text = file.map(|file| to_text(&file, bundle.as_ref(), now)).unwrap_or_default();
         if args.resolve {
             let gap = if text.is_empty() { "" } else { "\n" };
             text.push_str(&format!("{gap}{}", references_text(&references)));
         }
-        printer.result(&text);
+        printer.result(&text)?;
     }
     let is_missing = references.iter().any(|(_, outcome)| outcome.is_err());
     Ok(if is_missing { Exit::Failed } else { Exit::Fine })

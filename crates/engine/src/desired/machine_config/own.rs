@@ -62,7 +62,7 @@ fn install(node: &Node, image: &Image) -> Yaml {
 }
 
 /// Names and values that users chose.
-fn table(entries: &Table<Setting<String>>) -> Yaml {
+fn table<K>(entries: &Table<Setting<String>, K>) -> Yaml {
     map(entries.entries.iter().map(|(name, value)| (name.value.as_str(), value.get().map(text))))
 }
 

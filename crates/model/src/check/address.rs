@@ -1,0 +1,263 @@
+//! Addresses of nodes.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+
+use super::is_static;
+use crate::cluster::{Cluster, Node};
+use crate::diagnostic::{Code, Diagnostic, Findings};
+use crate::language::Spanned;
+use crate::source::Span;
+use crate::value::Cidr;
+
+pub(super) fn check(cluster: &Cluster, out: &mut Findings) {
+    taken(cluster, out);
+    missing_for_static_addresses(cluster, out);
+    let foreign = foreign_networks(cluster);
+    for node in &cluster.nodes {
+        node_address(cluster, node, out);
+        own_gateway(cluster, node, out);
+        for (address, span) in addresses(node) {
+            usable(node, address, span, out);
+            outside(address, span, &foreign, out);
+        }
+    }
+}
+
+/// Every address that a node has, with its place.
+fn addresses(node: &Node) -> impl Iterator<Item = (IpAddr, Span)> {
+    let own = node.entry.ip.spanned().map(|ip| (ip.value.address, ip.span));
+    let leased = node.entry.dhcp.spanned().map(|lease| (lease.value, lease.span));
+    let nics = node.settings().hardware.nics.values();
+    let further = nics.filter_map(|nic| nic.ip.spanned()).map(|ip| (ip.value.address, ip.span));
+    own.into_iter().chain(leased).chain(further)
+}
+
+/// The gateway and the VIP are no node's.
+fn taken(cluster: &Cluster, out: &mut Findings) {
+    let network = &cluster.file.network;
+    let mut holders: HashMap<IpAddr, (&Node, Span)> = HashMap::new();
+    for node in &cluster.nodes {
+        for (address, span) in addresses(node) {
+            holders.entry(address).or_insert((node, span));
+        }
+    }
+    for (what, address) in [("gateway", &network.gateway), ("VIP", &network.vip)] {
+        let Some(address) = address.spanned() else {
+            continue;
+        };
+        if let Some((node, span)) = holders.get(&address.value) {
+            let message =
+                format!("the {what} {} is an address of `{}`", address.value, node.name.value);
+            let hint = if what == "VIP" {
+                "a VIP is an address that no machine has; choose a free one"
+            } else {
+                "give the node another address"
+            };
+            out.push(
+                Diagnostic::error(Code::AddressClash, message)
+                    .at(address.span)
+                    .related(*span, "this node's address")
+                    .hint(hint),
+            );
+        }
+    }
+    if let (Some(gateway), Some(vip)) = (network.gateway.spanned(), network.vip.spanned())
+        && gateway.value == vip.value
+    {
+        out.push(
+            Diagnostic::error(Code::AddressClash, format!("the VIP {} is the gateway", vip.value))
+                .at(vip.span)
+                .related(gateway.span, "the gateway")
+                .hint("a VIP is an address that no machine has; choose a free one"),
+        );
+    }
+}
+
+/// A node is not its own gateway. The one of the cluster is looked at elsewhere.
+fn own_gateway(cluster: &Cluster, node: &Node, out: &mut Findings) {
+    let (Some(gateway), Some(ip)) =
+        (node.settings().placement.gateway.spanned(), node.entry.ip.spanned())
+    else {
+        return;
+    };
+    if gateway.value == ip.value.address
+        && Some(gateway.span) != cluster.file.network.gateway.span()
+    {
+        let message =
+            format!("`{}` has its own address {} as its gateway", node.name.value, gateway.value);
+        out.push(
+            Diagnostic::error(Code::AddressClash, message)
+                .at(gateway.span)
+                .related(ip.span, "the node's address")
+                .hint("a gateway is another machine"),
+        );
+    }
+}
+
+/// Some addresses can be no machine's.
+fn usable(node: &Node, address: IpAddr, span: Span, out: &mut Findings) {
+    let is_mapped = matches!(address, IpAddr::V6(v6) if v6.to_ipv4_mapped().is_some());
+    let kind = if address.is_unspecified() {
+        "the address of no machine"
+    } else if address.is_loopback() {
+        "a loopback address"
+    } else if address.is_multicast() || address == IpAddr::from([255; 4]) {
+        "a multicast or broadcast address"
+    } else if is_link_local(address) {
+        "a link-local address"
+    } else if is_mapped {
+        "an IPv4 address in the clothes of an IPv6 one"
+    } else {
+        return;
+    };
+    out.push(
+        Diagnostic::error(Code::BadValue, format!("`{}`: {address} is {kind}", node.name.value))
+            .at(span)
+            .hint("give the node an address of your network, such as `10.0.0.11`"),
+    );
+}
+
+pub(super) fn is_link_local(address: IpAddr) -> bool {
+    match address {
+        IpAddr::V4(v4) => v4.is_link_local(),
+        IpAddr::V6(v6) => v6.is_unicast_link_local(),
+    }
+}
+
+/// The networks of pods and services. One that overlaps the subnet has been reported with it.
+fn foreign_networks(cluster: &Cluster) -> Vec<(&'static str, Spanned<Cidr>)> {
+    let pods = cluster.pod_cidrs().into_iter().map(|cidr| ("the pods", cidr));
+    let services = cluster.service_cidrs().into_iter().map(|cidr| ("the services", cidr));
+    let subnet = cluster.file.network.subnet.get();
+    let overlaps = |cidr: Cidr| subnet.is_some_and(|subnet| subnet.overlaps(cidr));
+    pods.chain(services).filter(|(_, cidr)| !overlaps(cidr.value)).collect()
+}
+
+fn outside(
+    address: IpAddr,
+    span: Span,
+    networks: &[(&'static str, Spanned<Cidr>)],
+    out: &mut Findings,
+) {
+    for (whose, network) in networks {
+        if network.value.contains(address) {
+            let message = format!("{address} lies in the network of {whose} ({})", network.value);
+            out.push(
+                Diagnostic::error(Code::NetworkOverlap, message)
+                    .at(span)
+                    .related(network.span, "this network")
+                    .hint("nodes, pods and services need networks of their own"),
+            );
+        }
+    }
+}
+
+/// An address lies in a network, and is not one of the two that no machine can have.
+pub(super) fn in_subnet(
+    what: &str,
+    address: IpAddr,
+    span: Span,
+    subnet: &Spanned<Cidr>,
+    out: &mut Findings,
+) {
+    if !subnet.value.contains(address) {
+        out.push(
+            Diagnostic::error(
+                Code::OutsideSubnet,
+                format!("{what} {address} is outside the subnet {}", subnet.value),
+            )
+            .at(span)
+            .related(subnet.span, "the subnet")
+            .hint("correct one of the two"),
+        );
+    } else if address == subnet.value.network() && subnet.value.prefix_len() < 31
+        || Some(address) == subnet.value.broadcast()
+    {
+        out.push(
+            Diagnostic::error(
+                Code::OutsideSubnet,
+                format!("{what} {address} is the network or broadcast address of {}", subnet.value),
+            )
+            .at(span)
+            .hint("no machine can have it; choose another"),
+        );
+    }
+}
+
+fn node_address(cluster: &Cluster, node: &Node, out: &mut Findings) {
+    let boot = *node.settings().system.boot.required();
+    let Some(ip) = node.entry.ip.spanned() else {
+        if is_static(boot) && node.entry.ip.is_absent() {
+            out.push(
+                Diagnostic::warning(
+                    Code::NeededLater,
+                    format!("`{}` has no address", node.name.value),
+                )
+                .at(node.name.span)
+                .hint(format!("`boot: {boot}` will need `ip: …`")),
+            );
+        }
+        return;
+    };
+    let (what, address) = (format!("`{}`:", node.name.value), ip.value.address);
+    match ip.value.network() {
+        // An address with its own prefix says itself which network it is in.
+        Some(own) => {
+            in_subnet(&what, address, ip.span, &Spanned { value: own, span: ip.span }, out);
+        }
+        None => {
+            if let Some(subnet) = cluster.file.network.subnet.spanned() {
+                in_subnet(&what, address, ip.span, subnet, out);
+            }
+        }
+    }
+    let gateway = &node.settings().placement.gateway;
+    let network = ip.value.network().or(cluster.file.network.subnet.get().copied());
+    if let (Some(gateway), Some(network)) = (gateway.spanned(), network)
+        && gateway.span != cluster.file.network.gateway.span().unwrap_or(ip.span)
+        && !network.contains(gateway.value)
+        && !is_link_local(gateway.value)
+    {
+        out.push(
+            Diagnostic::error(
+                Code::OutsideSubnet,
+                format!("the gateway {} cannot be reached from {network}", gateway.value),
+            )
+            .at(gateway.span)
+            .related(ip.span, "the node's address")
+            .hint("a gateway lies in the network of the node"),
+        );
+    }
+}
+
+/// What a plan will need for static addresses. One finding for all nodes.
+fn missing_for_static_addresses(cluster: &Cluster, out: &mut Findings) {
+    let is_static_node = |node: &&Node| {
+        is_static(*node.settings().system.boot.required()) && node.entry.ip.is_given()
+    };
+    let network = &cluster.file.network;
+    let at = network.span.or(cluster.file.controlplane.span);
+    let without = |lacks: fn(&Node, &Cluster) -> bool| {
+        cluster.nodes.iter().filter(is_static_node).find(|node| lacks(node, cluster))
+    };
+    if network.subnet.is_absent()
+        && let Some(node) = without(|node, cluster| node.prefix_len(cluster).is_none())
+    {
+        out.push(
+            Diagnostic::warning(Code::NeededLater, "the prefix length of the nodes is not known")
+                .at(at)
+                .related(node.entry.ip.span(), "how large is this network?")
+                .hint("add `network: {subnet: …}`, or write addresses as `10.0.0.11/24`"),
+        );
+    }
+    if network.gateway.is_absent()
+        && without(|node, _| node.settings().placement.gateway.is_absent()).is_some()
+    {
+        out.push(
+            Diagnostic::warning(Code::NeededLater, "the nodes have no gateway").at(at).hint(
+                "add `network: {gateway: …}`: static addresses need it to reach the internet",
+            ),
+        );
+    }
+}

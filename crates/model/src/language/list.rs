@@ -1,0 +1,276 @@
+//! Lists, by what a stronger layer does to them.
+
+use std::collections::HashSet;
+use std::hash::Hash;
+use std::mem;
+
+use serde_json::{Value as Json, json};
+use talmox_yaml::Node;
+
+use super::slot::nullable;
+use super::{Context, Element, Explained, Key, Schemas, Shared, Slot, Spanned};
+use crate::diagnostic::{Code, Diagnostic};
+use crate::source::Span;
+
+/// Reads the items of a list. Items that are wrong are reported and left out.
+pub(super) fn decode_items<T: Element>(
+    value: &Node,
+    cx: &mut Context<'_>,
+) -> Option<Vec<Spanned<T>>> {
+    let Some(seq) = value.as_seq() else {
+        // One item in place of a list of one is what people mean by it.
+        if T::MAY_STAND_ALONE {
+            let span = cx.span(value);
+            return T::decode(value, cx).map(|value| vec![Spanned { value, span }]);
+        }
+        cx.wrong_type(value, "a list such as `[a, b]`");
+        return None;
+    };
+    let mut items = Vec::with_capacity(seq.items.len());
+    for item in &seq.items {
+        let span = cx.span(item);
+        if item.is_null() {
+            let hint = "remove it, or write something behind the dash or between the commas";
+            let diagnostic = Diagnostic::error(Code::WrongType, "an item of the list is empty");
+            cx.report(diagnostic.at(span).hint(hint));
+            continue;
+        }
+        if let Some(value) = T::decode(item, cx) {
+            items.push(Spanned { value, span });
+        }
+    }
+    Some(items)
+}
+
+pub(super) fn list_schema<T: Element>(schemas: &mut Schemas) -> Json {
+    let item = T::schema(schemas);
+    let list = json!({ "type": "array", "items": item });
+    if T::MAY_STAND_ALONE {
+        return json!({ "anyOf": [item, list, { "type": "null" }] });
+    }
+    nullable(list)
+}
+
+pub(super) fn explain_items<'a, T: Element + 'a>(
+    items: impl IntoIterator<Item = &'a Spanned<T>>,
+    path: &str,
+    out: &mut Vec<Explained>,
+) {
+    for (index, item) in items.into_iter().enumerate() {
+        item.value.explain(&format!("{path}[{index}]"), Some(item.span), out);
+    }
+}
+
+/// Declares a list of items by what a stronger layer does to it.
+macro_rules! list_kind {
+    ($(#[doc = $doc:literal])+ $name:ident, [$($bound:tt)+], $merge:path) => {
+        $(#[doc = $doc])+
+        #[derive(Clone, Debug, PartialEq, Eq)]
+        pub struct $name<T> {
+            pub items: Shared<Spanned<T>>,
+            /// The key it stands under, in the strongest layer that has it.
+            pub span: Option<Span>,
+            /// Set by an explicit `null`: nothing of weaker layers is left.
+            cleared: bool,
+            /// Something is there, but not such a list; that has been reported.
+            bad: bool,
+        }
+
+        impl<T> Default for $name<T> {
+            fn default() -> Self {
+                Self { items: Shared::default(), span: None, cleared: false, bad: false }
+            }
+        }
+
+        impl<T> $name<T> {
+            pub fn iter(&self) -> impl ExactSizeIterator<Item = &Spanned<T>> {
+                self.items.iter()
+            }
+
+            pub fn values(&self) -> impl ExactSizeIterator<Item = &T> {
+                self.items.iter().map(|item| &item.value)
+            }
+
+            pub fn is_empty(&self) -> bool {
+                self.items.is_empty()
+            }
+
+            /// True if something stood there that could not be read.
+            pub fn is_bad(&self) -> bool {
+                self.bad
+            }
+        }
+
+        impl<T: Element + $($bound)+> Slot for $name<T> {
+            fn fill(&mut self, key: Key<'_>, value: &Node, cx: &mut Context<'_>) {
+                self.span = Some(key.span);
+                if value.is_null() {
+                    self.cleared = true;
+                    return;
+                }
+                match decode_items(value, cx) {
+                    Some(items) => {
+                        self.bad = value.as_seq().is_some_and(|seq| seq.items.len() > items.len());
+                        self.items = items.into();
+                    }
+                    None => self.bad = true,
+                }
+            }
+
+            fn overlay(&mut self, stronger: Self) {
+                if stronger.cleared {
+                    *self = stronger;
+                } else if stronger.span.is_some() {
+                    self.span = stronger.span;
+                    self.bad |= stronger.bad;
+                    $merge(&mut self.items, stronger.items);
+                }
+            }
+
+            fn spoil(&mut self, span: Span) {
+                self.span = self.span.or(Some(span));
+                self.bad = true;
+            }
+
+            fn schema(schemas: &mut Schemas) -> Json {
+                list_schema::<T>(schemas)
+            }
+
+            fn explain(&self, path: &str, out: &mut Vec<Explained>) {
+                explain_items(&self.items, path, out);
+            }
+        }
+    };
+}
+
+list_kind! {
+    /// A list that a stronger layer replaces.
+    List, [Clone], replace
+}
+
+list_kind! {
+    /// A list that adds up over the layers; what is there already is not added again.
+    Sum, [Clone + Eq + Hash], add_up
+}
+
+fn replace<T>(weak: &mut Shared<Spanned<T>>, strong: Shared<Spanned<T>>) {
+    *weak = strong;
+}
+
+fn add_up<T: Clone + Eq + Hash>(weak: &mut Shared<Spanned<T>>, strong: Shared<Spanned<T>>) {
+    if strong.is_empty() {
+        return;
+    }
+    let mut known: HashSet<&T> = weak.iter().map(|item| &item.value).collect();
+    let fresh: Vec<bool> = strong.iter().map(|item| known.insert(&item.value)).collect();
+    if !fresh.contains(&true) {
+        return;
+    }
+    let mut is_fresh = fresh.into_iter();
+    let added = strong.into_items().into_iter().filter(|_| is_fresh.next() == Some(true));
+    weak.change().extend(added);
+}
+
+/// A list that stronger layers are appended to, in order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Chain<T> {
+    /// What each layer brings.
+    parts: Vec<Shared<Spanned<T>>>,
+    /// The key it stands under, in the strongest layer that has it.
+    pub span: Option<Span>,
+    cleared: bool,
+}
+
+impl<T> Default for Chain<T> {
+    fn default() -> Self {
+        Self { parts: vec![], span: None, cleared: false }
+    }
+}
+
+impl<T> Chain<T> {
+    pub fn iter(&self) -> impl Iterator<Item = &Spanned<T>> {
+        self.parts.iter().flatten()
+    }
+
+    pub fn values(&self) -> impl Iterator<Item = &T> {
+        self.iter().map(|item| &item.value)
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.parts.iter().all(|part| part.is_empty())
+    }
+
+    /// What each layer brings, weakest first; shared between nodes.
+    pub(crate) fn parts(&self) -> &[Shared<Spanned<T>>] {
+        &self.parts
+    }
+}
+
+impl<T: Element + Clone> Slot for Chain<T> {
+    fn fill(&mut self, key: Key<'_>, value: &Node, cx: &mut Context<'_>) {
+        self.span = Some(key.span);
+        if value.is_null() {
+            self.cleared = true;
+        } else if let Some(items) = decode_items(value, cx) {
+            self.parts = vec![items.into()];
+        }
+    }
+
+    fn overlay(&mut self, stronger: Self) {
+        if stronger.cleared {
+            *self = stronger;
+        } else if stronger.span.is_some() {
+            self.span = stronger.span;
+            if self.parts.is_empty() {
+                self.parts = stronger.parts;
+            } else {
+                self.parts.extend(stronger.parts);
+            }
+        }
+    }
+
+    fn schema(schemas: &mut Schemas) -> Json {
+        list_schema::<T>(schemas)
+    }
+
+    fn explain(&self, path: &str, out: &mut Vec<Explained>) {
+        explain_items(self.iter(), path, out);
+    }
+}
+
+/// One value, or a list of them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OneOrMany<T>(pub Vec<Spanned<T>>);
+
+impl<T> OneOrMany<T> {
+    pub fn values(&self) -> impl Iterator<Item = &T> {
+        self.0.iter().map(|item| &item.value)
+    }
+}
+
+impl<T: Element> Element for OneOrMany<T> {
+    fn decode(value: &Node, cx: &mut Context<'_>) -> Option<Self> {
+        if value.as_seq().is_some() {
+            return decode_items(value, cx).map(Self);
+        }
+        let span = cx.span(value);
+        T::decode(value, cx).map(|value| Self(vec![Spanned { value, span }]))
+    }
+
+    fn schema(schemas: &mut Schemas) -> Json {
+        let one = T::schema(schemas);
+        json!({ "anyOf": [one, { "type": "array", "items": one }] })
+    }
+
+    fn explain(&self, path: &str, span: Option<Span>, out: &mut Vec<Explained>) {
+        match self.0.as_slice() {
+            [one] => one.value.explain(path, span, out),
+            many => explain_items(many, path, out),
+        }
+    }
+}
+
+/// Takes the items out of a list, which is left empty but keeps its place.
+pub(crate) fn take_items<T: Clone>(list: &mut List<T>) -> Vec<Spanned<T>> {
+    mem::take(&mut list.items).into_items()
+}

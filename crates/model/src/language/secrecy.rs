@@ -1,0 +1,174 @@
+//! Keeping secrets out of messages and snippets.
+//!
+//! Whatever stands behind a key that looks as if it held a secret is hidden in the source text
+//! itself, before anything is said about it: at any depth, known key or not, once or twice, of the
+//! right type or not. Only well-formed references (`{secret: path}`, `{env: NAME}`,
+//! `{command: […]}`) stay visible, for they say where a secret is and not what.
+
+use talmox_yaml::{Node, Value};
+
+use crate::source::{SourceId, Sources, Span};
+use crate::value::SecretRef;
+
+/// True for keys such as `token`, `password`, `auth_key`, `client-secret`.
+pub(crate) fn looks_secret(key: &str) -> bool {
+    let key = key.to_ascii_lowercase();
+    // Public keys, and their fingerprints, are none.
+    if key.starts_with("ssh_") && key.ends_with("keys") {
+        return false;
+    }
+    ["token", "secret", "pass", "key", "credential"].iter().any(|part| key.contains(part))
+}
+
+/// True if a message would give a part of a hidden text away.
+pub(crate) fn repeats(message: &str, text: &str) -> bool {
+    text.split(|c: char| !c.is_alphanumeric()).any(|word| word.len() > 2 && message.contains(word))
+}
+
+/// Hides what looks secret in a text that could be read.
+pub(crate) fn hide_in_tree(documents: &[Node], source: SourceId, sources: &mut Sources) {
+    let mut found = vec![];
+    for document in documents {
+        look(document, sources.get(source).text(), &mut found);
+    }
+    for place in found {
+        sources.hide(Span::of(source, place));
+    }
+}
+
+fn look(node: &Node, text: &str, found: &mut Vec<talmox_yaml::Span>) {
+    match &node.value {
+        Value::Scalar(_) => {
+            let written = text.get(node.span.start..node.span.end).unwrap_or_default();
+            found.extend(credentials(written).map(|(start, end)| {
+                talmox_yaml::Span::new(node.span.start + start, node.span.start + end)
+            }));
+        }
+        Value::Seq(seq) => seq.items.iter().for_each(|item| look(item, text, found)),
+        Value::Map(map) => {
+            if SecretRef::well_formed(node).is_some() {
+                return;
+            }
+            // The key of a taint is a label, not a secret.
+            let is_taint = map.get("effect").is_some();
+            for entry in &map.entries {
+                let key = entry.key.as_str().unwrap_or_default();
+                let is_secret = looks_secret(key) && !(is_taint && key == "key");
+                if is_secret && !entry.value.is_null() {
+                    if SecretRef::well_formed(&entry.value).is_none() {
+                        found.push(entry.value.span);
+                    }
+                } else {
+                    look(&entry.value, text, found);
+                }
+            }
+        }
+    }
+}
+
+/// Hides what looks secret in a text that is not YAML, line by line: what follows such a key, and
+/// the lines below that are indented further.
+pub(crate) fn hide_in_lines(source: SourceId, sources: &mut Sources) {
+    let mut found = vec![];
+    let text = sources.get(source).text();
+    let mut start = 0;
+    let mut hidden_below: Option<usize> = None;
+    for line in text.split_inclusive('\n') {
+        let content = line.trim_end_matches(['\n', '\r']);
+        let indent = content.len() - content.trim_start_matches([' ', '\t', '-']).len();
+        let is_blank = content.trim().is_empty();
+        if hidden_below.is_some_and(|column| indent > column) && !is_blank {
+            found.push(start + indent..start + content.len());
+        } else if let Some(at) = after_secret_key(content) {
+            hidden_below = Some(indent);
+            found.push(start + at..start + content.len());
+        } else {
+            if !is_blank {
+                hidden_below = None;
+            }
+            found.extend(credentials(content).map(|(from, to)| start + from..start + to));
+        }
+        start += line.len();
+    }
+    for place in found {
+        sources.hide(Span::new(source, place));
+    }
+}
+
+/// Where the value of the first secret-looking key of a line starts.
+fn after_secret_key(line: &str) -> Option<usize> {
+    let is_word = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-');
+    line.match_indices([':', '=']).find_map(|(at, _)| {
+        let before = line[..at].trim_end_matches([' ', '\t', '"', '\'']);
+        let key = before.rsplit(|c: char| !is_word(c)).next().unwrap_or_default();
+        let rest = &line[at + 1..];
+        let value = rest.trim_start();
+        (looks_secret(key) && !value.is_empty() || looks_secret(key) && rest.is_empty())
+            .then_some(at + 1 + rest.len() - value.len())
+    })
+}
+
+/// `user:password@` of addresses, wherever they stand in a text.
+fn credentials(text: &str) -> Option<(usize, usize)> {
+    let at = text.find('@')?;
+    let before = &text[..at];
+    let start = before
+        .rfind(|c: char| matches!(c, '/' | '"' | '\'' | ',' | '[' | '{') || c.is_whitespace());
+    let start =
+        start.map_or(0, |start| start + before[start..].chars().next().map_or(1, char::len_utf8));
+    let is_password = before[start..].split_once(':').is_some_and(|(_, word)| !word.is_empty());
+    is_password.then_some((start, at))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    fn hidden(text: &str) -> String {
+        let mut sources = Sources::default();
+        let id = sources.add(Some(Path::new("a.yaml")), text.to_owned());
+        match talmox_yaml::read(text) {
+            Ok(documents) => hide_in_tree(&documents, id, &mut sources),
+            Err(_) => hide_in_lines(id, &mut sources),
+        }
+        sources.get(id).redacted_text().to_owned()
+    }
+
+    #[test]
+    fn what_looks_secret_is_hidden_wherever_it_stands() {
+        for text in [
+            "token: hunter2",
+            "a: [{my_token: hunter2}]",
+            "password: [hunter2]",
+            "password: {secret: a, env: hunter2}",
+            "token: {command: hunter2, secret: hunter2}",
+            "password:\n  a:\n    - hunter2",
+            "endpoint: https://root:hunter2@pve",
+            "endpoint: root:hunter2@pve",
+            "token: hunter2\n  bad: [",
+            "password: |\n  hunter2\n  hunter2\nx: [",
+            "- {name: a, passwd: hunter2\n",
+            "'api-key': hunter2\nx: [",
+            "PASSWORD=hunter2\nx: [",
+            "u: https://root:hunter2@pve\nx: [",
+        ] {
+            assert!(!hidden(text).contains("hunter2"), "{text} -> {}", hidden(text));
+        }
+    }
+
+    #[test]
+    fn references_and_public_keys_stay_visible() {
+        for text in [
+            "token: {secret: proxmox.token}",
+            "token: {env: TOKEN}",
+            "auth_key: {command: [op, read, x]}",
+            "ssh_authorized_keys: [ssh-ed25519 AAAA me@host]",
+            "taints: [{key: gpu, effect: NoSchedule}]",
+            "a: root@pam",
+        ] {
+            assert_eq!(hidden(text), text);
+        }
+    }
+}

@@ -1,0 +1,177 @@
+//! Tables: names chosen by the user, each with a value.
+
+use std::collections::HashMap;
+use std::marker::PhantomData;
+
+use serde_json::{Value as Json, json};
+use talmox_yaml::Node;
+
+use super::slot::nullable;
+use super::{Context, Explained, Key, Schemas, Shared, Slot, Spanned};
+use crate::diagnostic::{Code, Diagnostic};
+use crate::source::Span;
+
+/// What the names of a table have to look like.
+pub(crate) trait Naming {
+    /// Says what is wrong with a name.
+    fn check(name: &str) -> Result<(), String>;
+    /// The pattern for editors.
+    const PATTERN: Option<&'static str> = None;
+    /// What to write, for the hint.
+    const EXPECTED: &'static str = "any name";
+    /// The same for the values, where they are single ones.
+    const VALUE_PATTERN: Option<&'static str> = None;
+
+    fn check_value(_: &str) -> Result<(), String> {
+        Ok(())
+    }
+}
+
+/// Any name will do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AnyName;
+
+impl Naming for AnyName {
+    fn check(_: &str) -> Result<(), String> {
+        Ok(())
+    }
+}
+
+/// Names chosen by the user, each with a value; merged name by name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Table<S, N = AnyName> {
+    pub entries: Shared<(Spanned<String>, S)>,
+    /// Set by an explicit `null`: nothing of weaker layers is left.
+    cleared: bool,
+    bad: bool,
+    naming: PhantomData<N>,
+}
+
+impl<S, N> Default for Table<S, N> {
+    fn default() -> Self {
+        Self { entries: Shared::default(), cleared: false, bad: false, naming: PhantomData }
+    }
+}
+
+impl<S, N> Table<S, N> {
+    pub fn get(&self, name: &str) -> Option<&S> {
+        self.entries.iter().find(|(key, _)| key.value == name).map(|(_, value)| value)
+    }
+
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.entries.iter().map(|(key, _)| key.value.as_str())
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// True if something stood there that could not be read.
+    pub fn is_bad(&self) -> bool {
+        self.bad
+    }
+
+    /// The entries by name, for those who look up many.
+    pub(crate) fn index(&self) -> HashMap<&str, &S> {
+        self.entries.iter().map(|(key, value)| (key.value.as_str(), value)).collect()
+    }
+}
+
+impl<S: Slot + Clone, N: Naming> Slot for Table<S, N> {
+    fn fill(&mut self, _: Key<'_>, value: &Node, cx: &mut Context<'_>) {
+        if value.is_null() {
+            self.cleared = true;
+            return;
+        }
+        let Some(map) = value.as_map() else {
+            cx.wrong_type(value, "a mapping such as `{name: value}`");
+            self.bad = true;
+            return;
+        };
+        let mut seen: HashMap<&str, Span> = HashMap::with_capacity(map.entries.len());
+        let entries = self.entries.change();
+        for entry in &map.entries {
+            let span = cx.span(&entry.key);
+            let Some(name) = entry.key.as_str() else {
+                cx.wrong_type(&entry.key, "a name such as `a`");
+                continue;
+            };
+            if let Err(problem) = N::check(name) {
+                let hint = format!("write {}", N::EXPECTED);
+                cx.report(Diagnostic::error(Code::BadValue, problem).at(span).hint(hint));
+            }
+            if let Some(first) = seen.get(name) {
+                let message = format!("`{}` is given twice", super::context::excerpt(name));
+                cx.report(
+                    Diagnostic::error(Code::DuplicateKey, message)
+                        .at(span)
+                        .related(*first, "first given here")
+                        .hint("keep one of the two"),
+                );
+                continue;
+            }
+            seen.insert(name, span);
+            if let Some(text) = entry.value.as_str().filter(|_| !entry.value.is_null())
+                && let Err(problem) = N::check_value(text)
+            {
+                cx.bad_value(&entry.value, problem, N::EXPECTED);
+            }
+            let mut slot = S::default();
+            slot.fill(Key { written: name, span }, &entry.value, cx);
+            entries.push((Spanned { value: name.to_owned(), span }, slot));
+        }
+    }
+
+    fn overlay(&mut self, stronger: Self) {
+        if stronger.cleared || self.entries.is_empty() {
+            let (bad, cleared) = (self.bad, self.cleared);
+            *self = stronger;
+            self.bad |= bad;
+            self.cleared |= cleared;
+            return;
+        }
+        self.bad |= stronger.bad;
+        if stronger.entries.is_empty() {
+            return;
+        }
+        let places = self.entries.iter().enumerate();
+        let places: HashMap<String, usize> =
+            places.map(|(at, (key, _))| (key.value.clone(), at)).collect();
+        let entries = self.entries.change();
+        for (key, value) in stronger.entries.into_items() {
+            match places.get(&key.value) {
+                Some(at) => entries[*at].1.overlay(value),
+                None => entries.push((key, value)),
+            }
+        }
+    }
+
+    /// What was taken back with `null` is gone.
+    fn settle(&mut self, _: &Self) {
+        if self.entries.iter().any(|(_, value)| value.is_taken_back()) {
+            self.entries.change().retain(|(_, value)| !value.is_taken_back());
+        }
+    }
+
+    fn spoil(&mut self, _: Span) {
+        self.bad = true;
+    }
+
+    fn schema(schemas: &mut Schemas) -> Json {
+        let mut value = S::schema(schemas);
+        if let Some(pattern) = N::VALUE_PATTERN {
+            value["pattern"] = json!(pattern);
+        }
+        let mut schema = json!({ "type": "object", "additionalProperties": value });
+        if let Some(pattern) = N::PATTERN {
+            schema["propertyNames"] = json!({ "pattern": pattern });
+        }
+        nullable(schema)
+    }
+
+    fn explain(&self, path: &str, out: &mut Vec<Explained>) {
+        for (key, value) in &self.entries {
+            value.explain(&format!("{path}.{}", key.value), out);
+        }
+    }
+}
