@@ -25,7 +25,6 @@ Start with `talmox init`, then `talmox check`.";
 #[derive(Debug, Parser)]
 #[command(name = "talmox", version, styles = STYLES, after_help = AFTER_HELP)]
 #[command(arg_required_else_help = true, subcommand_required = true)]
-#[command(disable_help_subcommand = true)]
 pub(crate) struct Cli {
     #[command(flatten)]
     pub(crate) global: Global,

@@ -48,17 +48,21 @@ pub(crate) fn locate(inventory: Option<&Path>, names: &[String]) -> Result<Locat
         };
         return Err(error.hint(hint));
     }
+    let mut wanted = vec![];
     for name in names {
-        if !found.iter().any(|folder| folder_name(folder) == *name) {
-            let known: Vec<String> = found.iter().map(|folder| folder_name(folder)).collect();
+        let folders: Vec<String> = found.iter().map(|folder| folder_name(folder)).collect();
+        let by_folder = folders.iter().position(|folder| folder == name);
+        let by_name = || found.iter().position(|folder| own_name(folder).as_ref() == Some(name));
+        let Some(at) = by_folder.or_else(by_name) else {
             let error = CommandError::usage(format!("no cluster `{name}` in {}", root.display()));
-            return Err(error.hint(match nearest(name, &known) {
+            return Err(error.hint(match nearest(name, &folders) {
                 Some(near) => format!("did you mean `{near}`?"),
-                None => format!("there are: {}", known.join(", ")),
+                None => format!("there are: {}", folders.join(", ")),
             }));
-        }
+        };
+        wanted.push(found[at].clone());
     }
-    let is_wanted = |folder: &Path| names.is_empty() || names.contains(&folder_name(folder));
+    let is_wanted = |folder: &PathBuf| names.is_empty() || wanted.contains(folder);
     let clusters = found.iter().map(|folder| cluster_files(folder, !is_wanted(folder))).collect();
     Ok(Located { clusters })
 }
@@ -79,6 +83,15 @@ fn default_root() -> Result<PathBuf, CommandError> {
     }
     let error = CommandError::usage("there is no inventory here");
     Err(error.hint("run `talmox init` to write one, or name one with --inventory PATH"))
+}
+
+/// The name that a cluster gives itself, which is the one that is printed.
+fn own_name(folder: &Path) -> Option<String> {
+    let bytes = content(&folder.join("cluster.yaml"), ReferenceKind::Other).ok()?;
+    let documents = talmox_yaml::read(&String::from_utf8(bytes).ok()?).ok()?;
+    let map = documents.first()?.as_map()?;
+    let name = map.get("cluster_name").or_else(|| map.get("name"))?;
+    name.as_str().map(str::to_owned)
 }
 
 fn nearest<'a>(name: &str, known: &'a [String]) -> Option<&'a str> {

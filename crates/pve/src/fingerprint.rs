@@ -91,6 +91,10 @@ pub fn probe(host: &str, port: u16, timeout: Duration) -> Result<Fingerprint, Pr
             Err(error) => return Err(handshake(error)),
         }
     }
+    // The last words of the handshake, so that the server sees it end well.
+    while tls.wants_write() {
+        tls.write_tls(&mut socket).map_err(handshake)?;
+    }
     let recorded = *seen.fingerprint.lock().expect("invariant: nobody panics while recording");
     recorded.ok_or_else(|| handshake(io::Error::other("no certificate was shown")))
 }

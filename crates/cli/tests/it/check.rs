@@ -33,13 +33,13 @@ fn findings_show_the_line_and_a_hint() {
     let run = folder(&CLUSTER.replace("cores: 4", "cpus: four, ramm: 1")).talmox("check dev");
     assert_eq!(run.code, 1);
     assert_snapshot!(run.stderr, @r"
-    error[wrong-type]: `four` does not belong here
+    error[wrong-type]: expected a number of cores, found `four`
      --> inventory/dev/cluster.yaml:5:39
       |
     5 |   - {name: cp-1, ip: 10.0.0.11, cpus: four, ramm: 1}
       |                                       ^^^^
       |
-      = hint: expected a number of cores
+      = hint: write it as `4`
 
     error[unknown-key]: unknown key `ramm` in a node
      --> inventory/dev/cluster.yaml:5:45
@@ -147,6 +147,8 @@ fn inventories_are_found_by_path_and_by_name() {
         ("check -i inventory/prod/cluster.yaml", &["prod"]),
         ("check -i inventory/prod/ prod", &["prod"]),
         ("check -i single.yaml", &["single"]),
+        ("check inventory/prod", &["prod"]),
+        ("check single.yaml", &["single"]),
     ] {
         let run = folder.talmox(args);
         assert_eq!(run.code, 0, "{args}: {}", run.stderr);
@@ -178,6 +180,8 @@ fn wrong_usage_has_its_own_exit_code() {
         assert_eq!(folder.talmox(args).code, 64, "{args}");
     }
     for args in [
+        "help",
+        "help check",
         "--help",
         "--version",
         "check --help",
@@ -187,6 +191,10 @@ fn wrong_usage_has_its_own_exit_code() {
         "secrets edit -h",
         "kubeconfig --help",
         "talosconfig -h",
+        "render --help",
+        "config gen --help",
+        "export --help",
+        "import -h",
     ] {
         let run = folder.talmox(args);
         assert_eq!((run.code, run.stderr.as_str()), (0, ""), "{args}");
@@ -206,4 +214,85 @@ fn every_example_is_fine() {
     k3s-dev: 1 control plane, 1 worker, Talos v1.12.4, Kubernetes v1.35.4
     no problems
     ");
+}
+
+#[test]
+fn a_cluster_goes_by_its_folder_and_by_its_name() {
+    let folder = Folder::new();
+    folder.write("inventory/em-dev/cluster.yaml", &format!("cluster_name: dev\n{CLUSTER}"));
+    for args in ["check em-dev", "check dev"] {
+        let run = folder.talmox(args);
+        assert_eq!(run.code, 0, "{args}: {}", run.stderr);
+        assert!(run.stdout.starts_with("dev: 1 control plane"), "{}", run.stdout);
+    }
+    let run = folder.talmox("check em-dve");
+    assert!(run.stderr.contains("hint: did you mean `em-dev`?"), "{}", run.stderr);
+}
+
+#[test]
+fn a_cluster_that_cannot_be_read_is_not_counted() {
+    let run = folder(&format!("{CLUSTER}a: [")).talmox("check");
+    assert_eq!(run.code, 1);
+    assert_snapshot!(run.stdout, @r"
+    dev: could not be read
+    1 error
+    ");
+}
+
+#[test]
+fn only_regular_files_are_read() {
+    let folder =
+        folder(&CLUSTER.replace("controlplane:", "patches: {all: [p.yaml]}\ncontrolplane:"));
+    let path = |name: &str| folder.path().join("inventory/dev").join(name);
+    let check = |problem: &str| {
+        let run = folder.talmox("check");
+        assert_eq!(run.code, 1, "{problem}");
+        assert!(run.stderr.contains(problem), "{problem}: {}", run.stderr);
+    };
+    check("no such file");
+    std::fs::create_dir(path("p.yaml")).unwrap();
+    check("a folder, not a file");
+    std::fs::remove_dir(path("p.yaml")).unwrap();
+    std::os::unix::fs::symlink("/dev/zero", path("p.yaml")).unwrap();
+    check("not a regular file");
+    std::fs::remove_file(path("p.yaml")).unwrap();
+    folder.write("inventory/dev/p.yaml", &"a".repeat((4 << 20) + 1));
+    check("larger than 4 MiB");
+    folder.write("inventory/dev/p.yaml", "machine: {}\n");
+    std::os::unix::fs::symlink("nowhere", path("nodes.yaml")).unwrap();
+    check("a link that leads nowhere");
+    std::fs::remove_file(path("nodes.yaml")).unwrap();
+    std::fs::create_dir(path("nodes.yaml")).unwrap();
+    check("a folder, not a file");
+    std::fs::remove_dir(path("nodes.yaml")).unwrap();
+    folder.write("inventory/dev/nodes.yml", "workers: []\n");
+    check("rename it to nodes.yaml");
+    std::fs::remove_file(path("nodes.yml")).unwrap();
+    assert_eq!(folder.talmox("check").code, 0);
+}
+
+#[test]
+fn a_result_that_cannot_be_written_is_an_error() {
+    let folder = folder(CLUSTER);
+    let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let output = std::process::Command::new(env!("CARGO_BIN_EXE_talmox"))
+        .args(["check"])
+        .current_dir(folder.path())
+        .stdout(full)
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("cannot write the result"));
+}
+
+#[test]
+fn of_many_findings_the_errors_come_first() {
+    let nodes: String = (20..90)
+        .map(|n| {
+            format!("  - {{name: wk-{n}, memory: 2G{}}}\n", if n == 89 { ", x: 1" } else { "" })
+        })
+        .collect();
+    let run = folder(&format!("{CLUSTER}workers:\n{nodes}")).talmox("check");
+    assert!(run.stderr.starts_with("error[unknown-key]"), "{}", run.stderr);
+    assert!(run.stderr.contains("… and "), "{}", run.stderr);
 }

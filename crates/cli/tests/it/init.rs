@@ -94,6 +94,27 @@ fn an_unreachable_proxmox_is_said_and_no_obstacle() {
     assert!(run.stderr.contains("no fingerprint from https://127.0.0.1:1"), "{}", run.stderr);
 }
 
+#[test]
+fn a_second_cluster_does_not_clash_with_the_first() {
+    let folder = Folder::new();
+    assert_eq!(folder.talmox("init home --subnet 10.0.0.0/24").code, 0);
+    let run = folder.talmox("init lab --subnet 10.0.0.0/24");
+    assert_eq!(run.code, 64, "{}", run.stderr);
+    assert!(run.stderr.contains("of the cluster `home` too"), "{}", run.stderr);
+    assert!(!folder.path().join("inventory/lab").exists());
+    let run =
+        folder.talmox("init lab --subnet 10.0.0.0/24 --first-address 10.0.0.51 --vip 10.0.0.60");
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    assert_eq!(folder.talmox("check").code, 0);
+}
+
+#[test]
+fn hosts_may_have_upper_case_letters() {
+    let folder = Folder::new();
+    assert_eq!(folder.talmox("init --subnet 10.0.0.0/24 --node PVE1").code, 0);
+    assert!(folder.read("inventory/home/cluster.yaml").contains("  node: PVE1\n"));
+}
+
 /// Answers are typed into a real terminal, which util-linux's `script` provides.
 #[test]
 fn a_person_is_asked_until_the_answer_is_good() {
