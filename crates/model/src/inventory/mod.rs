@@ -40,7 +40,9 @@ pub(crate) fn home_of(key: &str) -> Option<Home> {
     fn has<M: Mapping>(key: &str) -> Option<&'static str> {
         M::canonical(key).map(|_| M::TYPE)
     }
-    let homes: [(fn(&str) -> Option<&'static str>, &'static str); 8] = [
+    /// Says the name of a mapping if it has the key.
+    type Has = fn(&str) -> Option<&'static str>;
+    let homes: [(Has, &'static str); 8] = [
         (has::<InventoryFile>, "at the top level of the file"),
         (has::<Network>, "under `network:`"),
         (has::<Proxmox>, "under `proxmox:`"),
