@@ -5,5 +5,4 @@ mod checks;
 mod layers;
 mod properties;
 mod schema;
-mod speed;
 mod support;
