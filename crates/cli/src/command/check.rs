@@ -84,10 +84,8 @@ fn summary(inventory: &Inventory) -> String {
         |severity| inventory.diagnostics.iter().filter(|found| found.severity == severity).count();
     let mut out = String::new();
     for cluster in &inventory.clusters {
-        let description = match cluster.is_readable() {
-            true => describe(cluster),
-            false => "could not be read".to_owned(),
-        };
+        let description =
+            if cluster.is_readable() { describe(cluster) } else { "could not be read".to_owned() };
         out.push_str(&format!("{}: {description}\n", cluster.name));
     }
     let (errors, warnings) = (count(Severity::Error), count(Severity::Warning));

@@ -4,5 +4,6 @@
 
 mod check;
 mod init;
+mod readme;
 mod seeds;
 mod support;

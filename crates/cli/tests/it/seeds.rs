@@ -15,7 +15,7 @@ fn block_after<'a>(document: &'a str, heading: &str) -> Option<&'a str> {
 #[test]
 fn the_two_files_of_a_users_document_load_as_they_are() {
     let Some(folder) = std::env::var_os("TALMOX_SEEDS") else {
-        skipped(&format!("SKIPPED: TALMOX_SEEDS is not set, no user's document was loaded"));
+        skipped("SKIPPED: TALMOX_SEEDS is not set, no user's document was loaded");
         assert!(std::env::var_os("CI").is_none(), "this must run in CI");
         return;
     };

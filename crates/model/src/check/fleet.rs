@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use super::identity::{Device, Identity, identities};
 use crate::cluster::Cluster;
 use crate::diagnostic::{Code, Diagnostic, Findings};
+use crate::language::OneOrMany;
 use crate::source::{Sources, Span};
 
 pub(crate) fn fleet(
@@ -47,7 +48,7 @@ fn same_name(cluster: &Cluster, other: &Cluster, out: &mut Findings) {
 fn shares_proxmox(a: &Cluster, b: &Cluster) -> bool {
     let endpoints = |cluster: &Cluster| -> Vec<(String, u16)> {
         let endpoint = cluster.file.proxmox.endpoint.get();
-        let urls = endpoint.into_iter().flat_map(|urls| urls.values());
+        let urls = endpoint.into_iter().flat_map(OneOrMany::values);
         urls.map(|url| (url.host.to_lowercase(), url.port)).collect()
     };
     let (of_a, of_b) = (endpoints(a), endpoints(b));

@@ -6,7 +6,7 @@ use talmox_yaml::{Node as Yaml, Value};
 
 use crate::cluster::{Cluster, Node};
 use crate::diagnostic::{Code, Diagnostic, Findings};
-use crate::language::Spanned;
+use crate::language::{Chain, Spanned};
 use crate::value::Patch;
 
 /// Talos refuses JSON6902 patches for configs of several documents, which it writes from here on.
@@ -63,7 +63,7 @@ pub(super) fn all_patches(cluster: &Cluster) -> Vec<&Spanned<Patch>> {
     let chains = by_role.into_iter().chain(settings.map(|settings| &settings.system.patches));
     // Nodes share what comes from layers below them: each list is looked through once.
     let mut seen_parts = HashSet::new();
-    let parts = chains.flat_map(|chain| chain.parts()).filter(|part| seen_parts.insert(part.id()));
+    let parts = chains.flat_map(Chain::parts).filter(|part| seen_parts.insert(part.id()));
     let mut seen = HashSet::new();
     parts.flatten().filter(|patch| seen.insert(patch.span)).collect()
 }

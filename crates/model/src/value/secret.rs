@@ -125,10 +125,11 @@ impl Element for SecretRef {
                     Some(near) => format!("did you mean `{near}`?"),
                     None => format!("expected {EXPECTED}"),
                 };
-                let message = match hint.starts_with("did") {
-                    true => format!("unknown key `{key}` in a reference to a secret"),
+                let message = if hint.starts_with("did") {
+                    format!("unknown key `{key}` in a reference to a secret")
+                } else {
                     // The key may be the secret itself.
-                    false => "unknown key in a reference to a secret".to_owned(),
+                    "unknown key in a reference to a secret".to_owned()
                 };
                 (&entry.key, Code::UnknownKey, message, hint)
             }
