@@ -1,13 +1,14 @@
 //! The static binary that is handed out.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::Problems;
 
-/// Builds `target/dist/talmox`, linked statically against the C library of this machine. Naming the
+/// Builds `dist/talmox` in the target folder, linked statically against the C library of this machine. Naming the
 /// target keeps the flags away from build scripts and procedural macros, which cannot be static.
+#[expect(clippy::disallowed_methods, reason = "cargo's own variable, for a tool of developers")]
 pub(crate) fn build(root: &Path) -> Problems {
     let target = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
     let status = Command::new(env!("CARGO"))
@@ -29,12 +30,14 @@ pub(crate) fn build(root: &Path) -> Problems {
         Ok(status) => return vec![format!("cargo build: {status}")],
         Err(error) => return vec![format!("cannot run cargo build: {error}")],
     }
-    let built = root.join("target").join(&target).join("dist/talmox");
-    let folder = root.join("target/dist");
+    let folder =
+        std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
+    let built = folder.join(&target).join("dist/talmox");
+    let folder = folder.join("dist");
     let copied = fs::create_dir_all(&folder).and_then(|()| fs::copy(&built, folder.join("talmox")));
     match copied {
         Ok(bytes) => {
-            println!("target/dist/talmox: {} kB", bytes / 1000);
+            println!("{}: {} kB", folder.join("talmox").display(), bytes / 1000);
             vec![]
         }
         Err(error) => vec![format!("{}: {error}", built.display())],

@@ -1,5 +1,6 @@
 //! Which crate may use which: the picture in ARCHITECTURE.md, proven from `cargo metadata`.
 
+use std::fs;
 use std::path::Path;
 use std::process::Command;
 
@@ -61,7 +62,36 @@ pub(crate) fn check(root: &Path) -> Problems {
             }
         }
     }
+    for folder in LEAVES {
+        outside_world(&root.join("crates").join(folder).join("src"), root, &mut problems);
+    }
     problems
+}
+
+/// The crates that are sync and do no I/O.
+const LEAVES: &[&str] = &["yaml", "model", "talos-config"];
+
+/// What the standard library has for reaching the outside world.
+const OUTSIDE: &[&str] =
+    &["std::fs", "std::net::Tcp", "std::net::Udp", "std::process", "std::env", "println!"];
+
+/// Finds I/O in the sources of a leaf crate. Unit tests stand at the end of a file and may.
+fn outside_world(folder: &Path, root: &Path, problems: &mut Problems) {
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let path = entry.path();
+        if path.is_dir() {
+            outside_world(&path, root, problems);
+            continue;
+        }
+        let text = fs::read_to_string(&path).unwrap_or_default();
+        for line in text.lines().take_while(|line| *line != "#[cfg(test)]") {
+            let code = line.split("//").next().unwrap_or_default();
+            if let Some(what) = OUTSIDE.iter().find(|what| code.contains(*what)) {
+                let shown = path.strip_prefix(root).unwrap_or(&path).display();
+                problems.push(format!("{shown} uses {what}: leaf crates do no I/O"));
+            }
+        }
+    }
 }
 
 fn metadata(root: &Path) -> Result<Json, String> {

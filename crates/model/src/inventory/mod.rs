@@ -37,12 +37,11 @@ pub(crate) struct Home {
 
 /// The mapping that has this key, for those who wrote it somewhere else.
 pub(crate) fn home_of(key: &str) -> Option<Home> {
+    type Lookup = fn(&str) -> Option<&'static str>;
     fn has<M: Mapping>(key: &str) -> Option<&'static str> {
         M::canonical(key).map(|_| M::TYPE)
     }
-    /// Says the name of a mapping if it has the key.
-    type Has = fn(&str) -> Option<&'static str>;
-    let homes: [(Has, &'static str); 8] = [
+    let homes: [(Lookup, &'static str); 8] = [
         (has::<InventoryFile>, "at the top level of the file"),
         (has::<Network>, "under `network:`"),
         (has::<Proxmox>, "under `proxmox:`"),

@@ -71,6 +71,11 @@ fn the_schema_and_the_loader_agree_on_single_settings() {
         "classes: {x: {taints: ['a=b:NoSchedule'], labels: {a: 1, b: true}, sysctls: {c: d}}}",
         "timeouts: {boot: 1h30m}",
         "reach: {'10.0.0.1:6443': '127.0.0.1:1'}",
+        "machine: {cores: '4', vlan: '40', gpu: {mapping: rtx-1}, tags: [_a+b]}",
+        "image: {extensions: [Vendor/Name.x]}",
+        "network: {search: [lan, Home.example.], dns_domain: cluster.local}",
+        "patches: {all: a.yaml, worker: {machine: {}}}",
+        "x-anchors: {a: [1]}",
         "machine: {cloud_init: {files: [{path: /a, mode: 0644, content: x}]}}",
     ];
     let bad = [
@@ -91,6 +96,17 @@ fn the_schema_and_the_loader_agree_on_single_settings() {
         "talos_version: v1.11",
         "image: {extensions: [tailscale]}",
         "controlplane: {name: x}",
+        "machine: {gpu: {mapping: 4090}}",
+        "machine: {gpu: {mapping: r}}",
+        "machine: {tags: [-a]}",
+        "image: {extensions: [a b/c]}",
+        "network: {search: [a_b]}",
+        "network: {search: ['-a']}",
+        "proxmox: {token: {env: a-b}}",
+        "proxmox: {token: {secret: 'a b'}}",
+        "machine: {labels: {'a b': c}}",
+        "machine: {labels: {a: 'b c'}}",
+        "timeouts: {boot: 0s}",
     ];
     let complaints = |text: &str| {
         let inventory = load(text);

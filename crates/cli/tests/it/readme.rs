@@ -1,0 +1,68 @@
+//! The README shows what the program really prints.
+
+use std::fs;
+
+use crate::support::{Folder, repository, talmox};
+
+/// The blocks of the README that show a run: its arguments, and what it printed.
+fn transcripts() -> Vec<(String, String)> {
+    let text = fs::read_to_string(repository().join("README.md")).unwrap();
+    let blocks = text.split("```console\n").skip(1).filter_map(|rest| rest.split_once("```"));
+    blocks
+        .map(|(block, _)| {
+            let (command, printed) = block.split_once('\n').unwrap();
+            let args = command.strip_prefix("$ talmox ").expect("a run of talmox");
+            (args.to_owned(), printed.to_owned())
+        })
+        .collect()
+}
+
+const CLUSTER: &str = "\
+cluster_name: dev
+talos_version: v1.8.2
+kubernetes_version: v1.30.1
+
+network:
+  subnet: 10.0.10.0/24
+  gateway: 10.0.10.1
+proxmox: {endpoint: https://pve1:8006, token: {env: PROXMOX_TOKEN}, node: pve1}
+";
+
+const NODES: &str = "\
+controlplane:
+  - name: dev-cp-1
+    ip: 10.0.10.11
+    cpu: 4
+    ram: 8192
+    disk: 40G
+
+workers:
+  - name: dev-wk-1
+    ip: 10.0.11.21
+    cpu: 4
+    rma: 8192
+    disk: 60G
+";
+
+#[test]
+fn the_transcripts_are_real() {
+    let transcripts = transcripts();
+    assert_eq!(transcripts.len(), 3);
+    for (args, shown) in transcripts {
+        let printed = if args.contains("examples/") {
+            let output = talmox().current_dir(repository()).args(args.split(' ')).output().unwrap();
+            String::from_utf8(output.stdout).unwrap()
+        } else {
+            let folder = Folder::new();
+            folder.write("inventory/dev/cluster.yaml", CLUSTER);
+            folder.write("inventory/dev/nodes.yaml", NODES);
+            let run = folder.talmox(&args);
+            format!("{}{}", run.stderr, run.stdout)
+        };
+        // A long one is cut off with an ellipsis.
+        match shown.strip_suffix("…\n") {
+            Some(start) => assert!(printed.starts_with(start), "{args}:\n{printed}"),
+            None => assert_eq!(printed, shown, "{args}"),
+        }
+    }
+}
