@@ -11,9 +11,6 @@ use crate::release::Release;
 use crate::source::{Sources, Span};
 use crate::value::{Cidr, HttpUrl, KubernetesVersion, NodeName, Os, Patch, Role};
 
-/// What Kubernetes is made for.
-const MOST_NODES: usize = 5000;
-
 /// What was loaded, and what is wrong with it.
 #[derive(Debug)]
 pub struct Inventory {
@@ -114,18 +111,10 @@ impl Cluster {
             (Role::Worker, &worker, take_items(&mut file.workers)),
         ];
         let listed_controlplanes = lists[0].2.len();
-        let listed: usize = lists.iter().map(|(.., items)| items.len()).sum();
-        if listed > MOST_NODES {
-            let message = format!("{listed} nodes are more than a cluster can have");
-            let hint =
-                format!("Kubernetes is made for up to {MOST_NODES}; the rest is not looked at");
-            let place = file.workers.span.or(file.controlplane.span);
-            findings.push(Diagnostic::error(Code::BadValue, message).at(place).hint(hint));
-        }
         let mut nodes = Vec::with_capacity(lists.iter().map(|(.., items)| items.len()).sum());
         let classes = Classes { by_name: file.classes.index(), file: &file };
         for (role, base, items) in lists {
-            for item in items.into_iter().take(MOST_NODES) {
+            for item in items {
                 let number = nodes.len() + 1;
                 let mut node = resolve_node(item, number, role, base, &classes, findings);
                 Mapping::settle(&mut node.entry.settings, &builtin_settings);

@@ -26,8 +26,14 @@ pub(super) fn decode_items<T: Element>(
         cx.wrong_type(value, "a list such as `[a, b]`");
         return None;
     };
-    let mut items = Vec::with_capacity(seq.items.len());
-    for item in &seq.items {
+    if seq.items.len() > T::MOST {
+        let message = format!("a list of {} items is too long", seq.items.len());
+        let hint = format!("only the first {} are looked at", T::MOST);
+        let span = cx.span(value);
+        cx.report(Diagnostic::error(Code::BadValue, message).at(span).hint(hint));
+    }
+    let mut items = Vec::with_capacity(seq.items.len().min(T::MOST));
+    for item in seq.items.iter().take(T::MOST) {
         let span = cx.span(item);
         if item.is_null() {
             let hint = "remove it, or write something behind the dash or between the commas";

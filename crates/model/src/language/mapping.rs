@@ -328,6 +328,9 @@ macro_rules! mapping {
 
         // As an item of a list.
         impl $crate::language::Element for $name {
+            // Kubernetes is made for up to five thousand nodes.
+            const MOST: usize = 5000;
+
             fn decode(
                 value: &talmox_yaml::Node,
                 cx: &mut $crate::language::Context<'_>,

@@ -26,6 +26,8 @@ pub(crate) trait Leaf: Sized {
 pub(crate) trait Element: Sized {
     /// One of them may stand where a list of them is expected.
     const MAY_STAND_ALONE: bool = false;
+    /// So many of a list are looked at; nobody writes more.
+    const MOST: usize = 200_000;
     fn decode(value: &Node, cx: &mut Context<'_>) -> Option<Self>;
     fn schema(schemas: &mut Schemas) -> Json;
     fn explain(&self, path: &str, span: Option<Span>, out: &mut Vec<Explained>);
