@@ -136,7 +136,7 @@ fn a_patch_that_talos_refuses_writes_nothing() {
     assert_eq!(run.code, 1);
     assert!(run.stderr.contains("kernal"), "{}", run.stderr);
     assert!(
-        run.stderr.contains("hint: see inventory/talos-cluster/cluster.yaml:44:"),
+        run.stderr.contains("hint: see inventory/talos-cluster/cluster.yaml:50:"),
         "{}",
         run.stderr
     );

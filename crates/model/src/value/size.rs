@@ -11,11 +11,11 @@ const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
 const TIB: u64 = 1 << 40;
 
-/// An amount of memory, in whole MiB.
+/// An amount of memory: a whole number of MiB, held in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Memory(u64);
 
-/// The size of a disk, in whole MiB.
+/// The size of a disk: a whole number of MiB, held in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct DiskSize(u64);
 
