@@ -16,8 +16,6 @@ use crate::secrets::SecretsFile;
 
 /// What overrides the key that nodes join Tailscale or Headscale with.
 const AUTH_KEY: &str = "HEADSCALE_AUTH_KEY";
-/// More of what a failed command said is not shown.
-const MOST_LINES: usize = 10;
 
 /// Looks up the secrets of one cluster.
 pub(crate) struct Resolver<'a> {
@@ -164,19 +162,14 @@ impl<'a> Resolver<'a> {
             .stdin(Stdio::null())
             .output()
             .map_err(|error| failed("cannot be run").because(error))?;
-        let stdout = SecretText::new(String::from_utf8(output.stdout).unwrap_or_default());
         if !output.status.success() {
-            let said = String::from_utf8_lossy(&output.stderr);
-            let lines: Vec<&str> = said.trim_end().lines().collect();
-            let last = &lines[lines.len().saturating_sub(MOST_LINES)..];
+            // What it said may hold what it was asked for, so it is not shown.
             let error = failed(&format!("failed ({})", output.status));
-            return Err(if last.is_empty() {
-                error
-            } else {
-                error.hint(format!("it said: {}", last.join("\n      ")))
-            });
+            return Err(error.hint("run it by hand to see what it says"));
         }
-        Ok(SecretText::new(stdout.expose().trim_end_matches(['\n', '\r'])))
+        let text = String::from_utf8(output.stdout).map_err(|_| failed("printed no text"))?;
+        let text = SecretText::new(text);
+        Ok(SecretText::new(text.expose().trim_end_matches(['\n', '\r'])))
     }
 }
 

@@ -9,7 +9,7 @@ use crate::inventory::{Gpu, InventoryFile, NodeEntry, Settings};
 use crate::language::{Explained, Mapping, Setting, Slot, Spanned, closest, take_items};
 use crate::release::Release;
 use crate::source::{Sources, Span};
-use crate::value::{Cidr, HttpUrl, KubernetesVersion, NodeName, Os, Patch, Role};
+use crate::value::{Boot, Cidr, HttpUrl, KubernetesVersion, NodeName, Os, Patch, Role};
 
 /// What was loaded, and what is wrong with it.
 #[derive(Debug)]
@@ -68,6 +68,13 @@ impl Node {
     /// Its address, without the prefix length.
     pub fn address(&self) -> Option<IpAddr> {
         self.entry.ip.get().map(|ip| ip.address)
+    }
+
+    /// Where it is reached: its lease with `boot: dhcp`, else its address.
+    pub fn contact(&self) -> Option<IpAddr> {
+        let lease = self.entry.dhcp.get().copied();
+        let is_leased = *self.settings().system.boot.required() == Boot::Dhcp;
+        if is_leased { lease.or_else(|| self.address()) } else { self.address().or(lease) }
     }
 
     /// The prefix length of its network: its own, or that of the subnet it is in.
@@ -163,7 +170,7 @@ impl Cluster {
             return Some(url.clone());
         }
         let vip = self.file.network.vip.get().copied();
-        let address = vip.or_else(|| self.controlplanes().next()?.address())?;
+        let address = vip.or_else(|| self.controlplanes().next()?.contact())?;
         Some(HttpUrl {
             https: true,
             host: address.to_string(),

@@ -187,6 +187,18 @@ fn link_twice(document: &Document, legacy: Option<View<'_>>, lints: &mut Lints) 
                 "{name} is configured in machine.network.interfaces as well; use one of the two"
             ),
         );
+        return;
+    }
+    // Which link a selector chooses is only known to the machine.
+    let mut interfaces = legacy.at(&["machine", "network", "interfaces"]).items();
+    if interfaces.any(|interface| interface.get("interface").text().is_empty()) {
+        lints.add(
+            at(document),
+            format!(
+                "machine.network.interfaces chooses a link by its properties; if that is {name}, it is \
+                 configured twice"
+            ),
+        );
     }
 }
 

@@ -10,10 +10,11 @@ use clap::{Args, Subcommand};
 
 use super::Outcome;
 use crate::args::Global;
-use crate::choose;
+use crate::choose::{self, Chosen};
 use crate::error::Exit;
 use crate::new_file::{NewFile, is_folder, refuse_existing, write_all};
 use crate::printer::Printer;
+use crate::secrets::SecretsFile;
 
 /// Write an inventory for other tools
 #[derive(Debug, Args)]
@@ -53,7 +54,9 @@ pub(crate) fn run(args: &ExportArgs, global: &Global, printer: &Printer) -> Outc
     let chosen = choose::one(global, form.cluster.as_deref(), printer)?;
     let cluster = chosen.cluster();
     let (file_name, exported) = match &args.form {
-        Form::Tfvars(_) => (tfvars::FILE_NAME, tfvars::export(cluster, printer)),
+        Form::Tfvars(_) => {
+            (tfvars::FILE_NAME, tfvars::export(cluster, cluster_id(&chosen).as_deref(), printer))
+        }
         Form::NodesJson(_) => (nodes_json::FILE_NAME, nodes_json::export(cluster)),
     };
     let text = format!("{exported:#}\n");
@@ -73,4 +76,10 @@ pub(crate) fn run(args: &ExportArgs, global: &Global, printer: &Printer) -> Outc
     write_all(&[NewFile { path: path.clone(), text, is_secret: false }])?;
     printer.say(&format!("wrote {}", path.display()));
     Ok(Exit::Fine)
+}
+
+/// The cluster's id, if its secrets are there and can be read.
+fn cluster_id(chosen: &Chosen) -> Option<String> {
+    let bundle = SecretsFile::open(chosen).ok()??.bundle().ok()??;
+    Some(bundle.cluster.id.clone())
 }

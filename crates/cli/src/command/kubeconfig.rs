@@ -21,6 +21,10 @@ use crate::printer::Printer;
 pub(crate) struct KubeconfigArgs {
     #[command(flatten)]
     client: ClientArgs,
+
+    /// The Kubernetes group that its owner is in; repeatable
+    #[arg(long = "role", value_name = "GROUP", default_value = "system:masters")]
+    groups: Vec<String>,
 }
 
 pub(crate) fn run(args: &KubeconfigArgs, global: &Global, printer: &Printer) -> Outcome {
@@ -36,6 +40,7 @@ pub(crate) fn run(args: &KubeconfigArgs, global: &Global, printer: &Printer) -> 
         cluster: &cluster.name,
         server: &server,
         tls_server_name: None,
+        groups: &args.groups,
         ttl: args.client.ttl,
     };
     let now = environment::now();

@@ -37,8 +37,8 @@ const YEAR: Duration = Duration::from_hours(365 * 24);
 /// Write the machine configs of a cluster
 ///
 /// Writes NODE.yaml for every node, the schematics and a talosconfig into a folder. The same
-/// inventory gives the same bytes. Files of nodes that left are removed if talmox wrote them and
-/// nobody changed them since.
+/// inventory gives the same bytes; the talosconfig is kept while it is good. Files of nodes that
+/// left are removed if talmox wrote them and nobody changed them since.
 #[derive(Debug, Args)]
 pub(crate) struct RenderArgs {
     /// The cluster [default: the only one of the inventory]
@@ -56,11 +56,18 @@ pub(crate) struct RenderArgs {
 
 pub(crate) fn run(args: &RenderArgs, global: &Global, printer: &Printer) -> Outcome {
     let chosen = choose::one(global, args.cluster.as_deref(), printer)?;
-    let bundle = secrets::bundle_or_make(&chosen, printer)?;
-    let secrets = Resolver::new(&chosen, printer).by_place(&needed_secrets(chosen.cluster()))?;
-    let files = read_files(&chosen)?;
-
+    say_warnings(&chosen, printer);
     let mut output = Output::open(&args.output)?;
+    // What can fail comes before secrets are made on a first run.
+    let files = read_files(&chosen)?;
+    let secrets = Resolver::new(&chosen, printer).by_place(&needed_secrets(chosen.cluster()))?;
+    let bundle = if output.is_rendered() {
+        // Configs that exist were made of secrets that exist: they are never made anew.
+        secrets::bundle_of(&chosen)?
+    } else {
+        secrets::bundle_or_make(&chosen, printer)?
+    };
+    output.claim(&bundle.cluster.id)?;
     let mut warnings = vec![];
     let phases: &[(Phase, &str)] = if args.phases {
         &[(Phase::Dhcp, "phase1"), (Phase::Static, "phase2")]
@@ -94,6 +101,7 @@ pub(crate) fn run(args: &RenderArgs, global: &Global, printer: &Printer) -> Outc
             "unchanged": summary.unchanged,
             "removed": summary.removed,
             "kept": summary.kept,
+            "overwritten": summary.overwritten,
             "warnings": warnings,
         });
         printer.result(&format!("{result:#}\n"))?;
@@ -104,6 +112,9 @@ pub(crate) fn run(args: &RenderArgs, global: &Global, printer: &Printer) -> Outc
     }
     for path in &summary.kept {
         printer.warn(&format!("{path} is of no node any more, but was changed: not removed"));
+    }
+    for path in &summary.overwritten {
+        printer.warn(&format!("{path} had been changed by hand: written anew"));
     }
     for path in &summary.removed {
         printer.say(&format!("removed {path}"));
@@ -116,6 +127,14 @@ pub(crate) fn run(args: &RenderArgs, global: &Global, printer: &Printer) -> Outc
         summary.removed.len()
     ));
     Ok(Exit::Fine)
+}
+
+/// What `check` would say is not said twice, but not hidden either.
+fn say_warnings(chosen: &Chosen, printer: &Printer) {
+    match chosen.inventory().diagnostics.len() {
+        0 => {}
+        count => printer.warn(&format!("`talmox check` finds {count} things to look at")),
+    }
 }
 
 /// Nothing is written unless every node can be rendered.
@@ -146,11 +165,32 @@ fn derive_error(chosen: &Chosen, node: Option<&Node>, error: DeriveError) -> Com
         }
         _ => None,
     };
-    let failed = CommandError::failed(whose).because(error);
+    let failed = match &error {
+        DeriveError::Patch { source, .. } => CommandError::failed(format!(
+            "{whose}: {error}: {}",
+            without_values(&source.to_string())
+        )),
+        _ => CommandError::failed(whose).because(error),
+    };
     match hint {
         Some(hint) => failed.hint(hint),
         None => failed,
     }
+}
+
+/// Talos shows the lines of a patch that it does not know; their values may be secret.
+fn without_values(text: &str) -> String {
+    let mut lines = text.trim_end().lines();
+    let mut out = lines.next().unwrap_or_default().to_owned();
+    for line in lines {
+        let shown = match line.split_once(": ") {
+            Some((key, _)) => format!("{key}: …"),
+            None => line.to_owned(),
+        };
+        out.push('\n');
+        out.push_str(&shown);
+    }
+    out
 }
 
 /// The texts of patches and overlays, as the inventory names them.

@@ -1,7 +1,7 @@
 //! `talmox secrets`
 
 mod edit;
-mod import;
+pub(crate) mod import;
 mod init;
 mod rekey;
 mod set;

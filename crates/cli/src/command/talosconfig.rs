@@ -57,7 +57,7 @@ pub(crate) struct Access<'a> {
 
 impl<'a> Access<'a> {
     pub(crate) fn of(chosen: &'a Chosen, printer: &Printer) -> Self {
-        let address = |node: &Node| node.address().map(|address| address.to_string());
+        let address = |node: &Node| node.contact().map(|address| address.to_string());
         let controlplanes = chosen.talos_nodes().filter(|node| node.role == NodeRole::ControlPlane);
         let endpoints: Vec<String> = controlplanes.filter_map(address).collect();
         if endpoints.is_empty() {

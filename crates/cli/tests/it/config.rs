@@ -211,8 +211,8 @@ fn what_is_refused_leaves_nothing_behind() {
         ("--config-patch-control-plane bad.yaml", "unknown keys"),
         ("--config-patch https://a.lan/b.yaml", "patches are not fetched"),
         ("--config-patch-worker @json.yaml", "the config of workers cannot be patched"),
-        ("--with-secrets bad.yaml", "bad.yaml holds no secrets"),
-        ("--with-secrets nowhere.yaml", "cannot read nowhere.yaml"),
+        ("--with-secrets bad.yaml", "the Talos bundle in bad.yaml is broken"),
+        ("--with-secrets nowhere.yaml", "there is no file nowhere.yaml"),
     ] {
         let command = if args.contains("--with-secrets") {
             format!("config gen home https://10.0.0.20:6443 {args}")

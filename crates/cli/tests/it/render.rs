@@ -142,3 +142,33 @@ fn a_patch_that_talos_refuses_writes_nothing() {
     );
     assert!(!folder.path().join("generated").exists());
 }
+
+#[test]
+fn lost_secrets_are_not_made_anew_over_configs_that_exist() {
+    let cluster = Cluster::example("em-dev");
+    assert_eq!(cluster.run("render").code, 0);
+    let before = cluster.folder.read("generated/dev-cp-1.yaml");
+    fs::remove_file(cluster.folder.path().join("inventory/em-dev/secrets.sops.yaml")).unwrap();
+    let run = cluster.run("render");
+    assert_eq!(run.code, 1);
+    assert!(
+        run.stderr.contains("there is no inventory/em-dev/secrets.sops.yaml"),
+        "{}",
+        run.stderr
+    );
+    assert_eq!(cluster.run("secrets init").code, 0);
+    let run = cluster.run("render");
+    assert_eq!(run.code, 1);
+    assert!(run.stderr.contains("holds the configs of another cluster"), "{}", run.stderr);
+    assert_eq!(cluster.folder.read("generated/dev-cp-1.yaml"), before);
+}
+
+#[test]
+fn values_of_a_refused_patch_are_not_shown() {
+    let cluster = Cluster::example("talos-cluster");
+    let patch = "inventory/talos-cluster/patches/nvidia.yaml";
+    cluster.folder.write(patch, "machine: {tokn: hunter2}\n");
+    let run = cluster.run("render");
+    assert!(run.stderr.contains("tokn: …"), "{}", run.stderr);
+    assert!(!run.stderr.contains("hunter2"), "{}", run.stderr);
+}

@@ -2,9 +2,10 @@
 //! and then the patches of the inventory in their order.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 
-use talmox_model::value::{Cni, DiskBus, Os, Patch as PatchSource, Role};
-use talmox_model::{Cluster, Node, Span};
+use talmox_model::value::{Cidr, Cni, DiskBus, Os, Patch as PatchSource, Role};
+use talmox_model::{Cluster, Node, Span, Spanned};
 use talmox_talos_config::contract::Contract;
 use talmox_talos_config::generate::{self, Identity, Input, Options, generate};
 use talmox_talos_config::lint;
@@ -183,8 +184,8 @@ fn endpoint(cluster: &Cluster, phase: Phase) -> Option<String> {
         let first = cluster.controlplanes().next()?;
         let address = first.entry.dhcp.get().copied().or_else(|| first.address())?;
         return Some(match address {
-            std::net::IpAddr::V4(address) => format!("https://{address}:6443"),
-            std::net::IpAddr::V6(address) => format!("https://[{address}]:6443"),
+            IpAddr::V4(address) => format!("https://{address}:6443"),
+            IpAddr::V6(address) => format!("https://[{address}]:6443"),
         });
     }
     cluster.endpoint().map(|url| url.to_string())
@@ -194,11 +195,12 @@ fn endpoint(cluster: &Cluster, phase: Phase) -> Option<String> {
 fn options(cluster: &Cluster, endpoint: &str) -> Options {
     let network = &cluster.file.network;
     let mut sans: Vec<String> = cluster.file.cert_sans.values().map(ToString::to_string).collect();
-    if let Some(vip) = network.vip.get().map(ToString::to_string)
-        && !endpoint.contains(&vip)
-        && !sans.contains(&vip)
+    let endpoint_address = address_in(endpoint);
+    if let Some(vip) = network.vip.get().copied()
+        && endpoint_address != Some(vip)
+        && !sans.contains(&vip.to_string())
     {
-        sans.push(vip);
+        sans.push(vip.to_string());
     }
     let has_workers = cluster.workers().next().is_some();
     Options {
@@ -211,14 +213,30 @@ fn options(cluster: &Cluster, endpoint: &str) -> Options {
             .get()
             .copied()
             .unwrap_or(!has_workers),
-        pod_subnets: cluster.pod_cidrs().iter().map(|cidr| cidr.value.to_string()).collect(),
-        service_subnets: cluster
-            .service_cidrs()
-            .iter()
-            .map(|cidr| cidr.value.to_string())
-            .collect(),
+        pod_subnets: subnets(&cluster.pod_cidrs(), PODS, endpoint_address),
+        service_subnets: subnets(&cluster.service_cidrs(), SERVICES, endpoint_address),
         ..Options::default()
     }
+}
+
+/// The address in the URL of the endpoint, if its host is one.
+fn address_in(endpoint: &str) -> Option<IpAddr> {
+    let authority = endpoint.strip_prefix("https://")?.split('/').next()?;
+    if let Some(rest) = authority.strip_prefix('[') {
+        return rest.split(']').next()?.parse().ok();
+    }
+    authority.split(':').next()?.parse().ok()
+}
+
+/// The built-in networks, and those that Talos takes instead in an IPv6 cluster.
+const PODS: [&str; 2] = ["10.244.0.0/16", "fc00:db8:10::/56"];
+const SERVICES: [&str; 2] = ["10.96.0.0/12", "fc00:db8:20::/112"];
+
+/// Networks of pods or services. What is built in follows the family of the endpoint.
+fn subnets(given: &[Spanned<Cidr>], builtin: [&str; 2], endpoint: Option<IpAddr>) -> Vec<String> {
+    let given: Vec<String> = given.iter().map(|cidr| cidr.value.to_string()).collect();
+    let is_ipv6 = endpoint.is_some_and(|address| address.is_ipv6());
+    if is_ipv6 && given == [builtin[0]] { vec![builtin[1].to_owned()] } else { given }
 }
 
 /// The device that a disk appears as in the guest; 0 is the system disk.

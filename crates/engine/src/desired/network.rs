@@ -69,7 +69,8 @@ fn links<'a>(
     let is_dhcp = match phase {
         Phase::Final => boot == Boot::Dhcp,
         Phase::Dhcp => true,
-        Phase::Static => false,
+        // Without an address of its own a node stays where DHCP puts it.
+        Phase::Static => node.address().is_none(),
     };
     let network = &cluster.file.network;
     let holds_vip = node.role == Role::ControlPlane

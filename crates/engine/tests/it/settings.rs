@@ -197,3 +197,48 @@ fn identities_are_stable_and_differ() {
     assert!(a.macs.iter().all(|mac| mac.0[0] == 2 && !b.macs.contains(mac)));
     assert_eq!(render(&inventory(text), Phase::Final).unwrap()[0].1.identity, *a);
 }
+
+#[test]
+fn the_vip_is_in_the_certificates_unless_it_is_the_endpoint() {
+    let sans = |vip: &str| {
+        let text = format!(
+            "talos_version: v1.12.4\nendpoint: https://10.9.0.21:6443\n\
+             network: {{subnet: 10.9.0.0/24, gateway: 10.9.0.1, vip: {vip}}}\n\
+             proxmox: {{endpoint: https://pve:8006, token: {{env: T}}, node: pve}}\n\
+             controlplane: [{{name: a, ip: 10.9.0.11}}]\n"
+        );
+        let rendered = render(&inventory(&text), Phase::Final).unwrap();
+        talmox_yaml::emit(Parts::of(&rendered[0].1).node("machine/certSANs").unwrap(), 2)
+    };
+    assert_eq!(sans("10.9.0.2"), "- 10.9.0.2\n");
+    assert_eq!(sans("10.9.0.21"), "[]\n");
+}
+
+#[test]
+fn networks_follow_the_family_of_the_endpoint() {
+    let text = "talos_version: v1.12.4\nnetwork: {subnet: 'fd00:1::/64', gateway: 'fd00:1::1'}\n\
+        proxmox: {endpoint: https://pve:8006, token: {env: T}, node: pve}\n\
+        controlplane: [{name: a, ip: 'fd00:1::11'}]\n";
+    let rendered = render(&inventory(text), Phase::Final).unwrap();
+    let parts = Parts::of(&rendered[0].1);
+    for path in ["cluster/network/podSubnets", "cluster/network/serviceSubnets"] {
+        let subnets = talmox_yaml::emit(parts.node(path).unwrap(), 2);
+        assert!(subnets.contains("::"), "{subnets}");
+    }
+}
+
+#[test]
+fn a_lease_is_where_a_node_is_reached() {
+    let text = "talos_version: v1.12.4\nboot: dhcp\n\
+        proxmox: {endpoint: https://pve:8006, token: {env: T}, node: pve}\n\
+        controlplane: [{name: a, dhcp: 10.5.0.9}]\nworkers: [{name: b, dhcp: 10.5.0.10, ip: 10.6.0.2/24}]\n";
+    for phase in [Phase::Final, Phase::Dhcp, Phase::Static] {
+        let rendered = render(&inventory(text), phase).unwrap();
+        let parts = Parts::of(&rendered[0].1);
+        assert_eq!(
+            parts.text("cluster/controlPlane/endpoint").as_deref(),
+            Some("https://10.5.0.9:6443")
+        );
+        assert_eq!(parts.each("machine/network/interfaces", "dhcp"), ["true"]);
+    }
+}

@@ -1,7 +1,11 @@
 //! Single machines.
 
+use std::collections::HashMap;
+
 use crate::cluster::{Cluster, Node};
 use crate::diagnostic::{Code, Diagnostic, Findings};
+use crate::language::Setting;
+use crate::source::Span;
 use crate::value::{Bios, Boot, DiskSize, Memory, Os, Role};
 
 const SMALLEST_DISK: DiskSize = DiskSize::from_gib(10);
@@ -13,6 +17,46 @@ pub(super) fn check(cluster: &Cluster, node: &Node, out: &mut Findings) {
     boot(cluster, node, out);
     system(cluster, node, out);
     disks(node, out);
+    links(node, out);
+    taints(node, out);
+}
+
+/// Further cards and VLANs have networks of their own, whose size only their address can say.
+fn links(node: &Node, out: &mut Findings) {
+    let hardware = &node.settings().hardware;
+    let cards = hardware.nics.values().map(|nic| &nic.ip);
+    let vlans = hardware.vlans.values().map(|vlan| &vlan.ip);
+    for ip in cards.chain(vlans).filter_map(Setting::spanned) {
+        if ip.value.prefix_len.is_none() {
+            out.push(
+                Diagnostic::error(Code::Missing, format!("{} has no prefix length", ip.value))
+                    .at(ip.span)
+                    .hint(format!("write it as `{}/24`, or how large its network is", ip.value)),
+            );
+        }
+    }
+    for vlan in hardware.vlans.iter().filter(|vlan| vlan.value.id.is_absent()) {
+        out.push(
+            Diagnostic::error(Code::Missing, "a VLAN without a tag")
+                .at(vlan.span)
+                .hint("add `id: …`"),
+        );
+    }
+}
+
+/// Talos keeps taints by their key.
+fn taints(node: &Node, out: &mut Findings) {
+    let mut keys: HashMap<&str, Span> = HashMap::new();
+    for taint in node.settings().kubernetes.taints.iter() {
+        if let Some(first) = keys.insert(&taint.value.key, taint.span) {
+            out.push(
+                Diagnostic::error(Code::Duplicate, format!("two taints `{}`", taint.value.key))
+                    .at(taint.span)
+                    .related(first, "the first")
+                    .hint("Talos takes one effect for each key; add the other with kubectl"),
+            );
+        }
+    }
 }
 
 fn sizes(node: &Node, out: &mut Findings) {

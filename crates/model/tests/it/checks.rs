@@ -138,7 +138,7 @@ fn names_addresses_vmids_and_macs_are_unique() {
         &["error duplicate"],
     );
     finds(
-        &but("cp-1, ip: 10.0.0.11}", "cp-1, ip: 10.0.0.11, nics: [{ip: §10.0.0.11}]}"),
+        &but("cp-1, ip: 10.0.0.11}", "cp-1, ip: 10.0.0.11, nics: [{ip: §10.0.0.11/16}]}"),
         &["error duplicate"],
     );
     finds(&format!("{GOOD}workers:\n  - {{name: cp-1, ip: 10.0.0.12}}\n"), &["error duplicate"]);
@@ -485,7 +485,7 @@ fn addresses_are_a_machines() {
         let found = codes(&load(&but("ip: 10.0.0.11", &format!("ip: {bad}"))));
         assert!(found.contains(&"error bad-value".to_owned()), "{bad}: {found:?}");
     }
-    finds(&but("10.0.0.11}", "10.0.0.11, nics: [{ip: 10.0.0.1}]}"), &["error address-clash"]);
+    finds(&but("10.0.0.11}", "10.0.0.11, nics: [{ip: 10.0.0.1/16}]}"), &["error address-clash"]);
     finds(&but("10.0.0.11}", "10.9.0.11/24, gateway: §10.9.0.11}"), &["error address-clash"]);
     finds(&but("10.0.0.11}", "§10.244.0.11/24, gateway: 10.244.0.1}"), &["error network-overlap"]);
     finds(&but("10.0.0.11}", "'fd00::11/64', gateway: 'fe80::1'}"), &[]);
@@ -532,4 +532,17 @@ fn values_follow_the_rules_of_others() {
     finds(&with("machine: {kubelet: {extra_args: {§--max-pods: 1}}}"), &["error bad-value"]);
     finds(&with("§tailscale: {accept_routes: true}"), &["warning needed-later"]);
     finds(&with("machine: {cores: \"4\"}").replace("cp-1,", "cp-1, vmid: \"300\","), &[]);
+}
+
+#[test]
+fn addresses_of_further_links_say_how_large_their_network_is() {
+    finds(&with("machine: {nics: [{bridge: vmbr1, ip: §10.8.0.3}]}"), &["error missing"]);
+    finds(&with("machine: {vlans: [{id: 5, ip: §10.7.0.1}]}"), &["error missing"]);
+    finds(&with("machine: {vlans: [§{ip: 10.7.0.1/24}]}"), &["error missing"]);
+    finds(&with("machine: {vlans: [{id: 5, ip: 10.7.0.1/24}], nics: [{bridge: vmbr1}]}"), &[]);
+}
+
+#[test]
+fn a_taint_has_one_effect() {
+    finds(&with("machine: {taints: ['a=b:NoSchedule', §'a=b:NoExecute']}"), &["error duplicate"]);
 }

@@ -27,6 +27,8 @@ pub struct Request<'a> {
     pub server: &'a str,
     /// The name in the server's certificate, where it is reached under another one.
     pub tls_server_name: Option<&'a str>,
+    /// The groups of the user; `system:masters` may do everything.
+    pub groups: &'a [String],
     pub ttl: Duration,
 }
 
@@ -43,7 +45,7 @@ pub fn generate(
         authority.map_err(|source| ClientError::Authority { authority: "Kubernetes", source })?;
     let leaf = LeafRequest {
         subject: Name {
-            organizations: vec!["system:masters".to_owned()],
+            organizations: request.groups.to_vec(),
             common_name: Some(USER.to_owned()),
         },
         alt_names: vec![],
@@ -199,7 +201,9 @@ mod tests {
     use crate::random::Seeded;
 
     fn make(bundle: &Bundle) -> SecretText {
+        let groups = ["system:masters".to_owned()];
         let request = Request {
+            groups: &groups,
             cluster: "home",
             server: "https://10.0.0.20:6443",
             tls_server_name: None,

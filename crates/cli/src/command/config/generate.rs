@@ -3,7 +3,6 @@
 mod endpoint;
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -20,6 +19,7 @@ use talmox_talos_config::secrets::{self, Bundle};
 use super::{contract, patches, release, say_lints};
 use crate::args::Format;
 use crate::command::Outcome;
+use crate::command::secrets::import;
 use crate::environment;
 use crate::error::{CommandError, Exit};
 use crate::new_file::{NewFile, is_folder, refuse_existing, write_all};
@@ -344,22 +344,7 @@ fn bundle(args: &GenArgs, printer: &Printer) -> Result<Bundle, CommandError> {
         return secrets::generate(environment::now(), &mut environment::Kernel)
             .map_err(|error| CommandError::failed("no secrets can be made").because(error));
     };
-    let shown = path.display();
-    let text = fs::read_to_string(path)
-        .map_err(|error| CommandError::failed(format!("cannot read {shown}")).because(error))?;
-    let bundle = Bundle::read(&text).map_err(|error| {
-        let is_encrypted = text.contains("ENC[") && text.contains("sops:");
-        let error = CommandError::failed(format!("{shown} holds no secrets")).because(error);
-        if is_encrypted {
-            return error.hint("it is encrypted; `sops decrypt` it first");
-        }
-        error.hint("`talosctl gen secrets` writes such a file")
-    })?;
-    bundle.check().map_err(|problems| {
-        let list: Vec<String> = problems.iter().map(|problem| format!("\n  {problem}")).collect();
-        CommandError::failed(format!("the secrets in {shown} will not work:{}", list.concat()))
-    })?;
-    Ok(bundle)
+    import::bundle_in(path)
 }
 
 fn client_config(args: &GenArgs, bundle: &Bundle) -> Result<String, CommandError> {

@@ -1,7 +1,8 @@
 //! `talos-machines.auto.tfvars.json`: the inputs of a Terraform module that makes one VM.
 
 use serde_json::{Map, Value as Json, json};
-use talmox_model::value::Role;
+use talmox_engine::desired::NodeIdentity;
+use talmox_model::value::{MacAddress, Role};
 use talmox_model::{Cluster, Node};
 
 use crate::printer::Printer;
@@ -13,8 +14,10 @@ const VARIABLE: &str = "talos_machines";
 
 const GIB: u64 = 1 << 30;
 
-pub(super) fn export(cluster: &Cluster, printer: &Printer) -> Json {
+/// `cluster_id` is what MACs are derived from; nothing if the cluster has no secrets yet.
+pub(super) fn export(cluster: &Cluster, cluster_id: Option<&str>, printer: &Printer) -> Json {
     let mut machines = Map::new();
+    let mut has_unknown_mac = false;
     for node in &cluster.nodes {
         let name = node.name.value.as_str();
         let warn = |what: &str| {
@@ -31,13 +34,25 @@ pub(super) fn export(cluster: &Cluster, printer: &Printer) -> Json {
         if settings.hardware.gpu.mapping.is_given() {
             warn("has its GPU by a mapping, for which the module has no input");
         }
-        machines.insert(name.to_owned(), machine(cluster, node));
+        let mac = match (node.entry.mac.get(), cluster_id) {
+            (Some(given), _) => Some(*given),
+            (None, Some(id)) => NodeIdentity::of(node, id).macs.first().copied(),
+            (None, None) => {
+                has_unknown_mac = true;
+                None
+            }
+        };
+        machines.insert(name.to_owned(), machine(cluster, node, mac));
+    }
+    if has_unknown_mac {
+        // Rendered configs are bound to these MACs.
+        printer.warn("MACs follow from the cluster's secrets, which cannot be read: `mac` is null");
     }
     json!({ VARIABLE: machines })
 }
 
 /// Every machine has every key, so that Terraform sees one type; what is not known is null.
-fn machine(cluster: &Cluster, node: &Node) -> Json {
+fn machine(cluster: &Cluster, node: &Node, mac: Option<MacAddress>) -> Json {
     let settings = node.settings();
     let (hardware, placement) = (&settings.hardware, &settings.placement);
     // Templates are named by the Talos version they hold.
@@ -64,6 +79,6 @@ fn machine(cluster: &Cluster, node: &Node) -> Json {
         },
         "ip": node.address().map(|address| address.to_string()),
         "vmid": node.entry.vmid.get().map(|vmid| vmid.get()),
-        "mac": node.entry.mac.get().map(ToString::to_string),
+        "mac": mac.map(|mac| mac.to_string()),
     })
 }

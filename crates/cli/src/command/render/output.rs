@@ -19,6 +19,8 @@ const LIST: &str = ".talmox-rendered.json";
 #[derive(Debug)]
 pub(super) struct Output {
     folder: PathBuf,
+    /// The cluster whose configs are there: a checksum of its id.
+    cluster: Option<String>,
     /// Path → checksum of what was written last time.
     before: BTreeMap<String, String>,
     files: BTreeMap<String, SecretText>,
@@ -32,19 +34,42 @@ pub(super) struct Summary {
     pub(super) removed: Vec<String>,
     /// Stale, but changed by somebody since.
     pub(super) kept: Vec<String>,
+    /// Written although somebody had changed them.
+    pub(super) overwritten: Vec<String>,
 }
 
 impl Output {
     pub(super) fn open(folder: &Path) -> Result<Self, CommandError> {
         let list = folder.join(LIST);
-        let before = match disk::read_secret(&list)? {
-            None => BTreeMap::new(),
+        let (cluster, before) = match disk::read_secret(&list)? {
+            None => (None, BTreeMap::new()),
             Some(text) => parse_list(text.expose()).ok_or_else(|| {
                 CommandError::failed(format!("{} is not a list of talmox", list.display()))
                     .hint("move it away; files of nodes that left are then yours to remove")
             })?,
         };
-        Ok(Self { folder: folder.to_owned(), before, files: BTreeMap::new() })
+        Ok(Self { folder: folder.to_owned(), cluster, before, files: BTreeMap::new() })
+    }
+
+    /// True if configs of some cluster are there.
+    pub(super) fn is_rendered(&self) -> bool {
+        self.cluster.is_some()
+    }
+
+    /// Refuses a folder that holds the configs of another cluster, or of this one under an identity
+    /// that it has no more: neither is to be replaced by accident.
+    pub(super) fn claim(&mut self, cluster_id: &str) -> Result<(), CommandError> {
+        let own = checksum(cluster_id);
+        if self.cluster.as_ref().is_some_and(|known| *known != own) {
+            let folder = self.folder.display();
+            let message = format!("{folder} holds the configs of another cluster");
+            return Err(CommandError::failed(message).hint(
+                "choose another --output; if the cluster got new secrets, its running nodes do not \
+                 know them",
+            ));
+        }
+        self.cluster = Some(own);
+        Ok(())
     }
 
     pub(super) fn add(&mut self, path: &str, text: &SecretText) {
@@ -72,7 +97,15 @@ impl Output {
                     return Err(CommandError::failed(format!("{} exists already", full.display()))
                         .hint("talmox did not write it; move it away or choose another --output"));
                 }
-                _ => changes.push((full, path, text)),
+                current => {
+                    let known = self.before.get(path);
+                    let is_edited =
+                        current.is_some_and(|current| known != Some(&checksum(current.expose())));
+                    if is_edited {
+                        summary.overwritten.push(path.clone());
+                    }
+                    changes.push((full, path, text));
+                }
             }
         }
         // The list comes first: whatever happens after, every file we wrote is on it.
@@ -112,7 +145,7 @@ impl Output {
     }
 
     fn save_list(&self, files: &BTreeMap<String, String>) -> Result<(), CommandError> {
-        let list = json!({ "format": 1, "files": files });
+        let list = json!({ "format": 1, "cluster": self.cluster, "files": files });
         disk::write_private(&self.folder.join(LIST), &format!("{list:#}\n"), Before::Anything)
     }
 }
@@ -122,7 +155,7 @@ fn ignore_missing(error: std::io::Error) -> std::io::Result<()> {
 }
 
 /// Paths that lead out of the folder are not ours, whoever wrote them into the list.
-fn parse_list(text: &str) -> Option<BTreeMap<String, String>> {
+fn parse_list(text: &str) -> Option<(Option<String>, BTreeMap<String, String>)> {
     let json: Json = serde_json::from_str(text).ok()?;
     if json["format"] != 1 {
         return None;
@@ -137,7 +170,7 @@ fn parse_list(text: &str) -> Option<BTreeMap<String, String>> {
         }
         files.insert(path.clone(), checksum.as_str()?.to_owned());
     }
-    Some(files)
+    Some((json["cluster"].as_str().map(str::to_owned), files))
 }
 
 fn checksum(text: &str) -> String {

@@ -69,6 +69,16 @@ pub(super) fn run(args: &ImportArgs, global: &Global, printer: &Printer) -> Outc
     report(&file, true, printer)
 }
 
+/// The bundle of any file that can be imported.
+pub(crate) fn bundle_in(path: &Path) -> Result<Bundle, CommandError> {
+    let input = read_input(path)?;
+    let is_plain = !sops::is_encrypted(input.expose());
+    let hint = "`talosctl gen secrets` writes such a file, `talmox secrets init` an encrypted one";
+    let (bundle, _) = read(&input, is_plain, path)
+        .map_err(|error| if error.hint.is_none() { error.hint(hint) } else { error })?;
+    Ok(bundle)
+}
+
 /// The bundle of a file, and the other sections of a file of ours.
 fn read(
     input: &SecretText,
