@@ -29,7 +29,8 @@ impl Element for Patch {
             return Some(Self::Inline(Arc::new(value.clone())));
         };
         let is_block = matches!(scalar.style, Style::Literal | Style::Folded);
-        if is_block || scalar.text.contains('\n') {
+        // As talosctl tells them apart: no file is called `{…` or `[…`.
+        if is_block || scalar.text.contains('\n') || scalar.text.starts_with(['{', '[']) {
             return Some(Self::Text(scalar.text.clone()));
         }
         FilePath::decode(value, cx).map(Self::File)

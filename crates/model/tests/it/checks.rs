@@ -546,3 +546,9 @@ fn addresses_of_further_links_say_how_large_their_network_is() {
 fn a_taint_has_one_effect() {
     finds(&with("machine: {taints: ['a=b:NoSchedule', §'a=b:NoExecute']}"), &["error duplicate"]);
 }
+
+#[test]
+fn a_quoted_patch_is_no_file_name() {
+    finds(&with("patches: {all: ['{machine: {}}']}"), &[]);
+    finds(&with("patches: {all: [§'[1, 2]']}"), &["error bad-patch"]);
+}

@@ -12,7 +12,8 @@ pub(crate) mod url;
 use base64::Engine as _;
 use base64::alphabet;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
-use talmox_yaml::{Node, Resolved, Scalar, Style, Value};
+pub(crate) use talmox_yaml::build::text;
+use talmox_yaml::{Node, Resolved, Scalar};
 
 use crate::schema::{Enum, Format, Release};
 
@@ -34,11 +35,6 @@ pub(crate) enum Mismatch {
     Type,
     /// The type's own reader refuses.
     Value(String),
-}
-
-/// A string, whatever it looks like.
-pub(crate) fn text(text: impl Into<String>) -> Node {
-    Node::from(Value::Scalar(Scalar { text: text.into(), style: Style::DoubleQuoted }))
 }
 
 /// Reads a scalar that is not null.
