@@ -25,10 +25,11 @@ fn main() {
     let folder = tempfile::tempdir().expect("a folder");
     let folder = folder.path();
     for count in [7, 100, 1000] {
-        write_inventory(&folder.join(format!("inventory/n{count}")), count);
+        // Apart: clusters side by side are looked at for clashes.
+        write_inventory(&folder.join(format!("i{count}/cluster")), count);
     }
     let render = |count: usize, runs: u32| {
-        let args = format!("render n{count} --output out{count}");
+        let args = format!("render --inventory i{count} --output out{count}");
         run(folder, &args);
         measure(folder, &args, runs)
     };
