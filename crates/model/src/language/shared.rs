@@ -4,14 +4,14 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 /// A list that is copied only when one of its holders changes it. Two thousand nodes that take two
-/// thousand patches from a layer below share them.
+/// thousand patches from a layer below share them; an empty list, which most are, takes no memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Shared<T>(Arc<Vec<T>>);
+pub struct Shared<T>(Option<Arc<Vec<T>>>);
 
 impl<T> Shared<T> {
     /// Which list it is: the same for all that share it.
     pub(crate) fn id(&self) -> *const () {
-        Arc::as_ptr(&self.0).cast()
+        self.0.as_ref().map_or(std::ptr::null(), |items| Arc::as_ptr(items).cast())
     }
 
     /// The items themselves, if nobody else holds them; else a copy.
@@ -19,26 +19,26 @@ impl<T> Shared<T> {
     where
         T: Clone,
     {
-        Arc::unwrap_or_clone(self.0)
+        self.0.map(Arc::unwrap_or_clone).unwrap_or_default()
     }
 
     pub(crate) fn change(&mut self) -> &mut Vec<T>
     where
         T: Clone,
     {
-        Arc::make_mut(&mut self.0)
+        Arc::make_mut(self.0.get_or_insert_default())
     }
 }
 
 impl<T> Default for Shared<T> {
     fn default() -> Self {
-        Self(Arc::new(vec![]))
+        Self(None)
     }
 }
 
 impl<T> From<Vec<T>> for Shared<T> {
     fn from(items: Vec<T>) -> Self {
-        Self(Arc::new(items))
+        Self((!items.is_empty()).then(|| Arc::new(items)))
     }
 }
 
@@ -46,7 +46,7 @@ impl<T> Deref for Shared<T> {
     type Target = [T];
 
     fn deref(&self) -> &[T] {
-        &self.0
+        self.0.as_ref().map_or(&[], |items| items.as_slice())
     }
 }
 
@@ -55,6 +55,6 @@ impl<'a, T> IntoIterator for &'a Shared<T> {
     type IntoIter = std::slice::Iter<'a, T>;
 
     fn into_iter(self) -> Self::IntoIter {
-        self.0.iter()
+        self.iter()
     }
 }
