@@ -11,14 +11,24 @@ use crate::Problems;
 /// Each crate, and the crates of this workspace that it may depend on. Dependencies for tests are
 /// held to the same rule.
 const ALLOWED: &[(&str, &[&str])] = &[
+    ("talmox-clock", &[]),
     ("talmox-yaml", &[]),
     ("talmox-model", &["talmox-yaml"]),
     ("talmox-talos-config", &["talmox-yaml"]),
-    ("talmox-pve", &[]),
+    ("talmox-pve", &["talmox-clock"]),
+    ("talmox-lab", &["talmox-clock", "talmox-pve", "talmox-talos-config", "talmox-yaml"]),
     ("talmox-engine", &["talmox-model", "talmox-talos-config", "talmox-yaml"]),
     (
         "talmox",
-        &["talmox-engine", "talmox-model", "talmox-pve", "talmox-talos-config", "talmox-yaml"],
+        &[
+            "talmox-clock",
+            "talmox-engine",
+            "talmox-lab",
+            "talmox-model",
+            "talmox-pve",
+            "talmox-talos-config",
+            "talmox-yaml",
+        ],
     ),
     ("xtask", &["talmox-model"]),
 ];
