@@ -1,0 +1,7 @@
+//! Proxmox, Talos and Kubernetes, simulated on real sockets.
+//!
+//! A client cannot tell the lab from the real thing by what it sees: status codes, texts, what is
+//! refused early and what fails late, locks, what lags behind. The lab knows nothing of talmox's
+//! engine or inventory, and the engine knows nothing of the lab.
+
+pub mod pve;

@@ -1,0 +1,1 @@
+//! What callers may send: parameters, their types and limits, and the words for what is wrong.
