@@ -4,4 +4,5 @@
 //! refused early and what fails late, locks, what lags behind. The lab knows nothing of talmox's
 //! engine or inventory, and the engine knows nothing of the lab.
 
+mod blob;
 pub mod pve;

@@ -1,8 +1,15 @@
 //! Proxmox VE: its API, the rules behind it, and the machines it pretends to have.
 
+mod call;
+mod latency;
+mod lock;
 mod refusal;
 mod release;
-pub(crate) mod schema;
+mod schema;
+mod site;
+mod task;
+mod world;
 
-pub(crate) use refusal::Refusal;
+pub use latency::Profile;
+use refusal::Refusal;
 pub use release::Release;

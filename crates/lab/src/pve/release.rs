@@ -1,10 +1,14 @@
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
+
 /// Which Proxmox VE the lab behaves as.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Default)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
 pub enum Release {
+    #[serde(rename = "8.4")]
     V8,
     #[default]
+    #[serde(rename = "9.2")]
     V9,
 }
 

@@ -1,0 +1,58 @@
+//! The bytes of images: files in a folder, written once, never changed, shared by who refers to them.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use serde::{Deserialize, Serialize};
+
+/// One run of bytes.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub(crate) struct BlobId(String);
+
+#[derive(Debug)]
+pub(crate) struct Blobs {
+    folder: PathBuf,
+    next: AtomicU64,
+}
+
+impl Blobs {
+    /// Keeps bytes in `folder`, which is made if it is not there.
+    pub(crate) fn open(folder: &Path) -> io::Result<Self> {
+        std::fs::create_dir_all(folder)?;
+        let mut next = 0;
+        for entry in std::fs::read_dir(folder)? {
+            let name = entry?.file_name();
+            let number = name.to_str().and_then(|name| name.parse::<u64>().ok());
+            next = next.max(number.map_or(0, |number| number + 1));
+        }
+        Ok(Self { folder: folder.to_owned(), next: AtomicU64::new(next) })
+    }
+
+    /// A place for new bytes: whoever asks writes the file.
+    pub(crate) fn reserve(&self) -> BlobId {
+        BlobId(self.next.fetch_add(1, Ordering::Relaxed).to_string())
+    }
+
+    pub(crate) fn path(&self, id: &BlobId) -> PathBuf {
+        self.folder.join(&id.0)
+    }
+
+    pub(crate) fn write(&self, bytes: &[u8]) -> io::Result<BlobId> {
+        let id = self.reserve();
+        std::fs::write(self.path(&id), bytes)?;
+        Ok(id)
+    }
+
+    /// Takes away every file that nobody refers to any more.
+    pub(crate) fn keep_only(&self, used: &std::collections::BTreeSet<BlobId>) -> io::Result<()> {
+        for entry in std::fs::read_dir(&self.folder)? {
+            let entry = entry?;
+            let name = entry.file_name().to_string_lossy().into_owned();
+            if !used.contains(&BlobId(name)) {
+                std::fs::remove_file(entry.path())?;
+            }
+        }
+        Ok(())
+    }
+}

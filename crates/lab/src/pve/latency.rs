@@ -1,0 +1,60 @@
+//! How long things take on the simulated machines.
+
+use std::time::Duration;
+
+/// How slow the simulated hardware is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Profile {
+    /// Nothing takes any time.
+    Instant,
+    #[default]
+    Fast,
+    Homelab,
+    Slow,
+}
+
+/// Something that takes time.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Work {
+    /// Answering a call.
+    Call,
+    /// Making an empty volume, a snapshot, or a linked clone of one.
+    Allocate,
+    /// Reading and writing bytes of an image.
+    Copy { bytes: u64 },
+    /// Getting bytes from elsewhere on the network.
+    Fetch { bytes: u64 },
+    /// QEMU, from its start until it runs.
+    Start,
+    /// A guest that is told to power down.
+    PowerDown,
+    /// QEMU, until it is gone.
+    Stop,
+    /// Moving a running guest to another host.
+    Migrate { bytes: u64 },
+}
+
+const MIB: u64 = 1 << 20;
+
+impl Profile {
+    pub(crate) fn time(self, work: Work) -> Duration {
+        // Milliseconds for one piece of work, and MiB per second for bytes.
+        let (call, allocate, start, power_down, stop, disk, network) = match self {
+            Self::Instant => return Duration::ZERO,
+            Self::Fast => (1, 50, 400, 1_500, 200, 2_000, 500),
+            Self::Homelab => (8, 600, 2_500, 8_000, 1_200, 250, 40),
+            Self::Slow => (60, 4_000, 9_000, 30_000, 5_000, 40, 6),
+        };
+        let moved = |bytes: u64, rate: u64| bytes.div_ceil(MIB) * 1000 / rate;
+        Duration::from_millis(match work {
+            Work::Call => call,
+            Work::Allocate => allocate,
+            Work::Copy { bytes } => allocate + moved(bytes, disk),
+            Work::Fetch { bytes } => allocate + moved(bytes, network),
+            Work::Start => start,
+            Work::PowerDown => power_down,
+            Work::Stop => stop,
+            Work::Migrate { bytes } => start + moved(bytes, network),
+        })
+    }
+}

@@ -1,0 +1,91 @@
+//! Lock files: one holder at a time, and whoever waits too long gives up with Proxmox's words.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use talmox_clock::Clock;
+use tokio::sync::{OwnedRwLockReadGuard, OwnedRwLockWriteGuard, RwLock};
+
+/// How long a call waits for a VM's lock file.
+pub(crate) const CALL_PATIENCE: Duration = Duration::from_secs(10);
+/// How long the workers of create and clone wait for it.
+pub(crate) const WORKER_PATIENCE: Duration = Duration::from_secs(1);
+/// How long an allocation waits for its storage.
+const STORAGE_PATIENCE: Duration = Duration::from_secs(60);
+
+#[derive(Debug)]
+pub(crate) struct Locks {
+    clock: Clock,
+    files: Mutex<HashMap<String, Arc<RwLock<()>>>>,
+}
+
+/// Held until dropped.
+#[derive(Debug)]
+#[must_use]
+#[expect(dead_code, reason = "a guard is kept, not read")]
+pub(crate) enum LockGuard {
+    Shared(OwnedRwLockReadGuard<()>),
+    Exclusive(OwnedRwLockWriteGuard<()>),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct LockTimeout(String);
+
+impl fmt::Display for LockTimeout {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl Locks {
+    pub(crate) fn new(clock: Clock) -> Self {
+        Self { clock, files: Mutex::default() }
+    }
+
+    /// The lock file of a VM's configuration.
+    pub(crate) async fn vm(&self, vmid: u32, patience: Duration) -> Result<LockGuard, LockTimeout> {
+        self.exclusive(&format!("/var/lock/qemu-server/lock-{vmid}.conf"), patience).await
+    }
+
+    /// A VM's lock file, held together with other readers: clones of a stopped VM.
+    pub(crate) async fn vm_shared(
+        &self,
+        vmid: u32,
+        patience: Duration,
+    ) -> Result<LockGuard, LockTimeout> {
+        let path = format!("/var/lock/qemu-server/lock-{vmid}.conf");
+        let lock = self.file(&path);
+        let guard = self.clock.timeout(patience, lock.read_owned()).await;
+        guard.map(LockGuard::Shared).map_err(|_| file_timeout(&path))
+    }
+
+    /// The lock of a storage: every allocation on it holds it.
+    pub(crate) async fn storage(&self, id: &str, shared: bool) -> Result<LockGuard, LockTimeout> {
+        if !shared {
+            let path = format!("/var/lock/pve-manager/pve-storage-{id}");
+            return self.exclusive(&path, STORAGE_PATIENCE).await;
+        }
+        let lock = self.file(&format!("storage-{id}"));
+        let guard = self.clock.timeout(STORAGE_PATIENCE, lock.write_owned()).await;
+        guard.map(LockGuard::Exclusive).map_err(|_| {
+            LockTimeout(format!("cfs-lock 'storage-{id}' error: got lock request timeout"))
+        })
+    }
+
+    async fn exclusive(&self, path: &str, patience: Duration) -> Result<LockGuard, LockTimeout> {
+        let lock = self.file(path);
+        let guard = self.clock.timeout(patience, lock.write_owned()).await;
+        guard.map(LockGuard::Exclusive).map_err(|_| file_timeout(path))
+    }
+
+    fn file(&self, path: &str) -> Arc<RwLock<()>> {
+        let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(files.entry(path.to_owned()).or_default())
+    }
+}
+
+fn file_timeout(path: &str) -> LockTimeout {
+    LockTimeout(format!("can't lock file '{path}' - got timeout"))
+}

@@ -1,0 +1,101 @@
+//! The running simulation: the world, and all that calls and tasks share.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::future::Future;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use talmox_clock::{Chance, Clock};
+
+use super::latency::{Profile, Work};
+use super::lock::Locks;
+use super::task::TaskHandle;
+use super::world::{Caller, World};
+use crate::blob::Blobs;
+
+pub(crate) struct Site {
+    pub(crate) clock: Clock,
+    pub(crate) blobs: Blobs,
+    pub(crate) locks: Locks,
+    profile: Profile,
+    chance: Chance,
+    /// How often each object was worked on: chance is drawn for the nth time of each.
+    operations: Mutex<HashMap<String, u64>>,
+    world: Mutex<World>,
+}
+
+impl Site {
+    pub(crate) fn new(
+        world: World,
+        blobs: Blobs,
+        clock: Clock,
+        seed: u64,
+        profile: Profile,
+    ) -> Self {
+        Self {
+            clock,
+            blobs,
+            locks: Locks::new(clock),
+            profile,
+            chance: Chance::new(seed),
+            operations: Mutex::default(),
+            world: Mutex::new(world),
+        }
+    }
+
+    /// The world, for as long as it takes to look or to change something; never across a wait.
+    pub(crate) fn world(&self) -> MutexGuard<'_, World> {
+        // A task that panicked leaves a world that is still good: changes are made at the end of a step.
+        self.world.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Seconds since 1970.
+    pub(crate) fn now(&self) -> u64 {
+        self.clock.unix()
+    }
+
+    /// Chance for the next operation on an object.
+    pub(crate) fn chance(&self, object: &str) -> Chance {
+        let mut operations = self.operations.lock().unwrap_or_else(PoisonError::into_inner);
+        let nth = operations.entry(object.to_owned()).or_default();
+        *nth += 1;
+        self.chance.of(object, *nth)
+    }
+
+    /// Lets as much time pass as this work takes on the simulated machines.
+    pub(crate) async fn wait(&self, work: Work, object: &str) {
+        let time = self.profile.time(work);
+        if !time.is_zero() {
+            self.clock.sleep(self.chance(object).jitter(time)).await;
+        }
+    }
+
+    /// Begins a task on a host and gives its UPID; `work` runs on by itself.
+    pub(crate) fn start<F, W>(
+        self: &Arc<Self>,
+        node: &str,
+        kind: &str,
+        id: &str,
+        caller: &Caller,
+        work: W,
+    ) -> String
+    where
+        W: FnOnce(TaskHandle) -> F,
+        F: Future<Output = Result<(), String>> + Send + 'static,
+    {
+        let upid = self.world().tasks.begin(node, kind, id, &caller.to_string(), self.now());
+        let handle = TaskHandle::new(Arc::clone(self), upid.clone());
+        let running = work(handle.clone());
+        tokio::spawn(async move {
+            let result = running.await;
+            handle.end(result);
+        });
+        upid
+    }
+}
+
+impl fmt::Debug for Site {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Site").field("clock", &self.clock).finish_non_exhaustive()
+    }
+}

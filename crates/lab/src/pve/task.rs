@@ -1,0 +1,75 @@
+//! What a running task can do: write its log, take its time, notice that it was told to stop.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use super::latency::Work;
+use super::site::Site;
+use super::world::TaskState;
+
+/// A task's hold on itself. Clones are the same task.
+#[derive(Clone, Debug)]
+pub(crate) struct TaskHandle {
+    pub(crate) site: Arc<Site>,
+    pub(crate) upid: String,
+    warnings: Arc<AtomicU32>,
+}
+
+impl TaskHandle {
+    pub(crate) fn new(site: Arc<Site>, upid: String) -> Self {
+        Self { site, upid, warnings: Arc::default() }
+    }
+
+    pub(crate) fn log(&self, line: impl Into<String>) {
+        if let Some(task) = self.site.world().tasks.get_mut(&self.upid) {
+            task.log.push(line.into());
+        }
+    }
+
+    /// Something is not as it should be, but the task goes on.
+    pub(crate) fn warn(&self, text: &str) {
+        self.warnings.fetch_add(1, Ordering::Relaxed);
+        self.log(format!("WARN: {text}"));
+    }
+
+    /// Lets the time pass that this work takes. Fails when the task was told to stop meanwhile.
+    pub(crate) async fn wait(&self, work: Work) -> Result<(), String> {
+        let object = self.object();
+        self.site.wait(work, &object).await;
+        let world = self.site.world();
+        match world.tasks.get(&self.upid).map(|task| &task.state) {
+            Some(TaskState::Running { interrupted: true }) => Err("received interrupt".to_owned()),
+            _ => Ok(()),
+        }
+    }
+
+    /// What the task works on, as chance knows it.
+    fn object(&self) -> String {
+        let world = self.site.world();
+        world
+            .tasks
+            .get(&self.upid)
+            .map(|task| format!("{}/{}", task.kind, task.id))
+            .unwrap_or_default()
+    }
+
+    pub(super) fn end(&self, result: Result<(), String>) {
+        let warnings = self.warnings.load(Ordering::Relaxed);
+        let (exit, line) = match result {
+            Ok(()) if warnings > 0 => {
+                (format!("WARNINGS: {warnings}"), format!("TASK WARNINGS: {warnings}"))
+            }
+            Ok(()) => ("OK".to_owned(), "TASK OK".to_owned()),
+            Err(text) => {
+                let text = text.trim_end_matches('\n').replace('\n', " ");
+                let line = format!("TASK ERROR: {text}");
+                (text, line)
+            }
+        };
+        let ended = self.site.now();
+        if let Some(task) = self.site.world().tasks.get_mut(&self.upid) {
+            task.log.push(line);
+            task.state = TaskState::Stopped { exit, ended };
+        }
+    }
+}

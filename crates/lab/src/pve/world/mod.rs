@@ -1,0 +1,122 @@
+//! Everything the simulated cluster consists of, as plain data.
+//!
+//! The world has no behaviour of its own beyond looking things up: the API decides, tasks change it.
+//! Whoever holds it never waits, so that any number of calls and tasks can share it.
+
+mod access;
+mod host;
+mod storage;
+mod task;
+mod vm;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Serialize};
+
+pub(crate) use access::{Access, AclEntry, Caller, Token, User};
+pub(crate) use host::{Bridge, Host, PciDevice};
+pub(crate) use storage::{Backing, ContentType, Storage, StorageKind, Volume, VolumeId};
+pub(crate) use task::{Task, TaskState, Tasks};
+pub(crate) use vm::{Agent, Config, PendingDelete, Run, Snapshot, Vm};
+
+use super::{Refusal, Release};
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct World {
+    pub(crate) release: Release,
+    /// A single host has no cluster name.
+    pub(crate) cluster_name: Option<String>,
+    pub(crate) hosts: BTreeMap<String, Host>,
+    pub(crate) storages: BTreeMap<String, Storage>,
+    pub(crate) vms: BTreeMap<u32, Vm>,
+    pub(crate) access: Access,
+    pub(crate) pools: BTreeMap<String, Pool>,
+    pub(crate) mappings: Mappings,
+    pub(crate) ha: Ha,
+    /// `datacenter.cfg`: option and value.
+    pub(crate) datacenter: BTreeMap<String, String>,
+    pub(crate) tasks: Tasks,
+    /// What the status daemon last saw of each VM; `/cluster/resources` tells of this, not of now.
+    #[serde(skip)]
+    pub(crate) sampled: BTreeMap<u32, Sample>,
+}
+
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Pool {
+    pub(crate) comment: Option<String>,
+    pub(crate) vms: BTreeSet<u32>,
+    pub(crate) storages: BTreeSet<String>,
+}
+
+/// Resource mappings: id to its entries, each a property string that names a host.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Mappings {
+    pub(crate) pci: BTreeMap<String, Mapping>,
+    pub(crate) usb: BTreeMap<String, Mapping>,
+}
+
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Mapping {
+    pub(crate) entries: Vec<String>,
+    /// `description`, `mdev`, `live-migration-capable`.
+    pub(crate) options: BTreeMap<String, String>,
+}
+
+/// High availability: sections of name to options, as its configuration files have them.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Ha {
+    /// By `vm:101`.
+    pub(crate) resources: BTreeMap<String, BTreeMap<String, String>>,
+    /// 8.4 only; on 9 they have become rules.
+    pub(crate) groups: BTreeMap<String, BTreeMap<String, String>>,
+    pub(crate) rules: BTreeMap<String, BTreeMap<String, String>>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Sample {
+    pub(crate) running: bool,
+    pub(crate) name: String,
+    pub(crate) node: String,
+}
+
+impl World {
+    /// The VM's configuration on this host, or what Proxmox says when it is not there.
+    pub(crate) fn vm(&self, node: &str, vmid: u32) -> Result<&Vm, Refusal> {
+        self.vms.get(&vmid).filter(|vm| vm.node == node).ok_or_else(|| no_config(node, vmid))
+    }
+
+    pub(crate) fn vm_mut(&mut self, node: &str, vmid: u32) -> Result<&mut Vm, Refusal> {
+        self.vms.get_mut(&vmid).filter(|vm| vm.node == node).ok_or_else(|| no_config(node, vmid))
+    }
+
+    pub(crate) fn storage(&self, id: &str) -> Result<&Storage, Refusal> {
+        self.storages
+            .get(id)
+            .ok_or_else(|| Refusal::failed(format!("storage '{id}' does not exist")))
+    }
+
+    /// The storage, if it can be used on this host.
+    pub(crate) fn storage_on(&self, id: &str, node: &str) -> Result<&Storage, Refusal> {
+        let storage = self.storage(id)?;
+        if storage.disabled {
+            return Err(Refusal::failed(format!("storage '{id}' is disabled")));
+        }
+        if !storage.is_on(node) {
+            return Err(Refusal::failed(format!(
+                "storage '{id}' is not available on node '{node}'"
+            )));
+        }
+        Ok(storage)
+    }
+
+    /// The pool that a VM is in.
+    pub(crate) fn pool_of(&self, vmid: u32) -> Option<&str> {
+        self.pools.iter().find(|(_, pool)| pool.vms.contains(&vmid)).map(|(id, _)| id.as_str())
+    }
+}
+
+fn no_config(node: &str, vmid: u32) -> Refusal {
+    Refusal::failed(format!(
+        "Configuration file 'nodes/{node}/qemu-server/{vmid}.conf' does not exist"
+    ))
+}

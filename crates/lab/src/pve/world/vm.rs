@@ -1,0 +1,68 @@
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+/// Option and value, as the configuration file has them.
+pub(crate) type Config = BTreeMap<String, String>;
+
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Vm {
+    pub(crate) node: String,
+    /// `description`, `lock`, `template`, `parent` and the drives are options like any other.
+    pub(crate) config: Config,
+    /// Changes that wait for the next start.
+    pub(crate) pending: Config,
+    pub(crate) pending_delete: BTreeMap<String, PendingDelete>,
+    pub(crate) snapshots: BTreeMap<String, Snapshot>,
+    /// A lab that is started again finds its guests switched off.
+    #[serde(skip)]
+    pub(crate) run: Option<Run>,
+}
+
+/// How an option is to go: its volume stays as `unusedN`, or is destroyed too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum PendingDelete {
+    Detach,
+    Destroy,
+}
+
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Snapshot {
+    /// Holds `snaptime`, `parent`, `description` too, as the file's section does.
+    pub(crate) config: Config,
+}
+
+/// A guest that is switched on.
+#[derive(Clone, Debug)]
+pub(crate) struct Run {
+    /// In seconds since 1970.
+    pub(crate) since: u64,
+    pub(crate) pid: u32,
+    pub(crate) paused: bool,
+    /// The configuration it was started with.
+    pub(crate) config: Config,
+    /// Answers of its guest agent; none as long as nothing in the guest answers.
+    pub(crate) agent: Option<Agent>,
+}
+
+/// What the guest agent tells.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Agent {
+    /// Interface name, MAC, and addresses with their prefix length.
+    pub(crate) interfaces: Vec<(String, String, Vec<(std::net::IpAddr, u8)>)>,
+    pub(crate) hostname: String,
+}
+
+impl Vm {
+    pub(crate) fn is_running(&self) -> bool {
+        self.run.is_some()
+    }
+
+    pub(crate) fn is_template(&self) -> bool {
+        self.config.get("template").is_some_and(|value| value == "1")
+    }
+
+    pub(crate) fn lock(&self) -> Option<&str> {
+        self.config.get("lock").map(String::as_str)
+    }
+}
