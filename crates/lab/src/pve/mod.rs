@@ -3,6 +3,7 @@
 mod call;
 mod latency;
 mod lock;
+mod permission;
 mod refusal;
 mod release;
 mod schema;
