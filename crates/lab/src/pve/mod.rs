@@ -7,6 +7,7 @@ mod refusal;
 mod release;
 mod schema;
 mod site;
+mod storage;
 mod task;
 mod world;
 
