@@ -8,6 +8,7 @@ mod refusal;
 mod release;
 mod schema;
 mod site;
+mod storage;
 mod task;
 mod world;
 
