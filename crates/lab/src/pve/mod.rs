@@ -8,7 +8,7 @@ mod release;
 mod schema;
 mod site;
 mod task;
-mod world;
+pub(crate) mod world;
 
 pub use latency::Profile;
 use refusal::Refusal;
