@@ -10,7 +10,7 @@ mod schema;
 mod site;
 mod storage;
 mod task;
-mod world;
+pub(crate) mod world;
 
 pub use latency::Profile;
 use refusal::Refusal;
