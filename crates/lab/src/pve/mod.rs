@@ -1,12 +1,15 @@
 //! Proxmox VE: its API, the rules behind it, and the machines it pretends to have.
 
+mod api;
 mod call;
 mod digest;
+mod ha;
 mod latency;
 mod lock;
 mod permission;
 mod refusal;
 mod release;
+mod sampler;
 mod schema;
 mod site;
 mod storage;

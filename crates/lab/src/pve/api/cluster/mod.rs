@@ -10,7 +10,7 @@ mod status;
 #[cfg(test)]
 mod tests;
 
-pub(super) use resource::{node_entry, storage_entry, vm_entry};
+pub(super) use resource::{load, node_entry, root_disk, storage_entry, vm_entry};
 
 use super::{index, not_implemented};
 use crate::pve::call::{Call, Outcome};
