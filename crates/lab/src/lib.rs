@@ -5,4 +5,5 @@
 //! engine or inventory, and the engine knows nothing of the lab.
 
 mod blob;
+mod image;
 pub mod pve;
