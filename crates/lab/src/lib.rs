@@ -7,3 +7,6 @@
 mod blob;
 mod image;
 pub mod pve;
+mod scenario;
+
+pub use scenario::{Scenario, ScenarioError};
