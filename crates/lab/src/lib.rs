@@ -6,3 +6,6 @@
 
 mod blob;
 pub mod pve;
+mod scenario;
+
+pub use scenario::{Scenario, ScenarioError};

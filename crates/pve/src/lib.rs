@@ -1,5 +1,18 @@
 //! Proxmox VE as talmox speaks to it.
-//!
-//! So far only the way to learn the fingerprint of a Proxmox's certificate before it is trusted.
 
+pub mod api;
+pub mod config;
+pub mod error;
 pub mod fingerprint;
+pub mod id;
+pub mod property;
+pub mod request;
+pub mod secret;
+
+mod encode;
+mod wire;
+
+pub use error::PveError;
+pub use request::Request;
+pub use secret::Secret;
+pub use wire::Unreadable;

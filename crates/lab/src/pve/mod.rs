@@ -3,12 +3,14 @@
 mod call;
 mod latency;
 mod lock;
+mod permission;
 mod refusal;
 mod release;
 mod schema;
 mod site;
+mod storage;
 mod task;
-mod world;
+pub(crate) mod world;
 
 pub use latency::Profile;
 use refusal::Refusal;

@@ -80,6 +80,24 @@ pub(crate) struct Sample {
 }
 
 impl World {
+    /// No hosts, no VMs, nobody but root.
+    pub(crate) fn new(release: Release) -> Self {
+        Self {
+            release,
+            cluster_name: None,
+            hosts: BTreeMap::new(),
+            storages: BTreeMap::new(),
+            vms: BTreeMap::new(),
+            access: Access::default(),
+            pools: BTreeMap::new(),
+            mappings: Mappings::default(),
+            ha: Ha::default(),
+            datacenter: BTreeMap::new(),
+            tasks: Tasks::default(),
+            sampled: BTreeMap::new(),
+        }
+    }
+
     /// The VM's configuration on this host, or what Proxmox says when it is not there.
     pub(crate) fn vm(&self, node: &str, vmid: u32) -> Result<&Vm, Refusal> {
         self.vms.get(&vmid).filter(|vm| vm.node == node).ok_or_else(|| no_config(node, vmid))

@@ -1,0 +1,235 @@
+//! Templates' volumes, and what is cloned from them without copying.
+
+use super::super::Refusal;
+use super::super::world::{ContentType, StorageKind, Volume, VolumeId, World};
+use super::alloc::{Allocation, first_free};
+use super::name::VolumeName;
+use super::rules::{group, path};
+use super::volume::{activate, find, name_of, storage_mut};
+
+/// Turns a VM's volume into a template's: `vm-` becomes `base-`.
+pub(crate) fn create_base(
+    world: &mut World,
+    node: &str,
+    id: &VolumeId,
+) -> Result<VolumeId, Refusal> {
+    world.storage_on(&id.storage, node)?;
+    let storage = world.storage(&id.storage)?;
+    let kind = storage.kind;
+    let name = name_of(world, id)?;
+    if kind == StorageKind::Lvm {
+        return Err(Refusal::failed("can't create base images in lvm storage"));
+    }
+    if name.content != ContentType::Images {
+        let text = format!("create_base on wrong vtype '{}'", name.content.name());
+        return Err(Refusal::failed(text));
+    }
+    if name.is_base {
+        return Err(Refusal::failed("create_base not possible with base image"));
+    }
+    let Some(volume) = find(world, node, id)? else {
+        return Err(not_found(world, id, &name)?);
+    };
+    if kind == StorageKind::LvmThin
+        && let Some(snapshot) = volume.snapshots.keys().next()
+    {
+        let text = format!(
+            "unable to create base volume - found snaphost 'snap_{}_{snapshot}'",
+            name.file
+        );
+        return Err(Refusal::failed(text));
+    }
+    let file = match name.file.strip_prefix("vm-") {
+        Some(rest) => format!("base-{rest}"),
+        None => name.file.replacen("subvol-", "basevol-", 1),
+    };
+    let renamed = VolumeName { file, is_base: true, ..name.clone() };
+    let (old, new) = (name.key(kind), renamed.key(kind));
+    if storage.volume(node, &new).is_some() {
+        return Err(Refusal::failed(if kind.has_files() {
+            format!("file '{}' already exists", path(storage, &renamed)?)
+        } else {
+            format!("target volume '{new}' already exists")
+        }));
+    }
+    let full = match name.base_key(kind) {
+        Some(base) => format!("{base}/{new}"),
+        None => new.clone(),
+    };
+    let storage = storage_mut(world, &id.storage)?;
+    if let Some(volume) = storage.take(node, &old) {
+        storage.put(node, new, volume);
+    }
+    Ok(VolumeId::new(&id.storage, full))
+}
+
+fn not_found(world: &World, id: &VolumeId, name: &VolumeName) -> Result<Refusal, Refusal> {
+    let storage = world.storage(&id.storage)?;
+    let (group, file) = (group(storage), &name.file);
+    let renamed = file.replacen("vm-", "base-", 1);
+    Ok(Refusal::failed(match storage.kind {
+        StorageKind::LvmThin => format!(
+            "lvrename '{group}/{file}' => '{group}/{renamed}' error:   Existing logical volume \
+             \"{file}\" not found in volume group \"{group}\""
+        ),
+        StorageKind::ZfsPool => {
+            format!("zfs error: cannot open '{group}/{file}': dataset does not exist")
+        }
+        _ => format!("file_size_info on '{}' failed", id.name),
+    }))
+}
+
+/// Makes a volume for `vmid` that stands on a template's volume, or on a snapshot where the storage
+/// can do that, and gives its id.
+pub(crate) fn clone_image(
+    world: &mut World,
+    node: &str,
+    id: &VolumeId,
+    snapshot: Option<&str>,
+    vmid: u32,
+    now: u64,
+) -> Result<VolumeId, Refusal> {
+    let storage = world.storage_on(&id.storage, node)?;
+    let kind = storage.kind;
+    let name = name_of(world, id)?;
+    let refused = match (kind, snapshot) {
+        (StorageKind::Lvm, _) => Some("can't clone images in lvm storage"),
+        (StorageKind::LvmThin, Some(_)) => None,
+        (kind, Some(_)) if kind.has_files() => {
+            Some("this storage type does not support clone_image on snapshot")
+        }
+        _ if kind.has_files() && name.format == "subvol" => {
+            Some("this storage type does not support clone_image on subvolumes")
+        }
+        _ if !name.is_base => Some("clone_image only works on base images"),
+        _ => None,
+    };
+    if let Some(text) = refused {
+        return Err(Refusal::failed(text));
+    }
+    activate(world, node, id)?;
+    let Some(origin) = find(world, node, id)?.cloned() else {
+        return Err(not_found(world, id, &name)?);
+    };
+    let (size, blob) = match snapshot {
+        None => (origin.size, origin.blob),
+        Some(snapshot) => origin.snapshots.get(snapshot).cloned().ok_or_else(|| {
+            let volume = format!("{}/snap_{}_{snapshot}", group(storage), name.file);
+            Refusal::failed(format!(
+                "clone image '{volume}' error:   Failed to find logical volume \"{volume}\""
+            ))
+        })?,
+    };
+    let format = if kind.has_files() { "qcow2" } else { name.format };
+    let new = Allocation {
+        node,
+        storage: &id.storage,
+        vmid,
+        format: Some(format),
+        name: None,
+        kib: 0,
+        now,
+    };
+    let prefix = if format == "subvol" { "subvol" } else { "vm" };
+    let file = first_free(storage, &new, format, prefix)?;
+    let key = if kind.has_files() { format!("{vmid}/{file}") } else { file };
+    let base = name.key(kind);
+    let full = if kind == StorageKind::LvmThin { key.clone() } else { format!("{base}/{key}") };
+    let volume = Volume {
+        format: format.to_owned(),
+        size,
+        used: 0,
+        backing: None,
+        blob,
+        base: Some(base),
+        created: now,
+        snapshots: std::collections::BTreeMap::new(),
+        notes: None,
+        protected: false,
+    };
+    storage_mut(world, &id.storage)?.put(node, key, volume);
+    Ok(VolumeId::new(&id.storage, full))
+}
+
+/// Whether linked clones stand on this volume. Thin LVM does not know.
+pub(crate) fn is_base_in_use(world: &World, node: &str, id: &VolumeId) -> Result<bool, Refusal> {
+    let storage = world.storage(&id.storage)?;
+    let name = name_of(world, id)?;
+    if !name.is_base || storage.kind == StorageKind::LvmThin {
+        return Ok(false);
+    }
+    let key = name.key(storage.kind);
+    Ok(storage.volumes_on(node).any(|(_, volume)| volume.base.as_ref() == Some(&key)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fixture::{volume, world};
+    use super::super::volume::{free, put};
+    use super::*;
+
+    fn id(text: &str) -> VolumeId {
+        VolumeId::parse(text).unwrap()
+    }
+
+    fn base_of(world: &mut World, text: &str) -> VolumeId {
+        put(world, "pve1", &id(text), volume("raw", 4 << 20)).unwrap();
+        create_base(world, "pve1", &id(text)).unwrap()
+    }
+
+    #[test]
+    fn clones_on_files_hold_their_base() {
+        let mut world = world();
+        let base = base_of(&mut world, "dir:9000/vm-9000-disk-0.raw");
+        assert_eq!(base.to_string(), "dir:9000/base-9000-disk-0.raw");
+        let clone = clone_image(&mut world, "pve1", &base, None, 101, 1).unwrap();
+        assert_eq!(clone.to_string(), "dir:9000/base-9000-disk-0.raw/101/vm-101-disk-0.qcow2");
+        assert_eq!(
+            free(&mut world, "pve1", &base).unwrap_err().message,
+            "base volume '9000/base-9000-disk-0.raw' is still in use by linked clones"
+        );
+        assert_eq!(
+            create_base(&mut world, "pve1", &clone).unwrap().to_string(),
+            "dir:9000/base-9000-disk-0.raw/101/base-101-disk-0.qcow2"
+        );
+    }
+
+    #[test]
+    fn clones_on_thin_lvm_do_not() {
+        let mut world = world();
+        let base = base_of(&mut world, "lvmthin:vm-9000-disk-0");
+        let clone = clone_image(&mut world, "pve1", &base, None, 101, 1).unwrap();
+        assert_eq!(clone.to_string(), "lvmthin:vm-101-disk-0");
+        assert_eq!(find(&world, "pve1", &clone).unwrap().unwrap().size, 4 << 20);
+        free(&mut world, "pve1", &base).unwrap();
+    }
+
+    #[test]
+    fn clones_on_zfs_name_their_base() {
+        let mut world = world();
+        let base = base_of(&mut world, "zfspool:vm-9000-disk-0");
+        let clone = clone_image(&mut world, "pve1", &base, None, 101, 1).unwrap();
+        assert_eq!(clone.to_string(), "zfspool:base-9000-disk-0/vm-101-disk-0");
+        assert!(is_base_in_use(&world, "pve1", &base).unwrap());
+        free(&mut world, "pve1", &clone).unwrap();
+        free(&mut world, "pve1", &base).unwrap();
+    }
+
+    #[test]
+    fn what_cannot_be_a_base() {
+        let mut world = world();
+        let say = |world: &mut World, text: &str| {
+            create_base(world, "pve1", &id(text)).unwrap_err().message
+        };
+        assert_eq!(say(&mut world, "lvm:vm-1-disk-0"), "can't create base images in lvm storage");
+        assert_eq!(say(&mut world, "dir:iso/x.iso"), "create_base on wrong vtype 'iso'");
+        assert_eq!(
+            say(&mut world, "dir:1/base-1-disk-0.raw"),
+            "create_base not possible with base image"
+        );
+        let disk = id("lvmthin:vm-1-disk-0");
+        put(&mut world, "pve1", &disk, volume("raw", 4 << 20)).unwrap();
+        let clone = clone_image(&mut world, "pve1", &disk, None, 101, 1).unwrap_err();
+        assert_eq!(clone.message, "clone_image only works on base images");
+    }
+}

@@ -1,0 +1,203 @@
+//! Snapshots of volumes.
+
+use super::super::Refusal;
+use super::super::world::{StorageKind, VolumeId, World};
+use super::name::VolumeName;
+use super::rules::group;
+use super::volume::{find, name_of, volume_mut};
+
+/// Remembers the volume as it is.
+pub(crate) fn snapshot(
+    world: &mut World,
+    node: &str,
+    id: &VolumeId,
+    snapshot: &str,
+) -> Result<(), Refusal> {
+    check_format(world, id, "can't snapshot this image format", "can't snapshot 'raw' volume")?;
+    let (group, name) = place(world, id)?;
+    let kind = world.storage(&id.storage)?.kind;
+    let file = &name.file;
+    let volume = volume_mut(world, node, id)?;
+    if volume.snapshots.contains_key(snapshot) {
+        return Err(Refusal::failed(match kind {
+            StorageKind::LvmThin => format!(
+                "lvcreate snapshot '{group}/snap_{file}_{snapshot}' error:   Logical Volume \
+                 \"snap_{file}_{snapshot}\" already exists in volume group \"{group}\""
+            ),
+            StorageKind::ZfsPool => format!(
+                "zfs error: cannot create snapshot '{group}/{file}@{snapshot}': dataset already \
+                 exists"
+            ),
+            // QEMU keeps several of one name apart by number.
+            _ => return Ok(()),
+        }));
+    }
+    volume.snapshots.insert(snapshot.to_owned(), (volume.size, volume.blob.clone()));
+    Ok(())
+}
+
+/// Forgets a snapshot.
+pub(crate) fn delete_snapshot(
+    world: &mut World,
+    node: &str,
+    id: &VolumeId,
+    snapshot: &str,
+) -> Result<(), Refusal> {
+    let text = "can't delete snapshot for this image format";
+    check_format(world, id, text, "can't delete snapshot for 'raw' volume")?;
+    let absent = absent(world, id, snapshot, "delete")?;
+    let volume = volume_mut(world, node, id)?;
+    volume.snapshots.remove(snapshot).map(|_| ()).ok_or(absent)
+}
+
+/// Whether going back to the snapshot is possible. ZFS can only go back to the last one.
+pub(crate) fn check_rollback(
+    world: &World,
+    node: &str,
+    id: &VolumeId,
+    snapshot: &str,
+) -> Result<(), Refusal> {
+    let kind = world.storage(&id.storage)?.kind;
+    if kind == StorageKind::Lvm && name_of(world, id)?.format == "raw" {
+        return Err(Refusal::failed("can't rollback snapshot for 'raw' volume"));
+    }
+    if kind != StorageKind::ZfsPool {
+        return Ok(());
+    }
+    let there = find(world, node, id)?.is_some_and(|it| it.snapshots.contains_key(snapshot));
+    if !there {
+        return Err(Refusal::failed(format!(
+            "can't rollback, snapshot '{snapshot}' does not exist on '{id}'"
+        )));
+    }
+    if has_later(world, node, id, snapshot)? {
+        return Err(Refusal::failed(format!(
+            "can't rollback, '{snapshot}' is not most recent snapshot on '{id}'"
+        )));
+    }
+    Ok(())
+}
+
+/// Whether the volume has snapshots that were taken after this one; their VM knows when.
+fn has_later(world: &World, node: &str, id: &VolumeId, snapshot: &str) -> Result<bool, Refusal> {
+    let owner = name_of(world, id)?.owner.and_then(|vmid| world.vms.get(&vmid));
+    let taken = |name: &str| -> Option<u64> {
+        owner?.snapshots.get(name)?.config.get("snaptime")?.parse().ok()
+    };
+    let Some(volume) = find(world, node, id)? else { return Ok(false) };
+    let this = taken(snapshot);
+    Ok(volume.snapshots.keys().any(|other| taken(other) > this))
+}
+
+/// Makes the volume what it was.
+pub(crate) fn rollback(
+    world: &mut World,
+    node: &str,
+    id: &VolumeId,
+    snapshot: &str,
+) -> Result<(), Refusal> {
+    check_rollback(world, node, id, snapshot)?;
+    let text = "can't rollback snapshot this image format";
+    check_format(world, id, text, "can't rollback snapshot for 'raw' volume")?;
+    let absent = absent(world, id, snapshot, "rollback")?;
+    let volume = volume_mut(world, node, id)?;
+    let (size, blob) = volume.snapshots.get(snapshot).cloned().ok_or(absent)?;
+    volume.size = size;
+    volume.blob = blob;
+    Ok(())
+}
+
+fn place(world: &World, id: &VolumeId) -> Result<(String, VolumeName), Refusal> {
+    Ok((group(world.storage(&id.storage)?).to_owned(), name_of(world, id)?))
+}
+
+fn check_format(world: &World, id: &VolumeId, file: &str, lvm: &str) -> Result<(), Refusal> {
+    let kind = world.storage(&id.storage)?.kind;
+    match (kind, name_of(world, id)?.format) {
+        (StorageKind::LvmThin | StorageKind::ZfsPool, _) | (_, "qcow2") => Ok(()),
+        (StorageKind::Lvm, _) => Err(Refusal::failed(lvm)),
+        _ => Err(Refusal::failed(file)),
+    }
+}
+
+/// What the tools say of a snapshot that is not there.
+fn absent(world: &World, id: &VolumeId, snapshot: &str, what: &str) -> Result<Refusal, Refusal> {
+    let (group, name) = place(world, id)?;
+    let file = &name.file;
+    let thin = format!("{group}/snap_{file}_{snapshot}");
+    let missing = format!("Failed to find logical volume \"{thin}\"");
+    Ok(Refusal::failed(match world.storage(&id.storage)?.kind {
+        StorageKind::LvmThin if what == "delete" => {
+            format!("lvremove snapshot '{thin}' error:   {missing}")
+        }
+        StorageKind::LvmThin => format!("lvm rollback '{thin}' error:   {missing}"),
+        StorageKind::ZfsPool => {
+            format!("zfs error: could not find any snapshots to destroy; check snapshot names.")
+        }
+        _ => {
+            let flag = if what == "delete" { "-d" } else { "-a" };
+            let path = super::volume::path_of(world, id)?;
+            format!(
+                "command '/usr/bin/qemu-img snapshot {flag} {snapshot} {path}' failed: exit code 1"
+            )
+        }
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::world::{Snapshot, Vm};
+    use super::super::fixture::{volume, world};
+    use super::super::volume::{put, resize};
+    use super::*;
+
+    fn disk(world: &mut World, text: &str, format: &str) -> VolumeId {
+        let id = VolumeId::parse(text).unwrap();
+        put(world, "pve1", &id, volume(format, 4 << 20)).unwrap();
+        id
+    }
+
+    #[test]
+    fn there_and_back() {
+        let mut world = world();
+        for (text, format) in [("lvmthin:vm-1-disk-0", "raw"), ("dir:1/vm-1-disk-0.qcow2", "qcow2")]
+        {
+            let id = disk(&mut world, text, format);
+            snapshot(&mut world, "pve1", &id, "before").unwrap();
+            resize(&mut world, "pve1", &id, 8 << 20).unwrap();
+            rollback(&mut world, "pve1", &id, "before").unwrap();
+            assert_eq!(find(&world, "pve1", &id).unwrap().unwrap().size, 4 << 20);
+            delete_snapshot(&mut world, "pve1", &id, "before").unwrap();
+            assert!(delete_snapshot(&mut world, "pve1", &id, "before").is_err());
+        }
+    }
+
+    #[test]
+    fn raw_files_and_thick_volumes_have_none() {
+        let mut world = world();
+        let raw = disk(&mut world, "dir:1/vm-1-disk-0.raw", "raw");
+        let thick = disk(&mut world, "lvm:vm-1-disk-0", "raw");
+        let say = |world: &mut World, id| snapshot(world, "pve1", id, "a1").unwrap_err().message;
+        assert_eq!(say(&mut world, &raw), "can't snapshot this image format");
+        assert_eq!(say(&mut world, &thick), "can't snapshot 'raw' volume");
+    }
+
+    #[test]
+    fn zfs_goes_back_to_the_last_only() {
+        let mut world = world();
+        let id = disk(&mut world, "zfspool:vm-1-disk-0", "raw");
+        let mut vm = Vm::default();
+        for (name, time) in [("one", "100"), ("a-later-one", "200")] {
+            snapshot(&mut world, "pve1", &id, name).unwrap();
+            let config = [("snaptime".to_owned(), time.to_owned())].into();
+            vm.snapshots.insert(name.to_owned(), Snapshot { config });
+        }
+        world.vms.insert(1, vm);
+        assert_eq!(
+            rollback(&mut world, "pve1", &id, "one").unwrap_err().message,
+            "can't rollback, 'one' is not most recent snapshot on 'zfspool:vm-1-disk-0'"
+        );
+        rollback(&mut world, "pve1", &id, "a-later-one").unwrap();
+        assert!(rollback(&mut world, "pve1", &id, "none").is_err());
+    }
+}

@@ -1,0 +1,323 @@
+//! Volumes that exist: finding, measuring, growing and removing them.
+
+use super::super::Refusal;
+use super::super::world::{ContentType, Storage, StorageKind, Volume, VolumeId, World};
+use super::alloc::room;
+use super::base::is_base_in_use;
+use super::name::{VolumeName, full_name};
+use super::rules::{Feature, SECTOR, group, has_feature, path, reserved, rounded};
+
+/// What can be learned of a volume without reading it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct SizeInfo {
+    /// What a guest sees, in bytes.
+    pub(crate) size: u64,
+    pub(crate) format: String,
+    pub(crate) used: u64,
+    pub(crate) parent: Option<String>,
+}
+
+/// What a volume's name says.
+pub(crate) fn name_of(world: &World, id: &VolumeId) -> Result<VolumeName, Refusal> {
+    VolumeName::parse(world.storage(&id.storage)?.kind, &id.name)
+}
+
+/// Where the host finds the volume, whether or not it is there.
+pub(crate) fn path_of(world: &World, id: &VolumeId) -> Result<String, Refusal> {
+    path(world.storage(&id.storage)?, &name_of(world, id)?)
+}
+
+/// Whether the volume, or its snapshot, has this feature.
+pub(crate) fn can(
+    world: &World,
+    id: &VolumeId,
+    feature: Feature,
+    snapshot: Option<&str>,
+) -> Result<bool, Refusal> {
+    let name = name_of(world, id)?;
+    Ok(has_feature(world.release, world.storage(&id.storage)?, &name, feature, snapshot))
+}
+
+/// The volume, if it is there.
+pub(crate) fn find<'a>(
+    world: &'a World,
+    node: &str,
+    id: &VolumeId,
+) -> Result<Option<&'a Volume>, Refusal> {
+    let storage = world.storage(&id.storage)?;
+    let name = VolumeName::parse(storage.kind, &id.name)?;
+    Ok(storage.volume(node, &name.key(storage.kind)))
+}
+
+/// Puts a volume under its own name; what the name says of a base is noted.
+pub(crate) fn put(
+    world: &mut World,
+    node: &str,
+    id: &VolumeId,
+    mut volume: Volume,
+) -> Result<(), Refusal> {
+    let name = name_of(world, id)?;
+    let storage = storage_mut(world, &id.storage)?;
+    volume.base = name.base_key(storage.kind).or(volume.base);
+    let key = name.key(storage.kind);
+    storage.put(node, key, volume);
+    Ok(())
+}
+
+pub(super) fn storage_mut<'a>(world: &'a mut World, id: &str) -> Result<&'a mut Storage, Refusal> {
+    let missing = || Refusal::failed(format!("storage '{id}' does not exist"));
+    world.storages.get_mut(id).ok_or_else(missing)
+}
+
+/// The volume to be changed; `missing` says what happens without it.
+pub(super) fn volume_mut<'a>(
+    world: &'a mut World,
+    node: &str,
+    id: &VolumeId,
+) -> Result<&'a mut Volume, Refusal> {
+    let name = name_of(world, id)?;
+    let storage = storage_mut(world, &id.storage)?;
+    let missing = missing(storage, id, &name);
+    storage.volume_mut(node, &name.key(storage.kind)).ok_or(missing)
+}
+
+/// Makes the volume ready for use: it must be there.
+pub(crate) fn activate(world: &World, node: &str, id: &VolumeId) -> Result<(), Refusal> {
+    let storage = world.storage_on(&id.storage, node)?;
+    match find(world, node, id)? {
+        Some(_) => Ok(()),
+        None => Err(missing(storage, id, &name_of(world, id)?)),
+    }
+}
+
+/// What the tools of a storage say of a volume that is not there.
+fn missing(storage: &Storage, id: &VolumeId, name: &VolumeName) -> Refusal {
+    let file = &name.file;
+    let group = group(storage);
+    Refusal::failed(match storage.kind {
+        StorageKind::LvmThin => format!("no such logical volume {group}/{file}"),
+        StorageKind::Lvm => format!(
+            "can't activate LV '/dev/{group}/{file}':   \
+             Failed to find logical volume \"{group}/{file}\""
+        ),
+        StorageKind::ZfsPool => {
+            format!("timeout: no zvol device link for '{}' found after 300 sec.", id.name)
+        }
+        _ => format!("volume '{id}' does not exist"),
+    })
+}
+
+/// Size and format; `None` where a file is not there, which is for the caller to judge.
+pub(crate) fn size_info(
+    world: &World,
+    node: &str,
+    id: &VolumeId,
+) -> Result<Option<SizeInfo>, Refusal> {
+    let storage = world.storage(&id.storage)?;
+    let name = VolumeName::parse(storage.kind, &id.name)?;
+    let Some(volume) = storage.volume(node, &name.key(storage.kind)) else {
+        let (group, file) = (group(storage), &name.file);
+        return match storage.kind {
+            StorageKind::Lvm | StorageKind::LvmThin => Err(Refusal::failed(format!(
+                "can't get size of '/dev/{group}/{file}':   \
+                 Failed to find logical volume \"{group}/{file}\""
+            ))),
+            StorageKind::ZfsPool => Err(Refusal::failed(format!(
+                "zfs error: cannot open '{group}/{file}': dataset does not exist"
+            ))),
+            _ => Ok(None),
+        };
+    };
+    let format = name.format.to_owned();
+    if !storage.kind.has_files() {
+        let used = if storage.kind == StorageKind::ZfsPool { volume.used } else { 0 };
+        let parent = name.base_key(storage.kind);
+        return Ok(Some(SizeInfo { size: volume.size, format, used, parent }));
+    }
+    let size = file_size(&path(storage, &name)?, &name, volume)?;
+    let parent = volume.base.as_ref().map(|base| format!("../{base}"));
+    Ok(Some(SizeInfo { size, format, used: volume.used, parent }))
+}
+
+/// What QEMU takes the file's size for, when told its format by its name.
+pub(super) fn file_size(path: &str, name: &VolumeName, volume: &Volume) -> Result<u64, Refusal> {
+    let is_disk = name.content == ContentType::Images;
+    match name.format {
+        "qcow2" | "vmdk" if volume.format != name.format => Err(not_in_format(path, name.format)),
+        "qcow2" | "vmdk" | "subvol" => Ok(volume.size),
+        _ if is_disk => Ok(volume.size),
+        // A file that was brought here is as long as it is, whatever is in it.
+        _ => Ok(volume.used.div_ceil(SECTOR) * SECTOR),
+    }
+}
+
+pub(super) fn not_in_format(path: &str, format: &str) -> Refusal {
+    let text = format!("qemu-img: Could not open '{path}': Image is not in {format} format");
+    Refusal::failed(text)
+}
+
+/// Every disk that belongs to this id, on all storages that are there for disks.
+pub(crate) fn volumes_of(world: &World, node: &str, vmid: u32) -> Vec<VolumeId> {
+    let mut found = vec![];
+    for (id, storage) in &world.storages {
+        let for_disks = storage.content.contains(&ContentType::Images)
+            || storage.content.contains(&ContentType::Rootdir);
+        if !for_disks || storage.disabled || !storage.is_on(node) {
+            continue;
+        }
+        for (key, volume) in storage.volumes_on(node) {
+            let owned = VolumeName::parse(storage.kind, key)
+                .is_ok_and(|name| name.content == ContentType::Images && name.owner == Some(vmid));
+            if owned {
+                found.push(VolumeId::new(id, full_name(storage.kind, key, volume)));
+            }
+        }
+    }
+    found
+}
+
+/// Grows a volume to hold at least so many bytes.
+pub(crate) fn resize(
+    world: &mut World,
+    node: &str,
+    id: &VolumeId,
+    bytes: u64,
+) -> Result<(), Refusal> {
+    let name = name_of(world, id)?;
+    let storage = world.storage(&id.storage)?;
+    let kind = storage.kind;
+    if kind.has_files() && !matches!(name.format, "raw" | "qcow2") {
+        return Err(Refusal::failed("can't resize this image format"));
+    }
+    let size = rounded(kind, name.format, bytes.div_ceil(1024) * 1024);
+    let free = room(storage, node);
+    let before = find(world, node, id)?.map_or(0, |volume| volume.used);
+    let after = reserved(storage, name.format, size).max(before);
+    if after - before > free {
+        let (extents, left) = ((after - before) >> 22, free >> 22);
+        let group = group(storage);
+        return Err(Refusal::failed(match kind {
+            StorageKind::ZfsPool => format!(
+                "zfs error: cannot set property for '{group}/{}': size is greater than available \
+                 space",
+                name.file
+            ),
+            _ => format!(
+                "error resizing volume '{}':   Insufficient free space: {extents} extents needed, \
+                 but only {left} available",
+                path(storage, &name)?
+            ),
+        }));
+    }
+    let volume = volume_mut(world, node, id)?;
+    volume.size = size;
+    volume.used = after;
+    Ok(())
+}
+
+/// Removes a volume with its snapshots. One that is not there is nothing to worry about.
+pub(crate) fn free(world: &mut World, node: &str, id: &VolumeId) -> Result<(), Refusal> {
+    world.storage_on(&id.storage, node)?;
+    let name = name_of(world, id)?;
+    if is_base_in_use(world, node, id)? {
+        let text = format!("base volume '{}' is still in use by linked clones", id.name);
+        return Err(Refusal::failed(text));
+    }
+    let storage = storage_mut(world, &id.storage)?;
+    let key = name.key(storage.kind);
+    let Some(volume) = storage.volume(node, &key) else {
+        if storage.kind == StorageKind::Lvm {
+            let volume = format!("{}/{}", group(storage), name.file);
+            let text =
+                format!("lvremove '{volume}' error:   Failed to find logical volume \"{volume}\"");
+            return Err(Refusal::failed(text));
+        }
+        return Ok(());
+    };
+    if volume.protected {
+        let text = format!("cannot remove protected volume '{}' on '{}'", id.name, id.storage);
+        return Err(Refusal::failed(text));
+    }
+    storage.take(node, &key);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fixture::{volume, world};
+    use super::*;
+
+    fn id(text: &str) -> VolumeId {
+        VolumeId::parse(text).unwrap()
+    }
+
+    #[test]
+    fn a_volume_that_is_not_there() {
+        let world = world();
+        let say = |text: &str| activate(&world, "pve1", &id(text)).unwrap_err().message;
+        assert_eq!(say("lvmthin:vm-101-disk-7"), "no such logical volume pve/vm-101-disk-7");
+        assert_eq!(say("dir:iso/x.iso"), "volume 'dir:iso/x.iso' does not exist");
+        assert_eq!(size_info(&world, "pve1", &id("dir:iso/x.iso")), Ok(None));
+        let error = size_info(&world, "pve1", &id("zfspool:vm-1-disk-0")).unwrap_err();
+        assert_eq!(
+            error.message,
+            "zfs error: cannot open 'tank/vm-1-disk-0': dataset does not exist"
+        );
+    }
+
+    #[test]
+    fn files_are_measured_by_what_their_name_says() {
+        let mut world = world();
+        let file = |format, size, used| Volume { used, ..volume(format, size) };
+        put(&mut world, "pve1", &id("dir:import/a.raw"), file("qcow2", 1 << 30, 600)).unwrap();
+        put(&mut world, "pve1", &id("dir:import/b.qcow2"), file("qcow2", 1 << 30, 600)).unwrap();
+        put(&mut world, "pve1", &id("dir:import/c.qcow2"), file("raw", 512, 9)).unwrap();
+        let size = |text| size_info(&world, "pve1", &id(text)).map(|info| info.unwrap().size);
+        assert_eq!(size("dir:import/a.raw"), Ok(1024));
+        assert_eq!(size("dir:import/b.qcow2"), Ok(1 << 30));
+        assert_eq!(
+            size("dir:import/c.qcow2").unwrap_err().message,
+            "qemu-img: Could not open '/var/lib/vz/import/c.qcow2': Image is not in qcow2 format"
+        );
+    }
+
+    #[test]
+    fn growing_takes_room_where_it_is_reserved() {
+        let mut world = world();
+        for text in ["lvm:vm-101-disk-0", "lvmthin:vm-101-disk-0"] {
+            put(&mut world, "pve1", &id(text), volume("raw", 4 << 20)).unwrap();
+        }
+        resize(&mut world, "pve1", &id("lvmthin:vm-101-disk-0"), 1 << 40).unwrap();
+        resize(&mut world, "pve1", &id("lvm:vm-101-disk-0"), (5 << 20) + 1).unwrap();
+        let thick = find(&world, "pve1", &id("lvm:vm-101-disk-0")).unwrap().unwrap();
+        assert_eq!((thick.size, thick.used), (8 << 20, 8 << 20));
+        let error = resize(&mut world, "pve1", &id("lvm:vm-101-disk-0"), 1 << 40).unwrap_err();
+        assert!(error.message.contains("Insufficient free space"), "{}", error.message);
+    }
+
+    #[test]
+    fn what_belongs_to_a_guest() {
+        let mut world = world();
+        for text in ["lvmthin:vm-101-disk-0", "zfspool:base-101-disk-0", "lvmthin:vm-102-disk-0"] {
+            put(&mut world, "pve1", &id(text), volume("raw", 4 << 20)).unwrap();
+        }
+        let clone = "dir:9/base-9-disk-0.raw/101/vm-101-disk-0.qcow2";
+        put(&mut world, "pve1", &id(clone), volume("qcow2", 4 << 20)).unwrap();
+        let found: Vec<_> =
+            volumes_of(&world, "pve1", 101).iter().map(ToString::to_string).collect();
+        assert_eq!(found, [clone, "lvmthin:vm-101-disk-0", "zfspool:base-101-disk-0"]);
+        assert_eq!(volumes_of(&world, "pve2", 101), []);
+    }
+
+    #[test]
+    fn removing() {
+        let mut world = world();
+        let disk = id("lvmthin:vm-101-disk-0");
+        put(&mut world, "pve1", &disk, volume("raw", 4 << 20)).unwrap();
+        free(&mut world, "pve1", &disk).unwrap();
+        free(&mut world, "pve1", &disk).unwrap();
+        assert_eq!(find(&world, "pve1", &disk), Ok(None));
+        let thick = free(&mut world, "pve1", &id("lvm:vm-101-disk-0")).unwrap_err();
+        assert!(thick.message.starts_with("lvremove 'vgt/vm-101-disk-0' error:"));
+    }
+}

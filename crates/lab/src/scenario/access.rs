@@ -1,0 +1,126 @@
+//! `access`: users, tokens, groups, roles, and who may do what.
+
+use std::collections::BTreeSet;
+
+use talmox_yaml::Node;
+
+use super::section::{Read, Section, Source};
+use crate::pve::world::{Access, AclEntry, Token, User};
+
+pub(super) const ROOT: &str = "root@pam";
+/// The token that is there unless the scenario has tokens of its own.
+const LAB_TOKEN: &str = "root@pam!lab";
+
+/// Root, and a token that may do what root's tokens may.
+pub(super) fn default() -> Access {
+    let mut access = Access::default();
+    access.users.insert(ROOT.to_owned(), user());
+    access.tokens.insert(LAB_TOKEN.to_owned(), token());
+    access
+}
+
+fn user() -> User {
+    User { password: None, enabled: true, expires: 0, comment: None }
+}
+
+/// An empty secret is drawn by chance when the world is made.
+fn token() -> Token {
+    Token { secret: String::new(), separated: false, expires: 0, comment: None }
+}
+
+pub(super) fn read(section: &Section<'_>) -> Read<Access> {
+    let Some(node) = section.get("access") else { return Ok(default()) };
+    let source = section.source;
+    let keys = ["users", "tokens", "groups", "roles", "acl"];
+    let section = Section::open(source, node, "`access`", &keys)?;
+    let mut access = Access::default();
+    access.users.insert(ROOT.to_owned(), user());
+    for node in section.list("users")? {
+        let (id, user) = read_user(source, node)?;
+        access.users.insert(id, user);
+    }
+    for node in section.list("tokens")? {
+        let (id, token) = read_token(source, node)?;
+        let owner = id.split('!').next().unwrap_or_default().to_owned();
+        access.users.entry(owner).or_insert_with(user);
+        access.tokens.insert(id, token);
+    }
+    if section.get("tokens").is_none() {
+        access.tokens.insert(LAB_TOKEN.to_owned(), token());
+    }
+    for node in section.list("groups")? {
+        let group = Section::open(source, node, "a group", &["groupid", "users"])?;
+        let members: BTreeSet<String> = group.words("users")?.into_iter().collect();
+        access.groups.insert(group.name("groupid")?, members);
+    }
+    for node in section.list("roles")? {
+        let role = Section::open(source, node, "a role", &["roleid", "privs"])?;
+        access.roles.insert(role.name("roleid")?, role.words("privs")?.into_iter().collect());
+    }
+    for node in section.list("acl")? {
+        access.acl.push(read_entry(source, node)?);
+    }
+    Ok(access)
+}
+
+fn read_user(source: Source<'_>, node: &Node) -> Read<(String, User)> {
+    if node.as_scalar().is_some() {
+        return Ok((user_id(source, node, source.text(node, "a user")?)?, user()));
+    }
+    let keys = ["userid", "password", "enable", "expire", "comment"];
+    let section = Section::open(source, node, "a user", &keys)?;
+    let enabled = section.get("enable").is_none() || section.flag("enable")?;
+    let user = User {
+        password: section.text("password")?,
+        enabled,
+        expires: section.number("expire")?.unwrap_or_default(),
+        comment: section.text("comment")?,
+    };
+    Ok((user_id(source, node, section.name("userid")?)?, user))
+}
+
+fn user_id(source: Source<'_>, node: &Node, id: String) -> Read<String> {
+    match id.split_once('@') {
+        Some((name, realm)) if !name.is_empty() && !realm.is_empty() => Ok(id),
+        _ => Err(source
+            .error(node.span, format!("`{id}` is not a user"))
+            .hint("a user is named name@realm, like ops@pve")),
+    }
+}
+
+fn read_token(source: Source<'_>, node: &Node) -> Read<(String, Token)> {
+    let keys = ["tokenid", "secret", "privsep", "expire", "comment"];
+    let section = Section::open(source, node, "a token", &keys)?;
+    let id = section.name("tokenid")?;
+    match id.split_once('!') {
+        Some((owner, name)) if owner.contains('@') && !name.is_empty() => {}
+        _ => {
+            return Err(section
+                .error("tokenid", format!("`{id}` is not a token"))
+                .hint("a token is named user@realm!id, like ops@pve!ci"));
+        }
+    }
+    let token = Token {
+        secret: section.text("secret")?.unwrap_or_default(),
+        // As in Proxmox: separated unless told otherwise.
+        separated: section.get("privsep").is_none() || section.flag("privsep")?,
+        expires: section.number("expire")?.unwrap_or_default(),
+        comment: section.text("comment")?,
+    };
+    Ok((id, token))
+}
+
+fn read_entry(source: Source<'_>, node: &Node) -> Read<AclEntry> {
+    let section =
+        Section::open(source, node, "an ACL entry", &["path", "ugid", "roleid", "propagate"])?;
+    let path = section.name("path")?;
+    if !path.starts_with('/') {
+        return Err(section.error("path", format!("`{path}` does not begin with `/`")));
+    }
+    Ok(AclEntry {
+        path,
+        who: section.name("ugid")?,
+        role: section.name("roleid")?,
+        propagate: section.get("propagate").is_none() || section.flag("propagate")?,
+    })
+}

@@ -1,0 +1,74 @@
+use std::fmt;
+
+/// A scenario file says something that the lab does not understand, and where.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ScenarioError {
+    /// The file, as the caller calls it.
+    pub path: String,
+    /// From 1.
+    pub line: usize,
+    pub message: String,
+    /// What to do about it, where that is known.
+    pub hint: Option<String>,
+}
+
+impl fmt::Display for ScenarioError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { path, line, message, .. } = self;
+        write!(f, "{path}:{line}: {message}")
+    }
+}
+
+impl std::error::Error for ScenarioError {}
+
+impl ScenarioError {
+    #[must_use]
+    pub(super) fn hint(self, hint: impl Into<String>) -> Self {
+        Self { hint: Some(hint.into()), ..self }
+    }
+
+    /// Hints at the known word that looks most like `word`, else names them all.
+    #[must_use]
+    pub(super) fn one_of(self, word: &str, known: &[&str]) -> Self {
+        match nearest(word, known) {
+            Some(near) => self.hint(format!("did you mean `{near}`?")),
+            None => self.hint(format!("known are {}", known.join(", "))),
+        }
+    }
+}
+
+/// The word that is only a slip of the pen away.
+fn nearest<'k>(word: &str, known: &[&'k str]) -> Option<&'k str> {
+    let (far, near) = known.iter().map(|name| (distance(word, name), *name)).min()?;
+    (far <= 2 && far < word.chars().count()).then_some(near)
+}
+
+/// How many characters must be added, removed or replaced.
+fn distance(from: &str, to: &str) -> usize {
+    let to: Vec<char> = to.chars().collect();
+    let mut row: Vec<usize> = (0..=to.len()).collect();
+    for (at, left) in from.chars().enumerate() {
+        let mut corner = row[0];
+        row[0] = at + 1;
+        for (column, right) in to.iter().enumerate() {
+            let replaced = corner + usize::from(left != *right);
+            corner = row[column + 1];
+            row[column + 1] = replaced.min(corner + 1).min(row[column] + 1);
+        }
+    }
+    row[to.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slips_of_the_pen_are_recognised() {
+        assert_eq!(nearest("storges", &["nodes", "storages"]), Some("storages"));
+        assert_eq!(nearest("vms", &["vms", "volumes"]), Some("vms"));
+        assert_eq!(nearest("firewall", &["nodes", "storages"]), None);
+        assert_eq!(nearest("ip", &["id"]), Some("id"));
+        assert_eq!(nearest("x", &["id"]), None);
+    }
+}

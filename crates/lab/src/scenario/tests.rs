@@ -1,0 +1,172 @@
+use talmox_clock::Chance;
+
+use super::*;
+use crate::blob::Blobs;
+use crate::pve::world::World;
+
+fn world(text: &str) -> World {
+    of(Scenario::parse("lab.yaml", text).unwrap())
+}
+
+fn of(scenario: Scenario) -> World {
+    let folder = tempfile::tempdir().unwrap();
+    let blobs = Blobs::open(folder.path()).unwrap();
+    scenario.into_world(&blobs, 1_000_000, &mut Chance::new(1)).unwrap()
+}
+
+fn refusal(text: &str) -> String {
+    let error = Scenario::parse("lab.yaml", text).unwrap_err();
+    match &error.hint {
+        Some(hint) => format!("{error} ({hint})"),
+        None => error.to_string(),
+    }
+}
+
+#[test]
+fn nothing_gives_a_freshly_installed_host() {
+    let world = world("");
+    assert_eq!(world.hosts.keys().collect::<Vec<_>>(), ["pve"]);
+    assert_eq!(world.storages.keys().collect::<Vec<_>>(), ["local", "local-lvm"]);
+    let content: Vec<_> = world.storages["local"].content.iter().map(|kind| kind.name()).collect();
+    assert_eq!(content, ["iso", "vztmpl", "backup", "import"]);
+    assert_eq!(world.cluster_name, None);
+    assert_eq!(world.access.users["root@pam"].password.as_ref().unwrap().len(), 16);
+    let secret = &world.access.tokens["root@pam!lab"].secret;
+    assert_eq!(secret.split('-').map(str::len).collect::<Vec<_>>(), [8, 4, 4, 4, 12]);
+    for old in [self::world("release: 8.4"), of(Scenario::default().with_release(Release::V8))] {
+        let content: Vec<_> =
+            old.storages["local"].content.iter().map(|kind| kind.name()).collect();
+        assert_eq!(content, ["iso", "vztmpl", "backup"]);
+    }
+}
+
+#[test]
+fn secrets_repeat_with_the_seed() {
+    let secret = |seed| {
+        let folder = tempfile::tempdir().unwrap();
+        let blobs = Blobs::open(folder.path()).unwrap();
+        let world = Scenario::default().into_world(&blobs, 0, &mut Chance::new(seed)).unwrap();
+        world.access.tokens["root@pam!lab"].secret.clone()
+    };
+    assert_eq!(secret(1), secret(1));
+    assert_ne!(secret(1), secret(2));
+}
+
+#[test]
+fn volumes_are_where_they_are_used() {
+    let world = world(
+        r#"{"nodes": ["pve1", "pve2"],
+            "volumes": [
+                {"volid": "local-lvm:vm-100-disk-0", "format": "raw", "size": 10737418240},
+                {"volid": "local-lvm:snap_vm-100-disk-0_before_it", "format": "raw", "size": 4096},
+                {"volid": "local:iso/talos.iso", "format": "raw", "size": 1048576},
+                {"volid": "local:snippets/user.yaml", "text": "hello\n"},
+                {"volid": "local-lvm:vm-101-disk-0", "size": "1G", "node": "pve1"}],
+            "vms": [{"vmid": 100, "node": "pve2", "status": "running",
+                "config": {"cores": 2, "scsi0": "file=local-lvm:vm-100-disk-0,size=10G"},
+                "pending": {"cores": "8", "delete": "agent,!scsi1"}}]}"#,
+    );
+    let lvm = &world.storages["local-lvm"];
+    assert!(lvm.volume("pve1", "vm-100-disk-0").is_none());
+    let disk = lvm.volume("pve2", "vm-100-disk-0").unwrap();
+    assert_eq!(disk.snapshots["before_it"], (4096, None));
+    assert!(lvm.volume("pve1", "vm-101-disk-0").is_some());
+    assert!(lvm.volume("pve2", "vm-101-disk-0").is_none());
+    for host in ["pve1", "pve2"] {
+        let iso = world.storages["local"].volume(host, "iso/talos.iso").unwrap();
+        assert_eq!((iso.format.as_str(), iso.size, &iso.blob), ("iso", 1_048_576, &None));
+        let snippet = world.storages["local"].volume(host, "snippets/user.yaml").unwrap();
+        assert_eq!((snippet.size, snippet.blob.is_some()), (6, true));
+    }
+    let vm = &world.vms[&100];
+    assert!(vm.is_running());
+    assert_eq!(vm.config["cores"], "2");
+    assert_eq!(vm.pending.keys().collect::<Vec<_>>(), ["cores"]);
+    assert_eq!(vm.pending_delete.keys().collect::<Vec<_>>(), ["agent", "scsi1"]);
+    assert_eq!(world.cluster_name.as_deref(), Some("lab"));
+}
+
+#[test]
+fn linked_clones_know_their_base() {
+    let world = world(
+        "{storages: [{storage: files, type: dir}],
+          volumes: [{volid: 'files:9000/base-9000-disk-0.qcow2', size: 4G},
+                    {volid: 'files:110/vm-110-disk-0.qcow2', size: 4G}],
+          vms: [{vmid: 110, config: {scsi0: 'files:9000/base-9000-disk-0.qcow2/110/vm-110-disk-0.qcow2'}}]}",
+    );
+    let volume = world.storages["files"].volume("pve", "110/vm-110-disk-0.qcow2").unwrap();
+    assert_eq!(volume.base.as_deref(), Some("9000/base-9000-disk-0.qcow2"));
+    assert_eq!(volume.format, "qcow2");
+}
+
+#[test]
+fn snapshots_of_a_vm_are_snapshots_of_its_disks() {
+    let world = world(
+        "{volumes: [{volid: 'local-lvm:vm-100-disk-0', size: 4G}],
+          vms: [{vmid: 100, config: {parent: s1, scsi0: 'local-lvm:vm-100-disk-0,size=4G'},
+                 snapshots: {s1: {snaptime: 1700000000, scsi0: 'local-lvm:vm-100-disk-0,size=4G'}}}]}",
+    );
+    let volume = world.storages["local-lvm"].volume("pve", "vm-100-disk-0").unwrap();
+    assert_eq!(volume.snapshots["s1"], (4 << 30, None));
+    assert_eq!(world.vms[&100].snapshots["s1"].config["snaptime"], "1700000000");
+}
+
+#[test]
+fn errors_name_the_line_and_what_was_meant() {
+    let cases = [
+        (
+            "nodes: [pve]\nstorges: []",
+            "lab.yaml:2: the scenario has no `storges` (did you mean `storages`?)",
+        ),
+        ("release: 7.4", "lab.yaml:1: the lab has no release `7.4` (known are 9.2 and 8.4)"),
+        (
+            "nodes:\n  - name: pve\n    core: 4",
+            "lab.yaml:3: a host has no `core` (did you mean `cores`?)",
+        ),
+        ("nodes: [a, a]", "lab.yaml:1: host `a` is there twice"),
+        (
+            "storages:\n- {storage: s, type: dirr}",
+            "lab.yaml:2: the lab has no storage of type `dirr` (did you mean `dir`?)",
+        ),
+        (
+            "storages:\n- {storage: s, type: dir, content: 'iso,image'}",
+            "lab.yaml:2: there is no content `image` (did you mean `images`?)",
+        ),
+        (
+            "volumes:\n- {volid: 'nfs:x', size: 1G}",
+            "lab.yaml:2: there is no storage `nfs` (known are local, local-lvm)",
+        ),
+        ("volumes:\n- {volid: 'local:iso/x.iso'}", "lab.yaml:2: a volume needs `size` or `text`"),
+        ("vms:\n- {vmid: 9}", "lab.yaml:2: a vmid is a number from 100 to 999999999"),
+        (
+            "vms:\n- {vmid: 100, node: pv}",
+            "lab.yaml:2: there is no host `pv` (did you mean `pve`?)",
+        ),
+        ("vms:\n- {vmid: 100, status: on}", "lab.yaml:2: `status` is running or stopped, not `on`"),
+        (
+            "access: {users: [ops]}",
+            "lab.yaml:1: `ops` is not a user (a user is named name@realm, like ops@pve)",
+        ),
+        (
+            "access: {tokens: [{tokenid: ops@pve}]}",
+            "lab.yaml:1: `ops@pve` is not a token (a token is named user@realm!id, like ops@pve!ci)",
+        ),
+        (
+            "nodes: [{name: pve, memory: 3X}]",
+            "lab.yaml:1: `memory` is a size, not `3X` (write bytes, or a number with KiB, MiB, GiB or TiB)",
+        ),
+        ("nodes: {a: b}", "lab.yaml:1: `nodes` is a list, not a mapping"),
+        ("pools: [{poolid: a, poolid: b}]", "lab.yaml:1: `poolid` is there twice"),
+        (
+            "ha: {groups: {a: {nodes: pve}}}",
+            "lab.yaml:1: Proxmox VE 9.2 has no HA groups (it has `rules`)",
+        ),
+        ("a: [", "lab.yaml:1: "),
+        ("---\n{}\n---\n{}", "lab.yaml:4: a scenario is one document, not several"),
+    ];
+    for (text, expected) in cases {
+        let found = refusal(text);
+        assert!(found.starts_with(expected), "{text}\n  {found}\n  {expected}");
+        assert!(expected.ends_with(": ") || found.len() == expected.len(), "{found}");
+    }
+}

@@ -1,0 +1,101 @@
+//! `vms`: virtual machines that are there when the lab starts.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+use talmox_yaml::Node;
+
+use super::section::{Read, Section, Source};
+use super::storage::known_hosts;
+use crate::pve::world::{Agent, Config, Host, PendingDelete, Snapshot, Vm};
+
+#[derive(Clone, Debug)]
+pub(super) struct VmSpec {
+    pub(super) vm: Vm,
+    pub(super) running: bool,
+    /// What the guest agent answers while the VM runs.
+    pub(super) agent: Option<Agent>,
+}
+
+pub(super) fn read(
+    section: &Section<'_>,
+    hosts: &BTreeMap<String, Host>,
+) -> Read<BTreeMap<u32, VmSpec>> {
+    let mut vms = BTreeMap::new();
+    for node in section.list("vms")? {
+        let (vmid, spec) = read_vm(section.source, node, hosts)?;
+        if vms.insert(vmid, spec).is_some() {
+            return Err(section.source.error(node.span, format!("VM {vmid} is there twice")));
+        }
+    }
+    Ok(vms)
+}
+
+fn read_vm(source: Source<'_>, node: &Node, hosts: &BTreeMap<String, Host>) -> Read<(u32, VmSpec)> {
+    let keys = ["vmid", "node", "status", "config", "pending", "snapshots", "guest"];
+    let section = Section::open(source, node, "a VM", &keys)?;
+    section.name("vmid")?;
+    let vmid = section.number("vmid")?.unwrap_or_default();
+    if !(100..=999_999_999).contains(&vmid) {
+        return Err(section.error("vmid", "a vmid is a number from 100 to 999999999"));
+    }
+    let host = match section.text("node")? {
+        Some(name) => name,
+        None => hosts.keys().next().cloned().unwrap_or_default(),
+    };
+    known_hosts(&section, "node", std::slice::from_ref(&host), hosts)?;
+    let running = match section.text("status")?.as_deref() {
+        None | Some("stopped") => false,
+        Some("running") => true,
+        Some(other) => {
+            let message = format!("`status` is running or stopped, not `{other}`");
+            return Err(section.error("status", message));
+        }
+    };
+    let (pending, pending_delete) = pending(section.options("pending")?);
+    let mut snapshots = BTreeMap::new();
+    for (name, node) in section.entries("snapshots")? {
+        let config = source.options(node, "a snapshot")?;
+        snapshots.insert(name, Snapshot { config });
+    }
+    let agent = section.get("guest").map(|node| read_agent(source, node)).transpose()?;
+    let config = section.options("config")?;
+    let vm = Vm { node: host, config, pending, pending_delete, snapshots, ..Vm::default() };
+    Ok((vmid, VmSpec { vm, running, agent }))
+}
+
+/// `delete` lists what is to go; a `!` in front says that its volume goes too.
+fn pending(mut options: Config) -> (Config, BTreeMap<String, PendingDelete>) {
+    let delete = options.remove("delete").unwrap_or_default();
+    let words = delete.split([',', ';', ' ']).filter(|word| !word.is_empty());
+    let delete = words.map(|word| match word.strip_prefix('!') {
+        Some(forced) => (forced.to_owned(), PendingDelete::Destroy),
+        None => (word.to_owned(), PendingDelete::Detach),
+    });
+    (options, delete.collect())
+}
+
+fn read_agent(source: Source<'_>, node: &Node) -> Read<Agent> {
+    let section = Section::open(source, node, "a guest", &["hostname", "interfaces"])?;
+    let mut interfaces = vec![];
+    for node in section.list("interfaces")? {
+        let keys = ["name", "mac", "addresses"];
+        let interface = Section::open(source, node, "an interface", &keys)?;
+        let mut addresses = vec![];
+        for word in interface.words("addresses")? {
+            addresses.push(address(&word).ok_or_else(|| {
+                let message = format!("`{word}` is not an address with a prefix length");
+                interface.error("addresses", message).hint("write it like 10.0.0.21/24")
+            })?);
+        }
+        interfaces.push((interface.name("name")?, interface.name("mac")?, addresses));
+    }
+    Ok(Agent { interfaces, hostname: section.text("hostname")?.unwrap_or_default() })
+}
+
+fn address(text: &str) -> Option<(IpAddr, u8)> {
+    let (ip, prefix) = text.split_once('/')?;
+    let (ip, prefix) = (ip.parse::<IpAddr>().ok()?, prefix.parse().ok()?);
+    let longest = if ip.is_ipv4() { 32 } else { 128 };
+    (prefix <= longest).then_some((ip, prefix))
+}

@@ -1,0 +1,222 @@
+//! From a scenario to the world that the lab starts with.
+
+use std::collections::BTreeMap;
+use std::io;
+
+use talmox_clock::Chance;
+
+use super::Scenario;
+use super::access::ROOT;
+use super::storage::{VolumeSpec, default as usual_storages};
+use super::vm::VmSpec;
+use crate::blob::Blobs;
+use crate::pve::world::{
+    Access, Backing, Run, Storage, StorageKind, Tasks, Vm, Volume, VolumeId, World,
+};
+
+/// How long the hosts have been up when the lab starts, in seconds.
+const UPTIME: u64 = 86_400;
+/// What an empty qcow2 or vmdk image takes.
+const EMPTY_IMAGE: u64 = 196_608;
+
+impl Scenario {
+    /// Makes everything real: bytes are written, guests are switched on, secrets drawn.
+    pub(crate) fn into_world(
+        self,
+        blobs: &Blobs,
+        now: u64,
+        chance: &mut Chance,
+    ) -> io::Result<World> {
+        let booted = now.saturating_sub(UPTIME);
+        let mut hosts = self.hosts;
+        for host in hosts.values_mut() {
+            host.booted = booted;
+        }
+        let mut storages = self.storages.unwrap_or_else(|| usual_storages(self.release));
+        let (snapshots, volumes): (Vec<VolumeSpec>, Vec<VolumeSpec>) =
+            self.volumes.into_iter().partition(|spec| spec.id.name.starts_with("snap_"));
+        let names: Vec<String> = hosts.keys().cloned().collect();
+        for spec in volumes {
+            let named = naming(&self.vms, &spec.id);
+            let Some(storage) = storages.get_mut(&spec.id.storage) else { continue };
+            let places = match (&named, spec.nodes.is_empty()) {
+                (_, false) => spec.nodes.clone(),
+                (Some((vm, _)), true) => vec![vm.node.clone()],
+                (None, true) => names.iter().filter(|n| storage.is_on(n)).cloned().collect(),
+            };
+            let mut volume = make(&spec, storage.kind, blobs, now)?;
+            volume.base = named.and_then(|(_, base)| base);
+            for node in &places {
+                storage.put(node, &spec.id.name, volume.clone());
+            }
+        }
+        for spec in snapshots {
+            if let Some(storage) = storages.get_mut(&spec.id.storage) {
+                attach_snapshot(storage, &spec);
+            }
+        }
+        let vms = self.vms.into_iter().zip(2000..);
+        let vms: BTreeMap<u32, Vm> =
+            vms.map(|((vmid, spec), pid)| (vmid, switch_on(spec, pid, booted))).collect();
+        for vm in vms.values() {
+            snapshot_disks(vm, &mut storages);
+        }
+        Ok(World {
+            release: self.release,
+            cluster_name: self.cluster,
+            hosts,
+            storages,
+            vms,
+            access: with_secrets(self.access, chance),
+            pools: self.pools,
+            mappings: self.mappings,
+            ha: self.ha,
+            datacenter: self.datacenter,
+            tasks: Tasks::default(),
+            sampled: BTreeMap::new(),
+        })
+    }
+}
+
+fn make(spec: &VolumeSpec, kind: StorageKind, blobs: &Blobs, created: u64) -> io::Result<Volume> {
+    let format = listed_format(spec, kind);
+    let used = match format.as_str() {
+        _ if kind == StorageKind::LvmThin => 0,
+        "qcow2" | "vmdk" => EMPTY_IMAGE,
+        _ => spec.size,
+    };
+    let blob = spec.text.as_ref().map(|text| blobs.write(text.as_bytes())).transpose()?;
+    Ok(Volume {
+        format,
+        size: spec.size,
+        used: spec.used.unwrap_or(used),
+        backing: spec.backing.clone().map(|file| Backing { file }),
+        blob,
+        base: None,
+        created,
+        snapshots: BTreeMap::new(),
+        notes: spec.notes.clone(),
+        protected: spec.protected,
+    })
+}
+
+/// The format as content lists name it: files of some kinds have a name of their own.
+fn listed_format(spec: &VolumeSpec, kind: StorageKind) -> String {
+    let name = spec.id.name.as_str();
+    let extension = name.rsplit_once('.').map(|(_, extension)| extension);
+    let (folder, file) = name.split_once('/').unwrap_or(("", name));
+    match folder {
+        _ if !kind.has_files() => spec.format.clone().unwrap_or_else(|| "raw".to_owned()),
+        "iso" => "iso".to_owned(),
+        "snippets" => "snippet".to_owned(),
+        "vztmpl" => extension.map_or_else(|| "tgz".to_owned(), |extension| format!("t{extension}")),
+        "backup" => {
+            let from = file.find(".vma").or_else(|| file.find(".tar")).map(|at| at + 1);
+            from.and_then(|from| file.get(from..)).unwrap_or("vma").to_owned()
+        }
+        _ => match (&spec.format, extension) {
+            (Some(format), _) => format.clone(),
+            (None, Some(extension)) => extension.to_owned(),
+            (None, None) => "raw".to_owned(),
+        },
+    }
+}
+
+/// The VM whose configuration names this volume, and the base volume in front of its name.
+fn naming<'v>(vms: &'v BTreeMap<u32, VmSpec>, id: &VolumeId) -> Option<(&'v Vm, Option<String>)> {
+    vms.values().find_map(|spec| {
+        let base = named_volumes(&spec.vm).find_map(|named| match named {
+            named if named == *id => Some(None),
+            named if named.storage == id.storage => {
+                named.name.strip_suffix(&format!("/{}", id.name)).map(|base| Some(base.to_owned()))
+            }
+            _ => None,
+        })?;
+        Some((&spec.vm, base))
+    })
+}
+
+/// All volumes that a VM's drives stand on, now, later, or in a snapshot.
+fn named_volumes(vm: &Vm) -> impl Iterator<Item = VolumeId> {
+    let snapshots = vm.snapshots.values().map(|snapshot| &snapshot.config);
+    let configs = snapshots.chain([&vm.config, &vm.pending]);
+    configs.flat_map(BTreeMap::values).filter_map(|value| drive_volume(value))
+}
+
+/// The volume in a drive's property string.
+fn drive_volume(value: &str) -> Option<VolumeId> {
+    let mut parts = value.split(',');
+    let first = parts.next()?;
+    let named = parts
+        .chain([first])
+        .find_map(|part| part.strip_prefix("file=").or_else(|| part.strip_prefix("volume=")));
+    VolumeId::parse(named.unwrap_or(first))
+}
+
+/// `snap_VOLUME_SNAPSHOT` is how LVM calls a snapshot of a volume.
+fn attach_snapshot(storage: &mut Storage, spec: &VolumeSpec) {
+    let name = spec.id.name.trim_start_matches("snap_");
+    for (volume_name, volume) in storage.volumes.values_mut().flatten() {
+        let rest = name.strip_prefix(volume_name.as_str());
+        if let Some(snapshot) = rest.and_then(|rest| rest.strip_prefix('_')) {
+            volume.snapshots.insert(snapshot.to_owned(), (spec.size, None));
+        }
+    }
+}
+
+/// Where a snapshot is kept inside its volume, a VM's snapshot is one of its disks too.
+fn snapshot_disks(vm: &Vm, storages: &mut BTreeMap<String, Storage>) {
+    for (name, snapshot) in &vm.snapshots {
+        for id in snapshot.config.values().filter_map(|value| drive_volume(value)) {
+            let Some(storage) = storages.get_mut(&id.storage) else { continue };
+            if let Some(volume) = storage.volume_mut(&vm.node, &id.name)
+                && volume.format != "iso"
+            {
+                let state = (volume.size, volume.blob.clone());
+                volume.snapshots.entry(name.clone()).or_insert(state);
+            }
+        }
+    }
+}
+
+fn switch_on(spec: VmSpec, pid: u32, since: u64) -> Vm {
+    let VmSpec { mut vm, running, agent } = spec;
+    if running {
+        let config = vm.config.clone();
+        vm.run = Some(Run { since, pid, paused: false, config, agent });
+    }
+    vm
+}
+
+/// Root can always log in, and every token has a secret.
+fn with_secrets(mut access: Access, chance: &Chance) -> Access {
+    if let Some(root) = access.users.get_mut(ROOT)
+        && root.password.is_none()
+    {
+        root.password = Some(password(&mut chance.of(ROOT, 0)));
+    }
+    for (id, token) in &mut access.tokens {
+        if token.secret.is_empty() {
+            token.secret = uuid(&mut chance.of(id, 0));
+        }
+    }
+    access
+}
+
+fn password(chance: &mut Chance) -> String {
+    // Without what looks alike.
+    const LETTERS: &[u8] = b"abcdefghijkmnpqrstuvwxyz23456789";
+    let mut bytes = [0; 16];
+    chance.fill(&mut bytes);
+    bytes.iter().map(|byte| char::from(LETTERS[usize::from(*byte) % LETTERS.len()])).collect()
+}
+
+fn uuid(chance: &mut Chance) -> String {
+    let mut bytes = [0; 16];
+    chance.fill(&mut bytes);
+    bytes[6] = bytes[6] & 0x0f | 0x40;
+    bytes[8] = bytes[8] & 0x3f | 0x80;
+    let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    let part = |from: usize, to: usize| &hex[from..to];
+    format!("{}-{}-{}-{}-{}", part(0, 8), part(8, 12), part(12, 16), part(16, 20), part(20, 32))
+}

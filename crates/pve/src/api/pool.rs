@@ -1,0 +1,126 @@
+//! Pools: where a token with few rights finds its VMs.
+
+use serde_json::Value;
+
+use crate::id::{PoolId, StorageId, VmId};
+use crate::request::Request;
+use crate::wire::{Decode, Fields, Unreadable};
+
+/// A pool in the list of them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PoolEntry {
+    pub id: PoolId,
+    pub comment: Option<String>,
+}
+
+impl Decode for PoolEntry {
+    fn decode(data: &Value) -> Result<Self, Unreadable> {
+        let fields = Fields::of(data)?;
+        Ok(Self { id: fields.need("poolid")?, comment: fields.text("comment") })
+    }
+}
+
+/// A pool and what is in it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Pool {
+    pub comment: Option<String>,
+    /// VMs and containers.
+    pub guests: Vec<VmId>,
+    pub storages: Vec<StorageId>,
+}
+
+impl Decode for Pool {
+    fn decode(data: &Value) -> Result<Self, Unreadable> {
+        // Asked for by parameter, it comes as a list of one.
+        let data = data.as_array().and_then(|list| list.first()).unwrap_or(data);
+        let fields = Fields::of(data)?;
+        let mut pool = Self { comment: fields.text("comment"), ..Self::default() };
+        for member in fields.objects("members") {
+            match member.text("type").as_deref() {
+                Some("storage") => pool.storages.push(member.need("storage")?),
+                Some("qemu" | "lxc") => pool.guests.push(member.need("vmid")?),
+                _ => {}
+            }
+        }
+        // A storage is listed once for every node.
+        pool.storages.sort_unstable();
+        pool.storages.dedup();
+        Ok(pool)
+    }
+}
+
+pub fn list() -> Request<Vec<PoolEntry>> {
+    Request::get(&[&"pools"])
+}
+
+pub fn get(id: &PoolId) -> Request<Pool> {
+    // In a path only pools of the first level can be named.
+    if id.as_str().contains('/') {
+        return Request::get(&[&"pools"]).with("poolid", id);
+    }
+    Request::get(&[&"pools", id])
+}
+
+pub fn create(id: &PoolId, comment: Option<&str>) -> Request<()> {
+    Request::post(&[&"pools"]).with("poolid", id).with_some("comment", comment)
+}
+
+/// What comes into a pool, or goes out of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Members {
+    pub guests: Vec<VmId>,
+    pub storages: Vec<StorageId>,
+}
+
+/// Takes members in. With `allow_move` also those of other pools.
+pub fn add(id: &PoolId, members: &Members, allow_move: bool) -> Request<()> {
+    update(id, members).with_flag("allow-move", allow_move)
+}
+
+/// Puts members out; they stay as they are.
+pub fn remove(id: &PoolId, members: &Members) -> Request<()> {
+    update(id, members).with("delete", 1)
+}
+
+fn update(id: &PoolId, members: &Members) -> Request<()> {
+    let join = |items: Vec<String>| Some(items.join(",")).filter(|items| !items.is_empty());
+    Request::put(&[&"pools"])
+        .with("poolid", id)
+        .with_some("vms", join(members.guests.iter().map(VmId::to_string).collect()))
+        .with_some("storage", join(members.storages.iter().map(StorageId::to_string).collect()))
+}
+
+/// Deletes a pool, which must be empty.
+pub fn delete(id: &PoolId) -> Request<()> {
+    Request::delete(&[&"pools"]).with("poolid", id)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn members_are_parted_by_kind() {
+        let data = json!({"comment": "x", "members": [
+            {"type": "qemu", "vmid": 300}, {"type": "lxc", "vmid": "301"},
+            {"type": "storage", "storage": "local", "node": "a"},
+            {"type": "storage", "storage": "local", "node": "b"},
+        ]});
+        let pool = Pool::decode(&data).unwrap();
+        assert_eq!((pool.guests.len(), pool.storages.len()), (2, 1));
+        assert_eq!(Pool::decode(&json!([data])).unwrap(), pool);
+    }
+
+    #[test]
+    fn pools_in_pools_are_named_by_parameter() {
+        let id = "a/b".parse().unwrap();
+        assert_eq!(get(&id).target(), "/api2/json/pools?poolid=a%2Fb");
+        assert_eq!(get(&"talos".parse().unwrap()).target(), "/api2/json/pools/talos");
+        let members = Members { guests: vec![VmId::new(300).unwrap()], ..Members::default() };
+        assert_eq!(add(&id, &members, true).body().unwrap(), "poolid=a%2Fb&vms=300&allow-move=1");
+        assert_eq!(remove(&id, &members).body().unwrap(), "poolid=a%2Fb&vms=300&delete=1");
+        assert_eq!(delete(&id).target(), "/api2/json/pools?poolid=a%2Fb");
+    }
+}

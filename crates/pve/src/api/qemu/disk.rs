@@ -1,0 +1,67 @@
+use super::Vm;
+use crate::id::{Digest, DiskSlot, StorageId, Upid};
+use crate::request::Request;
+
+/// Grows a disk to a size; equal is fine, less is an error. Never by an amount: that could not be tried twice.
+pub fn resize(
+    vm: &Vm,
+    slot: &DiskSlot,
+    storage: &StorageId,
+    gib: u32,
+    digest: Option<&Digest>,
+) -> Request<Upid> {
+    vm.put(&[&"resize"])
+        .burdening([storage])
+        .with("disk", slot)
+        .with("size", format!("{gib}G"))
+        .with_some("digest", digest)
+}
+
+/// Detaches disks; with `force` their volumes are destroyed.
+pub fn unlink(vm: &Vm, slots: &[DiskSlot], force: bool) -> Request<()> {
+    let slots: Vec<&str> = slots.iter().map(DiskSlot::as_str).collect();
+    vm.put(&[&"unlink"]).with("idlist", slots.join(",")).with_flag("force", force)
+}
+
+/// Where a disk is to go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MoveDisk {
+    pub slot: DiskSlot,
+    pub from: StorageId,
+    pub to: StorageId,
+    /// Whether the old volume goes; else it stays as `unusedN`.
+    pub delete: bool,
+    pub digest: Option<Digest>,
+}
+
+pub fn move_disk(vm: &Vm, disk: &MoveDisk) -> Request<Upid> {
+    vm.post(&[&"move_disk"])
+        .burdening([&disk.from, &disk.to])
+        .with("disk", &disk.slot)
+        .with("storage", &disk.to)
+        .with_flag("delete", disk.delete)
+        .with_some("digest", disk.digest.as_ref())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::id::VmId;
+
+    #[test]
+    fn disks_grow_move_and_go() {
+        let vm = Vm::new(&"pve1".parse().unwrap(), VmId::new(300).unwrap());
+        let slot: DiskSlot = "scsi0".parse().unwrap();
+        let (from, to): (StorageId, StorageId) =
+            ("local-lvm".parse().unwrap(), "tank".parse().unwrap());
+        let grown = resize(&vm, &slot, &from, 40, None);
+        assert_eq!(grown.operation(), "PUT /nodes/pve1/qemu/300/resize");
+        assert_eq!(grown.body().unwrap(), "disk=scsi0&size=40G");
+        let gone = unlink(&vm, &[slot.clone(), "scsi1".parse().unwrap()], true);
+        assert_eq!(gone.body().unwrap(), "idlist=scsi0%2Cscsi1&force=1");
+        let moved = move_disk(&vm, &MoveDisk { slot, from, to, delete: true, digest: None });
+        assert_eq!(moved.path(), "/nodes/pve1/qemu/300/move_disk");
+        assert_eq!(moved.body().unwrap(), "disk=scsi0&storage=tank&delete=1");
+        assert_eq!(moved.scope().storages.len(), 2);
+    }
+}

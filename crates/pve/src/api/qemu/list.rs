@@ -1,0 +1,99 @@
+use serde_json::Value;
+
+use super::Vm;
+use crate::id::{NodeName, VmId};
+use crate::property::Tags;
+use crate::request::Request;
+use crate::wire::{Decode, Fields, Unreadable};
+
+/// A VM in the list of a node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VmEntry {
+    pub vmid: VmId,
+    pub name: Option<String>,
+    pub running: bool,
+    pub template: bool,
+    pub lock: Option<String>,
+    pub tags: Tags,
+}
+
+impl Decode for VmEntry {
+    fn decode(data: &Value) -> Result<Self, Unreadable> {
+        let fields = Fields::of(data)?;
+        Ok(Self {
+            vmid: fields.need("vmid")?,
+            name: fields.text("name"),
+            running: fields.text("status").as_deref() == Some("running"),
+            template: fields.flag("template"),
+            lock: fields.text("lock"),
+            tags: Tags::of(fields.list("tags")),
+        })
+    }
+}
+
+/// The VMs on a node at this moment.
+pub fn list(node: &NodeName) -> Request<Vec<VmEntry>> {
+    Request::get(&[&"nodes", node, &"qemu"]).on(node)
+}
+
+/// How a VM is at this moment.
+#[derive(Clone, Debug, PartialEq)]
+pub struct VmStatus {
+    pub running: bool,
+    /// More precisely: `running`, `paused`, `prelaunch`…
+    pub qmp_status: Option<String>,
+    pub name: Option<String>,
+    pub lock: Option<String>,
+    pub template: bool,
+    /// Whether HA cares for it: then start and stop only ask HA to.
+    pub ha_managed: bool,
+    pub agent: bool,
+    /// In seconds.
+    pub uptime: Option<u64>,
+    pub cpu: Option<f64>,
+    pub memory: Option<u64>,
+    pub max_memory: Option<u64>,
+}
+
+impl Decode for VmStatus {
+    fn decode(data: &Value) -> Result<Self, Unreadable> {
+        let fields = Fields::of(data)?;
+        Ok(Self {
+            running: fields.need_text("status")? == "running",
+            qmp_status: fields.text("qmpstatus"),
+            name: fields.text("name"),
+            lock: fields.text("lock"),
+            template: fields.flag("template"),
+            ha_managed: fields.inner("ha").is_some_and(|ha| ha.flag("managed")),
+            agent: fields.flag("agent"),
+            uptime: fields.number("uptime"),
+            cpu: fields.fraction("cpu"),
+            memory: fields.number("mem"),
+            max_memory: fields.number("maxmem"),
+        })
+    }
+}
+
+pub fn current(vm: &Vm) -> Request<VmStatus> {
+    vm.get(&[&"status", &"current"])
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn status_is_read_leniently() {
+        let status = VmStatus::decode(&json!({
+            "status": "running", "qmpstatus": "paused", "ha": {"managed": 1}, "uptime": "12", "agent": "1", "cpu": 0,
+        }))
+        .unwrap();
+        assert!(status.running && status.ha_managed && status.agent && !status.template);
+        assert_eq!((status.uptime, status.cpu), (Some(12), Some(0.0)));
+        let entry =
+            VmEntry::decode(&json!({"vmid": "300", "status": "stopped", "template": ""})).unwrap();
+        assert!(!entry.running && !entry.template);
+    }
+}

@@ -1,0 +1,74 @@
+use std::time::Duration;
+
+use super::Vm;
+use crate::id::Upid;
+use crate::request::Request;
+
+pub fn start(vm: &Vm) -> Request<Upid> {
+    vm.post(&[&"status", &"start"])
+}
+
+/// Pulls the plug. Fine if it is off already. A shutdown that is under way is ended if `overrule_shutdown`.
+pub fn stop(vm: &Vm, overrule_shutdown: bool) -> Request<Upid> {
+    vm.post(&[&"status", &"stop"]).with_flag("overrule-shutdown", overrule_shutdown)
+}
+
+/// Asks the guest to shut down and waits; then fails, or with `force_stop` pulls the plug.
+pub fn shutdown(vm: &Vm, timeout: Duration, force_stop: bool) -> Request<Upid> {
+    vm.post(&[&"status", &"shutdown"])
+        .with("timeout", timeout.as_secs())
+        .with_flag("forceStop", force_stop)
+}
+
+/// Shuts down and starts again, which applies pending changes.
+pub fn reboot(vm: &Vm, timeout: Duration) -> Request<Upid> {
+    vm.post(&[&"status", &"reboot"]).with("timeout", timeout.as_secs())
+}
+
+/// Presses the reset button, which applies no pending changes.
+pub fn reset(vm: &Vm) -> Request<Upid> {
+    vm.post(&[&"status", &"reset"])
+}
+
+/// Pauses, or with `to_disk` writes the memory out and stops.
+pub fn suspend(vm: &Vm, to_disk: bool) -> Request<Upid> {
+    vm.post(&[&"status", &"suspend"]).with_flag("todisk", to_disk)
+}
+
+pub fn resume(vm: &Vm) -> Request<Upid> {
+    vm.post(&[&"status", &"resume"])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::id::VmId;
+
+    #[test]
+    fn power_is_a_matter_of_the_status_folder() {
+        let vm = Vm::new(&"pve1".parse().unwrap(), VmId::new(300).unwrap());
+        let seconds = Duration::from_secs(90);
+        let all = [
+            start(&vm),
+            stop(&vm, true),
+            shutdown(&vm, seconds, true),
+            reboot(&vm, seconds),
+            reset(&vm),
+            suspend(&vm, false),
+            resume(&vm),
+        ];
+        let shown: Vec<String> = all
+            .iter()
+            .map(|request| format!("{} {}", request.path(), request.body().unwrap()))
+            .collect();
+        insta::assert_snapshot!(shown.join("\n"), @r"
+        /nodes/pve1/qemu/300/status/start 
+        /nodes/pve1/qemu/300/status/stop overrule-shutdown=1
+        /nodes/pve1/qemu/300/status/shutdown timeout=90&forceStop=1
+        /nodes/pve1/qemu/300/status/reboot timeout=90
+        /nodes/pve1/qemu/300/status/reset 
+        /nodes/pve1/qemu/300/status/suspend 
+        /nodes/pve1/qemu/300/status/resume 
+        ");
+    }
+}

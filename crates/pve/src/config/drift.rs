@@ -1,0 +1,258 @@
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::rule::{self, NET_DEFAULTS, Parts, Rule};
+use super::{VmConfig, VmOptions};
+use crate::property::{BootOrder, Drive, DriveSource, Net, Properties, Smbios, Tags, truthy};
+use crate::wire::split;
+
+/// An option that is not as it should be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Drift {
+    pub key: String,
+    pub wanted: String,
+    pub found: Option<String>,
+}
+
+/// The options that are not what was wanted. Spelling, order, defaults and what Proxmox fills in do not count.
+///
+/// Options that nobody asked for are not looked at.
+pub fn drift(wanted: &VmOptions, found: &VmConfig) -> Vec<Drift> {
+    let differs = |(key, wanted): &(&str, &str)| !is_same(key, wanted, found.get(key));
+    let drift = |(key, wanted): (&str, &str)| Drift {
+        key: key.to_owned(),
+        wanted: wanted.to_owned(),
+        found: found.get(key).map(str::to_owned),
+    };
+    wanted.iter().filter(differs).map(drift).collect()
+}
+
+fn is_same(key: &str, wanted: &str, found: Option<&str>) -> bool {
+    let text = found.unwrap_or_default();
+    match rule::of(key) {
+        Rule::Number(default) => {
+            let number = |text: &str| text.trim().parse::<f64>().ok();
+            let default = default.map(|number| number.to_string()).unwrap_or_default();
+            match (number(wanted), number(found.unwrap_or(&default))) {
+                (Some(wanted), Some(found)) => (wanted - found).abs() < f64::EPSILON,
+                (None, None) => wanted == text,
+                _ => false,
+            }
+        }
+        Rule::Flag(default) => {
+            truthy(wanted) == found.map_or(Some(default), |found| truthy(found.trim()))
+        }
+        Rule::Text(default) => wanted == found.unwrap_or(default),
+        Rule::Description => wanted.trim_end() == text.trim_end(),
+        Rule::Set => Tags::parse(wanted) == Tags::parse(text),
+        Rule::Hotplug => hotplug(wanted) == hotplug(found.unwrap_or("1")),
+        Rule::List => split(wanted) == split(text),
+        Rule::Boot => BootOrder::parse(wanted) == BootOrder::parse(text),
+        Rule::Smbios => smbios(wanted, text),
+        Rule::Net => found.is_some_and(|found| net(&Net::parse(wanted), &Net::parse(found))),
+        Rule::Drive(parts) => found.is_some_and(|found| {
+            drive(parts, key.starts_with("efidisk"), &Drive::parse(wanted), &Drive::parse(found))
+        }),
+        Rule::Parts(rule) => parts(rule, wanted) == parts(rule, text),
+        Rule::Hidden => true,
+    }
+}
+
+/// A property string in one spelling: defaults left out, flags as 0 and 1, values in lower case.
+fn canonical(properties: &Properties, defaults: &[(&str, &str)]) -> BTreeMap<String, String> {
+    let plain = |text: &str| match truthy(text) {
+        Some(flag) => u8::from(flag).to_string(),
+        None => text.to_ascii_lowercase(),
+    };
+    let is_default = |key: &str, value: &str| {
+        defaults.iter().any(|(known, default)| *known == key && plain(default) == value)
+    };
+    properties
+        .iter()
+        .map(|(key, value)| (key.to_owned(), plain(value)))
+        .filter(|(key, value)| !is_default(key, value))
+        .collect()
+}
+
+fn parts(rule: Parts, text: &str) -> BTreeMap<String, String> {
+    canonical(&Properties::parse(text, rule.default_key), rule.defaults)
+}
+
+fn hotplug(text: &str) -> BTreeSet<String> {
+    match text.trim() {
+        "1" => ["network", "disk", "usb"].map(str::to_owned).into(),
+        "0" => BTreeSet::new(),
+        text => split(text).into_iter().collect(),
+    }
+}
+
+/// A UUID that nobody asked for is one that Proxmox made.
+fn smbios(wanted: &str, found: &str) -> bool {
+    let (wanted, found) = (Smbios::parse(wanted), Smbios::parse(found));
+    wanted.texts == found.texts && (wanted.uuid.is_none() || wanted.uuid == found.uuid)
+}
+
+/// An address that nobody asked for is one that Proxmox made.
+fn net(wanted: &Net, found: &Net) -> bool {
+    let other = |net: &Net| canonical(&net.other, NET_DEFAULTS);
+    wanted.model == found.model
+        && (wanted.mac.is_none() || wanted.mac == found.mac)
+        && wanted.bridge == found.bridge
+        && wanted.vlan == found.vlan
+        && wanted.firewall == found.firewall
+        && wanted.mtu == found.mtu
+        && other(wanted) == other(found)
+}
+
+/// Volumes have names of Proxmox's choice, and grow.
+fn drive(rule: Parts, is_efi: bool, wanted: &Drive, found: &Drive) -> bool {
+    if wanted.storage() != found.storage() {
+        return false;
+    }
+    if let DriveSource::Cloudinit { .. } = wanted.source {
+        return found.is_cloudinit();
+    }
+    if matches!(&wanted.source, DriveSource::Empty | DriveSource::Other(_))
+        && wanted.source != found.source
+    {
+        return false;
+    }
+    // What is in a CD drive is chosen by name; a disk may have been moved.
+    if wanted.is_cdrom() && wanted.volume_id() != found.volume_id() {
+        return false;
+    }
+    // How big the firmware's variables are is the storage's affair, and a small disk may still be imported.
+    let is_big_enough = is_efi
+        || match (wanted.size(), found.size()) {
+            (Some(wanted), Some(found)) => found >= wanted,
+            _ => true,
+        };
+    let options = |drive: &Drive| {
+        let mut options = drive.options.clone();
+        // Said once, when the volume is made, or said by Proxmox alone.
+        for transient in ["size", "format", "import-from", "ms-cert"] {
+            let _value = options.remove(transient);
+        }
+        canonical(&options, rule.defaults)
+    };
+    is_big_enough && options(wanted) == options(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn same(key: &str, wanted: &str, found: &str) {
+        assert!(is_same(key, wanted, Some(found)), "{key}: {wanted} against {found}");
+    }
+
+    fn other(key: &str, wanted: &str, found: &str) {
+        assert!(!is_same(key, wanted, Some(found)), "{key}: {wanted} against {found}");
+    }
+
+    #[test]
+    fn disks_are_compared_by_storage_options_and_least_size() {
+        let found = "local-lvm:vm-300-disk-1,discard=on,iothread=1,size=40G,ssd=1";
+        same(
+            "scsi0",
+            "local-lvm:0,import-from=local:import/t.qcow2,iothread=1,discard=on,ssd=on",
+            found,
+        );
+        same("scsi0", "local-lvm:40,discard=on,iothread=1,ssd=1", found);
+        same("scsi0", "file=local-lvm:vm-300-disk-0,discard=on,iothread=1,ssd=1,backup=1", found);
+        other("scsi0", "local-lvm:41,discard=on,iothread=1,ssd=1", found);
+        other("scsi0", "tank:40,discard=on,iothread=1,ssd=1", found);
+        other("scsi0", "local-lvm:40,discard=on,iothread=1", found);
+        other("scsi0", "local-lvm:40,discard=on,iothread=1,ssd=1,cache=writeback", found);
+        assert!(!is_same("scsi1", "local-lvm:40", None));
+    }
+
+    #[test]
+    fn firmware_disks_have_the_size_their_storage_gives() {
+        let found = "local-lvm:vm-300-disk-0,efitype=4m,pre-enrolled-keys=0,size=4M";
+        same("efidisk0", "local-lvm:1,efitype=4m,pre-enrolled-keys=0", found);
+        same("efidisk0", "local-lvm:1,efitype=4m", found);
+        other("efidisk0", "local-lvm:1", found);
+        same(
+            "tpmstate0",
+            "local-lvm:0,version=v2.0",
+            "local-lvm:vm-300-disk-2,size=4M,version=v2.0",
+        );
+        other("tpmstate0", "local-lvm:0", "local-lvm:vm-300-disk-2,size=4M,version=v2.0");
+    }
+
+    #[test]
+    fn the_cloudinit_drive_is_one_on_that_storage() {
+        same("ide2", "local-lvm:cloudinit", "local-lvm:vm-300-cloudinit,media=cdrom");
+        same("ide2", "local-lvm:cloudinit", "local-lvm:vm-300-cloudinit,media=cdrom,size=4M");
+        other("ide2", "local-lvm:cloudinit", "local:300/vm-300-cloudinit.qcow2,media=cdrom");
+        other("ide2", "local-lvm:cloudinit", "local-lvm:vm-300-disk-3");
+        same("ide3", "local:iso/a.iso,media=cdrom", "local:iso/a.iso,media=cdrom,size=5M");
+        other("ide3", "local:iso/a.iso,media=cdrom", "local:iso/b.iso,media=cdrom");
+        other("ide3", "none,media=cdrom", "local:iso/b.iso,media=cdrom");
+    }
+
+    #[test]
+    fn nics_are_compared_without_case_and_defaults() {
+        let found = "virtio=BC:24:11:00:00:01,bridge=vmbr0,firewall=0,tag=40";
+        same("net0", "virtio=bc:24:11:00:00:01,bridge=vmbr0,tag=40", found);
+        same(
+            "net0",
+            "model=virtio,macaddr=BC:24:11:00:00:01,bridge=vmbr0,tag=40,link_down=0",
+            found,
+        );
+        same("net0", "virtio,bridge=vmbr0,tag=40", found);
+        other("net0", "virtio=BC:24:11:00:00:02,bridge=vmbr0,tag=40", found);
+        other("net0", "virtio=BC:24:11:00:00:01,bridge=vmbr0", found);
+        other("net0", "e1000=BC:24:11:00:00:01,bridge=vmbr0,tag=40", found);
+        other("net0", "virtio=BC:24:11:00:00:01,bridge=vmbr0,tag=40,firewall=1", found);
+    }
+
+    #[test]
+    fn texts_are_compared_as_what_they_mean() {
+        same("tags", "talmox;home", "Home,TALMOX home");
+        other("tags", "talmox", "home;talmox");
+        same("description", "marker\n", "marker");
+        other("description", "\nmarker", "marker");
+        same("machine", "q35", "type=q35");
+        same("machine", "q35,viommu=virtio", "viommu=virtio,type=q35");
+        same("boot", "order=scsi0;ide2", "order=scsi0;ide2,legacy=cdn");
+        other("boot", "order=scsi0;ide2", "order=ide2;scsi0");
+        same("smbios1", "uuid=ab,serial=eA==,base64=1", "base64=1,serial=eA==,uuid=AB");
+        other("smbios1", "uuid=ab", "uuid=ac");
+        same("ipconfig0", "ip=10.0.0.11/16,gw=10.0.0.1", "gw=10.0.0.1,ip=10.0.0.11/16");
+        same("nameserver", "1.1.1.1 8.8.8.8", "1.1.1.1,8.8.8.8");
+        other("nameserver", "1.1.1.1 8.8.8.8", "8.8.8.8 1.1.1.1");
+        same("agent", "enabled=1", "1");
+        same("agent", "1", "enabled=on,type=virtio");
+        other("agent", "enabled=1", "0");
+        same("cpu", "host", "cputype=host,hidden=0");
+        same("hostpci0", "mapping=gpu,pcie=1", "mapping=gpu,pcie=on,rombar=1");
+        other("hostpci0", "mapping=gpu,pcie=1", "mapping=gpu");
+        same("hotplug", "disk,network,usb", "1");
+        other("hotplug", "0", "1");
+    }
+
+    #[test]
+    fn numbers_and_flags_are_numbers_and_flags() {
+        same("cores", "4", "04");
+        same("memory", "8192", "current=8192");
+        other("memory", "8192", "4096");
+        same("onboot", "1", "1");
+        assert!(is_same("onboot", "0", None) && !is_same("onboot", "1", None));
+        assert!(is_same("cores", "1", None) && !is_same("cores", "2", None));
+        assert!(is_same("tablet", "1", None) && !is_same("balloon", "0", None));
+        assert!(is_same("bios", "seabios", None) && !is_same("bios", "ovmf", None));
+        assert!(is_same("description", "", None) && is_same("cipassword", "x", Some("**********")));
+    }
+
+    #[test]
+    fn only_what_was_asked_for_counts() {
+        let wanted = VmOptions::new().cores(4).memory_mib(8192).onboot(true);
+        let found = VmConfig::new(
+            [("cores", "2"), ("memory", "8192"), ("vmgenid", "x"), ("digest", "ab")]
+                .map(|(key, value)| (key.to_owned(), value.to_owned())),
+        );
+        let keys: Vec<String> = drift(&wanted, &found).into_iter().map(|drift| drift.key).collect();
+        assert_eq!(keys, ["cores", "onboot"]);
+    }
+}

@@ -1,0 +1,161 @@
+//! What an error is about, read from its status and its words: Proxmox says nearly everything with status 500.
+
+use super::{Lost, NotSent, PveError};
+
+impl PveError {
+    /// Something holds a lock that it will let go of: worth another try later.
+    pub fn is_locked(&self) -> bool {
+        self.says(&["can't lock file", "got lock request timeout", "VM is locked ("])
+    }
+
+    /// One node is out of reach or slow; the rest of the cluster need not be.
+    pub fn is_node_scoped(&self) -> bool {
+        match self {
+            Self::NotSent { source: NotSent::Node { .. }, .. } => true,
+            Self::MaybeApplied { source: Lost::Proxy { status, .. }, .. } => {
+                (595..=599).contains(status)
+            }
+            Self::MaybeApplied { source: Lost::Unwatched { source, .. }, .. } => {
+                source.is_node_scoped()
+            }
+            _ => false,
+        }
+    }
+
+    /// What was asked for is not there. A caller with few rights is told "permission" instead.
+    pub fn is_not_found(&self) -> bool {
+        !self.is_permission()
+            && self.says(&["does not exist", "unable to find configuration file", "no such task"])
+    }
+
+    pub fn is_already_exists(&self) -> bool {
+        self.says(&["already exists", "refusing to override existing file"])
+    }
+
+    /// The caller is known and may not do this.
+    pub fn is_permission(&self) -> bool {
+        self.status() == Some(403) || self.says(&["Permission check failed", "only root can"])
+    }
+
+    /// The caller is not known, or no longer.
+    pub fn is_auth(&self) -> bool {
+        match self {
+            Self::NotSent { source: NotSent::Login(error), .. } => error.is_auth(),
+            _ => self.status() == Some(401),
+        }
+    }
+
+    /// Somebody else changed the config in between.
+    pub fn is_digest_mismatch(&self) -> bool {
+        self.says(&["file change by other user"])
+    }
+
+    /// Whether the same request may simply be sent again: it was not sent, or was turned away by a lock.
+    pub fn is_retryable(&self) -> bool {
+        matches!(self, Self::NotSent { .. }) || self.is_locked()
+    }
+
+    /// The status of a rejection.
+    pub fn status(&self) -> Option<u16> {
+        match self {
+            Self::Rejected(rejection) => Some(rejection.status),
+            _ => None,
+        }
+    }
+
+    /// Whether the server's own words contain one of these.
+    fn says(&self, words: &[&str]) -> bool {
+        let contains = |text: &str| words.iter().any(|words| text.contains(words));
+        match self {
+            Self::Rejected(rejection) => {
+                contains(&rejection.message) || rejection.errors.values().any(|text| contains(text))
+            }
+            Self::TaskFailed(failure) => contains(&failure.exit),
+            Self::NotSent { .. } | Self::MaybeApplied { .. } => false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::error::{PveError, Rejection, TaskFailure};
+    use crate::wire::interpret;
+
+    fn answer(status: u16, message: &str) -> PveError {
+        interpret("PUT /x", status, message, b"").unwrap_err()
+    }
+
+    fn task(exit: &str) -> PveError {
+        let upid = "UPID:pve1:1:2:3:qmcreate:300:talmox@pve:".parse().unwrap();
+        let operation = "POST /nodes/pve1/qemu".to_owned();
+        TaskFailure { operation, upid, exit: exit.to_owned(), log_tail: vec![] }.into()
+    }
+
+    #[test]
+    fn locks_are_known_in_answers_and_tasks() {
+        for text in [
+            "can't lock file '/var/lock/qemu-server/lock-101.conf' - got timeout",
+            "cfs-lock 'storage-ceph' error: got lock request timeout",
+            "VM is locked (clone)",
+        ] {
+            assert!(answer(500, text).is_locked(), "{text}");
+            assert!(task(&format!("clone failed: {text}")).is_retryable(), "{text}");
+        }
+        assert!(!answer(500, "VM 300 is running - destroy failed").is_retryable());
+    }
+
+    #[test]
+    fn the_proxy_between_nodes_is_told_apart_from_the_node() {
+        let unreachable = answer(595, "No route to host");
+        assert!(matches!(unreachable, PveError::NotSent { .. }));
+        assert!(unreachable.is_node_scoped() && unreachable.is_retryable());
+        for status in [596, 597, 599] {
+            let lost = answer(status, "Connection timed out");
+            assert!(matches!(lost, PveError::MaybeApplied { .. }), "{lost:?}");
+            assert!(lost.is_node_scoped() && !lost.is_retryable());
+        }
+        let gateway = answer(502, "Bad Gateway");
+        assert!(matches!(gateway, PveError::MaybeApplied { .. }) && !gateway.is_node_scoped());
+    }
+
+    #[test]
+    fn words_say_what_it_is_about() {
+        let gone =
+            answer(500, "Configuration file 'nodes/pve1/qemu-server/401.conf' does not exist");
+        assert!(gone.is_not_found());
+        let pool = answer(403, "Permission check failed (pool 'nosuch' does not exist)");
+        assert!(pool.is_permission() && !pool.is_not_found());
+        assert!(
+            answer(500, "unable to create VM 300 - VM 300 already exists on node 'pve1'")
+                .is_already_exists()
+        );
+        assert!(task("refusing to override existing file '/x'").is_already_exists());
+        let late = task(
+            "unable to create VM 300 - 403 Permission check failed (/vms/300, VM.Config.Options)",
+        );
+        assert!(late.is_permission());
+        assert!(
+            answer(500, "only root can set 'hostpci0' config for non-mapped devices")
+                .is_permission()
+        );
+        assert!(answer(401, "No ticket").is_auth());
+        assert!(answer(500, "checksum mismatch (file change by other user?)").is_digest_mismatch());
+        let taken = interpret(
+            "GET /cluster/nextid",
+            400,
+            "Parameter verification failed.",
+            br#"{"data":null,"errors":{"vmid":"VM 300 already exists"}}"#,
+        );
+        assert!(taken.unwrap_err().is_already_exists());
+    }
+
+    #[test]
+    fn nothing_is_said_about_the_value_of_a_secret() {
+        let errors = [("cipassword".to_owned(), "value 'hunter2' is odd".to_owned())].into();
+        let (operation, message) =
+            ("PUT /x".to_owned(), "Parameter verification failed.".to_owned());
+        let error = PveError::from(Rejection { operation, status: 400, message, errors });
+        let shown = error.to_string();
+        assert!(shown.contains("cipassword") && !shown.contains("hunter2"), "{shown}");
+    }
+}

@@ -1,0 +1,134 @@
+//! What can go wrong, told apart by what is to be done about it.
+//!
+//! What was never sent can be sent again. What may have been applied must be looked at first. What was rejected
+//! was decided by the server. A task that failed did so after the request was taken.
+
+mod kind;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::io;
+
+use crate::id::Upid;
+use crate::secret::is_secret;
+use crate::wire::Unreadable;
+
+#[derive(Debug, thiserror::Error)]
+pub enum PveError {
+    /// Not a byte of the request reached the one who would have acted on it: safe to try again.
+    #[error("{operation} was not sent")]
+    NotSent { operation: String, source: NotSent },
+    /// The request went out, and what became of it is not known: look first.
+    #[error("{operation} may or may not have been done")]
+    MaybeApplied { operation: String, source: Lost },
+    /// The server said no.
+    #[error(transparent)]
+    Rejected(Box<Rejection>),
+    /// The server took the request and did not get it done.
+    #[error(transparent)]
+    TaskFailed(Box<TaskFailure>),
+}
+
+/// Why a request was never sent.
+#[derive(Debug, thiserror::Error)]
+pub enum NotSent {
+    #[error("cannot find the address of {host}")]
+    Resolve { host: String, source: io::Error },
+    #[error("cannot connect to {host}:{port}")]
+    Connect { host: String, port: u16, source: io::Error },
+    #[error("no trusted TLS connection to {host}:{port}")]
+    Tls { host: String, port: u16, source: io::Error },
+    #[error("{host}:{port} did not answer in time")]
+    Silent { host: String, port: u16 },
+    #[error("the connection was closed before the request went out")]
+    Closed,
+    #[error("cannot log in")]
+    Login(#[source] Box<PveError>),
+    /// Said by the node that was asked, about the node that was meant (status 595).
+    #[error("the node cannot be reached: {message}")]
+    Node { message: String },
+}
+
+/// Why the fate of a request is not known.
+#[derive(Debug, thiserror::Error)]
+pub enum Lost {
+    #[error("the connection broke before the answer came")]
+    Cut(#[source] Box<dyn std::error::Error + Send + Sync>),
+    #[error("no answer came in time")]
+    Silent,
+    /// Said by something between us and the one who acts: another node's proxy (596, 597, 599) or a gateway.
+    #[error("status {status}: {message}")]
+    Proxy { status: u16, message: String },
+    #[error(transparent)]
+    Unreadable(#[from] Unreadable),
+    #[error("the task {upid} has not ended in time")]
+    Unfinished { upid: Upid },
+    #[error("the task {upid} cannot be followed")]
+    Unwatched { upid: Upid, source: Box<PveError> },
+}
+
+/// A no of the server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rejection {
+    pub operation: String,
+    pub status: u16,
+    pub message: String,
+    /// What is wrong with single parameters.
+    pub errors: BTreeMap<String, String>,
+}
+
+impl fmt::Display for Rejection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} was refused: {} (status {})", self.operation, self.message, self.status)?;
+        for (parameter, text) in &self.errors {
+            // Values may be quoted in what is said about them.
+            let text = if is_secret(parameter) { "is not accepted" } else { text.trim_end() };
+            write!(f, "; {parameter}: {}", text.replace('\n', " "))?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Rejection {}
+
+/// A task that did not end well.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TaskFailure {
+    pub operation: String,
+    pub upid: Upid,
+    /// What the task said in the end.
+    pub exit: String,
+    /// The last lines of its log, oldest first; empty if they could not be read.
+    pub log_tail: Vec<String>,
+}
+
+impl fmt::Display for TaskFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { operation, upid, exit, .. } = self;
+        write!(f, "{operation} failed on {}: {exit}", upid.node())
+    }
+}
+
+impl std::error::Error for TaskFailure {}
+
+impl From<Rejection> for PveError {
+    fn from(rejection: Rejection) -> Self {
+        Self::Rejected(Box::new(rejection))
+    }
+}
+
+impl From<TaskFailure> for PveError {
+    fn from(failure: TaskFailure) -> Self {
+        Self::TaskFailed(Box::new(failure))
+    }
+}
+
+impl PveError {
+    pub(crate) fn not_sent(operation: &str, source: NotSent) -> Self {
+        Self::NotSent { operation: operation.to_owned(), source }
+    }
+
+    pub(crate) fn lost(operation: &str, source: impl Into<Lost>) -> Self {
+        Self::MaybeApplied { operation: operation.to_owned(), source: source.into() }
+    }
+}

@@ -1,0 +1,176 @@
+use std::fmt;
+use std::str::FromStr;
+
+use super::{BadId, NodeName};
+
+/// A task: what runs on a node in the name of somebody.
+///
+/// The text is kept as the server gave it, so that it is found again under exactly that name.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Upid {
+    text: String,
+    node: NodeName,
+    started: u64,
+    kind: Part,
+    id: Part,
+    user: Part,
+}
+
+/// A part of the text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Part {
+    start: usize,
+    end: usize,
+}
+
+impl Upid {
+    /// Names a task the way a server does.
+    ///
+    /// `started` is in seconds since 1970, `pstart` in ticks since the host came up.
+    pub fn new(
+        node: &NodeName,
+        (pid, pstart, started): (u64, u64, u64),
+        kind: &str,
+        id: &str,
+        user: &str,
+    ) -> Result<Self, BadId> {
+        format!("UPID:{node}:{pid:08X}:{pstart:08X}:{started:08X}:{kind}:{id}:{user}:").parse()
+    }
+
+    /// Where the task runs, and the only node to ask about it.
+    pub fn node(&self) -> &NodeName {
+        &self.node
+    }
+
+    /// When it was started, in seconds since 1970.
+    pub fn started(&self) -> u64 {
+        self.started
+    }
+
+    /// What it does, such as `qmcreate`.
+    pub fn kind(&self) -> &str {
+        self.part(self.kind)
+    }
+
+    /// What it is about, such as a VM's number. May be empty.
+    pub fn id(&self) -> &str {
+        self.part(self.id)
+    }
+
+    /// In whose name it runs: `user@realm` or `user@realm!token`.
+    pub fn user(&self) -> &str {
+        self.part(self.user)
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+
+    fn part(&self, part: Part) -> &str {
+        &self.text[part.start..part.end]
+    }
+}
+
+impl FromStr for Upid {
+    type Err = BadId;
+
+    fn from_str(text: &str) -> Result<Self, BadId> {
+        let bad = || {
+            let rule = "UPID:node:pid:pstart:starttime:type:id:user: with hexadecimal numbers";
+            BadId::new(text, "a task", rule)
+        };
+        let parts: Vec<&str> = text.split(':').collect();
+        let [head, node, pid, pstart, started, kind, id, user, tail] = parts[..] else {
+            return Err(bad());
+        };
+        // Ticks since boot outgrow 32 bits on hosts that stay up, and none of the numbers is signed.
+        let number = |text: &str| {
+            let is_hex =
+                (1..=16).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+            u64::from_str_radix(text, 16).ok().filter(|_| is_hex)
+        };
+        let is_odd = |text: &str| text.contains(|c: char| c.is_whitespace() || c == '/');
+        let is_sound = head == "UPID"
+            && tail.is_empty()
+            && !kind.is_empty()
+            && !user.is_empty()
+            && ![kind, id, user].into_iter().any(is_odd)
+            && number(pid).is_some()
+            && number(pstart).is_some();
+        let started = number(started).filter(|_| is_sound).ok_or_else(bad)?;
+        let node = node.parse().map_err(|_| bad())?;
+        // From the end: every part is as long as it is, and one colon follows each.
+        let user = Part { start: text.len() - 1 - user.len(), end: text.len() - 1 };
+        let id = Part { start: user.start - 1 - id.len(), end: user.start - 1 };
+        let kind = Part { start: id.start - 1 - kind.len(), end: id.start - 1 };
+        Ok(Self { text: text.to_owned(), node, started, kind, id, user })
+    }
+}
+
+impl fmt::Display for Upid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn a_task_says_where_what_and_for_whom() {
+        let text = "UPID:pve1:0001A2B3:1234ABCDE:65F0C0DE:qmcreate:300:talmox@pve!ci:";
+        let upid: Upid = text.parse().unwrap();
+        assert_eq!(upid.node().as_str(), "pve1");
+        assert_eq!((upid.kind(), upid.id(), upid.user()), ("qmcreate", "300", "talmox@pve!ci"));
+        assert_eq!(upid.started(), 0x65F0_C0DE);
+        assert_eq!(upid.to_string(), text);
+    }
+
+    #[test]
+    fn what_is_no_task_is_refused() {
+        for text in [
+            "",
+            "UPID:pve1:1:2:3:qmcreate:300:root@pam",
+            "UPID:pve1:1:2:3:qmcreate:300:root@pam:x",
+            "UPID:pve1:1:-2:3:qmcreate:300:root@pam:",
+            "UPID:pve1:1:2:+3:qmcreate:300:root@pam:",
+            "UPID:pve1:1:2:3::300:root@pam:",
+            "UPID:../x:1:2:3:qmcreate:300:root@pam:",
+            "UPID:pve1:1:2:3:qmcreate:3/0:root@pam:",
+            "PID:pve1:1:2:3:qmcreate:300:root@pam:",
+        ] {
+            assert!(text.parse::<Upid>().is_err(), "{text}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn made_and_read_are_the_same(
+            node in "[a-z]([a-z0-9-]{0,8}[a-z0-9])?",
+            numbers in (any::<u32>(), any::<u64>(), any::<u32>()),
+            kind in "[a-z]{1,12}",
+            id in "[a-zA-Z0-9._-]{0,12}",
+            user in "[a-z]{1,8}@(pam|pve)(![a-z][a-z0-9]{1,6})?",
+        ) {
+            let node: NodeName = node.parse().unwrap();
+            let (pid, pstart, started) = numbers;
+            let numbers = (pid.into(), pstart, started.into());
+            let made = Upid::new(&node, numbers, &kind, &id, &user).unwrap();
+            let read: Upid = made.as_str().parse().unwrap();
+            prop_assert_eq!(&read, &made);
+            prop_assert_eq!(read.node(), &node);
+            prop_assert_eq!((read.kind(), read.id(), read.user()), (&*kind, &*id, &*user));
+            prop_assert_eq!(read.started(), u64::from(started));
+        }
+
+        #[test]
+        fn nothing_makes_it_panic(text in "(UPID)?[:a-zA-Z0-9@! ä/-]{0,60}") {
+            if let Ok(upid) = text.parse::<Upid>() {
+                prop_assert_eq!(upid.to_string(), text);
+            }
+        }
+    }
+}
