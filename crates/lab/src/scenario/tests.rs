@@ -170,3 +170,23 @@ fn errors_name_the_line_and_what_was_meant() {
         assert!(expected.ends_with(": ") || found.len() == expected.len(), "{found}");
     }
 }
+
+#[test]
+fn the_sample_of_the_documentation_is_a_scenario() {
+    let text = include_str!("../../../../docs/LAB.md");
+    let sample = text.split("```yaml\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
+    let world = world(sample);
+    assert_eq!(world.hosts.len(), 2);
+    assert_eq!(world.hosts["pve2"].pci[0].iommu_group, 1);
+    assert_eq!(world.storages.len(), 5);
+    assert!(world.storages["nas"].shared);
+    assert!(world.storages["local-lvm"].volume("pve1", "vm-100-disk-0").is_some());
+    let agent = world.vms[&100].run.as_ref().unwrap().agent.as_ref().unwrap();
+    assert_eq!(agent.interfaces[0].2[0].1, 24);
+    assert_eq!(world.access.acl.len(), 2);
+    assert!(world.access.groups["admins"].contains("ops@pve"));
+    // Every key of the scenario is in the sample.
+    for key in KEYS {
+        assert!(sample.lines().any(|line| line.starts_with(&format!("{key}:"))), "{key}");
+    }
+}
