@@ -8,7 +8,7 @@ mod refusal;
 mod release;
 mod schema;
 mod site;
-mod storage;
+pub(crate) mod storage;
 mod task;
 pub(crate) mod world;
 

@@ -74,7 +74,7 @@ fn volumes_are_where_they_are_used() {
     assert!(lvm.volume("pve2", "vm-101-disk-0").is_none());
     for host in ["pve1", "pve2"] {
         let iso = world.storages["local"].volume(host, "iso/talos.iso").unwrap();
-        assert_eq!((iso.format.as_str(), iso.size, &iso.blob), ("iso", 1_048_576, &None));
+        assert_eq!((iso.format.as_str(), iso.size, &iso.blob), ("raw", 1_048_576, &None));
         let snippet = world.storages["local"].volume(host, "snippets/user.yaml").unwrap();
         assert_eq!((snippet.size, snippet.blob.is_some()), (6, true));
     }
