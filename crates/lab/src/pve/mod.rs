@@ -9,7 +9,7 @@ mod refusal;
 mod release;
 mod schema;
 mod site;
-mod storage;
+pub(crate) mod storage;
 mod task;
 pub(crate) mod world;
 
