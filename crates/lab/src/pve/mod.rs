@@ -11,6 +11,7 @@ mod schema;
 mod site;
 pub(crate) mod storage;
 mod task;
+pub(crate) mod vm;
 pub(crate) mod world;
 
 pub use latency::Profile;
