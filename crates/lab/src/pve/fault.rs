@@ -70,7 +70,7 @@ pub enum Action {
 
 /// The rules of a running lab.
 #[derive(Debug, Default)]
-pub(crate) struct Faults(Mutex<Vec<Rule>>);
+pub struct Faults(Mutex<Vec<Rule>>);
 
 #[derive(Debug)]
 struct Rule {
@@ -148,11 +148,11 @@ impl When {
 }
 
 impl Faults {
-    pub(crate) fn add(&self, fault: Fault) {
+    pub fn add(&self, fault: Fault) {
         self.rules().push(Rule { fault, seen: 0 });
     }
 
-    pub(crate) fn clear(&self) {
+    pub fn clear(&self) {
         self.rules().clear();
     }
 

@@ -1,9 +1,15 @@
 //! Proxmox VE: its API, the rules behind it, and the machines it pretends to have.
 
+mod api;
+mod auth;
 mod call;
+mod fault;
+mod gate;
+mod http;
 mod latency;
 mod lock;
 mod permission;
+mod record;
 mod refusal;
 mod release;
 mod schema;
@@ -12,6 +18,13 @@ mod storage;
 mod task;
 pub(crate) mod world;
 
+pub(crate) use auth::{KEY_BYTES, Keys};
+pub use fault::{Action, Fault, Faults, PathPattern, When};
+pub(crate) use gate::Gate;
+pub use http::Patience;
+pub(crate) use http::Server;
 pub use latency::Profile;
+pub(crate) use record::Recorder;
 use refusal::Refusal;
 pub use release::Release;
+pub(crate) use site::Site;

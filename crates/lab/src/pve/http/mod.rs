@@ -65,7 +65,8 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    pub(crate) async fn run(self, mut stop: watch::Receiver<bool>) {
+    pub(crate) async fn run(self, stop: watch::Receiver<bool>) {
+        let mut told = stop.clone();
         let mut open = JoinSet::new();
         loop {
             tokio::select! {
@@ -77,7 +78,7 @@ impl Server {
                     Err(_) => Clock::real().sleep(Duration::from_millis(20)).await,
                 },
                 Some(_) = open.join_next() => {}
-                _ = stop.wait_for(|stop| *stop) => break,
+                _ = told.wait_for(|stop| *stop) => break,
             }
         }
         // Answers that are under way are finished, within reason.
