@@ -15,7 +15,7 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::Scenario;
 use crate::folder::Folder;
-use crate::pve::{Fault, Faults, Gate, Keys, Patience, Profile, Recorder, Server, Site};
+use crate::pve::{Fault, Faults, Gate, Keys, Patience, Profile, Recorder, Server, Site, stopped};
 use crate::state::State;
 
 /// How often a changed world is written down, in real time.
@@ -111,7 +111,7 @@ impl Lab {
             Some(path) => Folder::open(path)?,
             None => Folder::temporary()?,
         };
-        let mut faults = Fault::of_scenario(&scenario)?;
+        let mut faults = Fault::of_scenario("scenario", &scenario).map_err(io::Error::other)?;
         faults.extend(settings.faults);
         let (state, world, blobs) = State::open(folder, scenario, clock.unix(), seed)?;
         let identity = &state.keys.identity;
@@ -190,10 +190,11 @@ impl Lab {
 
 /// Saves now and then, so that a lab that is killed loses little.
 async fn keep_saving(site: Arc<Site>, state: Arc<State>, mut stop: watch::Receiver<bool>) {
+    let clock = Clock::real();
     loop {
         tokio::select! {
-            () = Clock::real().sleep(SAVE_EVERY) => {}
-            _ = stop.wait_for(|stop| *stop) => return,
+            () = clock.sleep(SAVE_EVERY) => {}
+            () = stopped(&mut stop) => return,
         }
         let picture = state.picture(&site.world());
         let state = Arc::clone(&state);

@@ -8,6 +8,7 @@ mod blob;
 mod certificate;
 mod folder;
 mod lab;
+mod image;
 pub mod pve;
 mod scenario;
 mod state;

@@ -3,6 +3,7 @@
 mod api;
 mod auth;
 mod call;
+mod digest;
 mod fault;
 mod gate;
 mod http;
@@ -14,7 +15,7 @@ mod refusal;
 mod release;
 mod schema;
 mod site;
-mod storage;
+pub(crate) mod storage;
 mod task;
 pub(crate) mod world;
 
@@ -22,7 +23,7 @@ pub(crate) use auth::{KEY_BYTES, Keys};
 pub use fault::{Action, Fault, Faults, PathPattern, When};
 pub(crate) use gate::Gate;
 pub use http::Patience;
-pub(crate) use http::Server;
+pub(crate) use http::{Server, stopped};
 pub use latency::Profile;
 pub(crate) use record::Recorder;
 use refusal::Refusal;

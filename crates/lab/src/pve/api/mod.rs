@@ -1,27 +1,17 @@
-//! The code behind the endpoints, one module for each part of the tree.
+//! The calls, one file for each part of the tree of paths.
 
-use serde_json::json;
+mod dispatch;
+mod reply;
+mod version;
 
-use super::Refusal;
-use super::call::{Call, Outcome, Reply, Upload};
-use super::schema::{Endpoint, Method};
+pub(crate) use dispatch::answer;
 
-/// Answers a call that passed the gates.
-pub(crate) async fn answer(endpoint: &Endpoint, call: Call, upload: Option<Upload>) -> Outcome {
-    let _ = upload;
-    match endpoint.id() {
-        (Method::Get, "/version") => Ok(version(&call)),
-        (method, path) => {
-            let text = format!("Method '{} {path}' not implemented", method.name());
-            Err(Refusal::new(501, text))
-        }
-    }
-}
+use crate::pve::Refusal;
+use crate::pve::call::Outcome;
+use crate::pve::schema::Endpoint;
 
-fn version(call: &Call) -> Reply {
-    Reply::Data(json!({
-        "version": call.release.version(),
-        "release": call.release.release(),
-        "repoid": "0f1e2d3c4b5a6978",
-    }))
+/// A call that Proxmox has and the lab has not.
+fn not_implemented(endpoint: &Endpoint) -> Outcome {
+    let (method, path) = (endpoint.method.name(), endpoint.path);
+    Err(Refusal::new(501, format!("Method '{method} {path}' not implemented")))
 }

@@ -4,6 +4,8 @@
 //! fits. From the `nth` on, `times` times, it acts. The counters are all the state there is, so the
 //! same calls meet the same faults again.
 
+mod script;
+
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
