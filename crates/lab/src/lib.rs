@@ -5,6 +5,8 @@
 //! engine or inventory, and the engine knows nothing of the lab.
 
 mod blob;
+mod checksum;
+mod fetch;
 mod image;
 pub mod pve;
 mod scenario;
