@@ -1,6 +1,7 @@
 //! Proxmox VE: its API, the rules behind it, and the machines it pretends to have.
 
 mod call;
+mod digest;
 mod latency;
 mod lock;
 mod permission;
@@ -8,8 +9,9 @@ mod refusal;
 mod release;
 mod schema;
 mod site;
-mod storage;
+pub(crate) mod storage;
 mod task;
+pub(crate) mod vm;
 pub(crate) mod world;
 
 pub use latency::Profile;
