@@ -8,6 +8,8 @@ mod blob;
 mod certificate;
 mod folder;
 mod lab;
+mod checksum;
+mod fetch;
 mod image;
 pub mod pve;
 mod scenario;
