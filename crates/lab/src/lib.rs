@@ -5,6 +5,7 @@
 //! engine or inventory, and the engine knows nothing of the lab.
 
 mod blob;
+mod image;
 pub mod pve;
 mod scenario;
 

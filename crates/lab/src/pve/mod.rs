@@ -1,6 +1,7 @@
 //! Proxmox VE: its API, the rules behind it, and the machines it pretends to have.
 
 mod call;
+mod digest;
 mod latency;
 mod lock;
 mod permission;

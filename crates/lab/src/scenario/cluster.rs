@@ -76,6 +76,7 @@ pub(super) fn ha(section: &Section<'_>, release: Release) -> Read<Ha> {
         resources: sections("resources")?,
         groups: sections("groups")?,
         rules: sections("rules")?,
+        ..Ha::default()
     })
 }
 

@@ -25,6 +25,8 @@ fn plain(nth: usize) -> Host {
         bridges: vec![first_bridge(&ip)],
         pci: vec![],
         booted: 0,
+        fingerprint: None,
+        settings: BTreeMap::new(),
         ip,
     }
 }

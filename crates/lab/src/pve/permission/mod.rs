@@ -1,6 +1,7 @@
 //! Who may do what: roles and their privileges, access lists, and the words of a refusal.
 
 mod bridge;
+mod declared;
 mod path;
 mod privilege;
 mod resolve;

@@ -76,13 +76,15 @@ impl World {
     }
 
     /// The roles on a path itself. Each step down the path, whatever is listed for the token or
-    /// user, else for its groups, takes the place of what came from above.
+    /// user, else for its groups, takes the place of what came from above. Entries with a role that
+    /// does not exist are as good as none.
     fn roles_on(&self, who: &str, path: &str) -> Roles<'_> {
         let mut roles = Roles::new();
         for step in steps(path) {
             let is_last = step == path;
             let here = self.access.acl.iter().filter(|entry| entry.path == step);
             let here = here.filter(|entry| is_last || entry.propagate);
+            let here = here.filter(|entry| self.has_role(&entry.role));
             let (of_groups, of_others): (Vec<_>, Vec<_>) =
                 here.partition(|entry| entry.who.starts_with('@'));
             let mut found: Roles<'_> = of_others
@@ -105,6 +107,10 @@ impl World {
             roles.retain(|role, _| *role == "NoAccess");
         }
         roles
+    }
+
+    fn has_role(&self, role: &str) -> bool {
+        privilege::built_in_roles().any(|name| name == role) || self.access.roles.contains_key(role)
     }
 
     /// What a role grants; `None` if there is no such role.

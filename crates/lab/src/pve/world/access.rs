@@ -15,6 +15,9 @@ pub(crate) struct Access {
     /// The roles that somebody added to the built-in ones.
     pub(crate) roles: BTreeMap<String, BTreeSet<String>>,
     pub(crate) acl: Vec<AclEntry>,
+    /// `firstname`, `lastname`, `email` and `keys` of users, by user.
+    #[serde(default)]
+    pub(crate) profiles: BTreeMap<String, BTreeMap<String, String>>,
 }
 
 #[derive(Clone, Serialize, Deserialize)]
@@ -35,7 +38,7 @@ pub(crate) struct Token {
     pub(crate) comment: Option<String>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) struct AclEntry {
     pub(crate) path: String,
     /// A user, a token, or `@group`.

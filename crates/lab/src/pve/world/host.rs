@@ -1,3 +1,5 @@
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 /// A member of the cluster.
@@ -12,6 +14,12 @@ pub(crate) struct Host {
     pub(crate) pci: Vec<PciDevice>,
     /// Since when it is up, in seconds since 1970.
     pub(crate) booted: u64,
+    /// SHA-256 of its certificate, as `/nodes` lists it.
+    #[serde(default)]
+    pub(crate) fingerprint: Option<String>,
+    /// `search`, `dns1` to `dns3`, `timezone`.
+    #[serde(default)]
+    pub(crate) settings: BTreeMap<String, String>,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]

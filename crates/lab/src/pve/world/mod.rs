@@ -70,13 +70,49 @@ pub(crate) struct Ha {
     /// 8.4 only; on 9 they have become rules.
     pub(crate) groups: BTreeMap<String, BTreeMap<String, String>>,
     pub(crate) rules: BTreeMap<String, BTreeMap<String, String>>,
+    /// What the manager makes of the resources, by `vm:101`.
+    #[serde(skip)]
+    pub(crate) services: BTreeMap<String, Service>,
+    /// Since when each host is missed.
+    #[serde(skip)]
+    pub(crate) missed: BTreeMap<String, u64>,
 }
 
+/// A resource in the hands of the HA manager.
+#[derive(Clone, Debug)]
+pub(crate) struct Service {
+    pub(crate) node: String,
+    pub(crate) state: ServiceState,
+    /// How often in a row its start failed.
+    pub(crate) failures: u32,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum ServiceState {
+    Started,
+    Stopped,
+    /// On its way to a host, running or not.
+    Migrate {
+        target: String,
+    },
+    /// Its host is gone, and nobody knows yet whether it still runs there.
+    Fence,
+    Error,
+}
+
+/// What the status daemon tells of a VM.
 #[derive(Clone, Debug)]
 pub(crate) struct Sample {
-    pub(crate) running: bool,
     pub(crate) name: String,
-    pub(crate) node: String,
+    pub(crate) template: bool,
+    /// Since when it runs, if it does.
+    pub(crate) since: Option<u64>,
+    pub(crate) cores: u64,
+    /// In bytes.
+    pub(crate) memory: u64,
+    pub(crate) disk: u64,
+    /// When this was seen.
+    pub(crate) taken: u64,
 }
 
 impl World {

@@ -1,0 +1,21 @@
+//! The calls, one file for each part of the tree of paths.
+
+pub(crate) mod access;
+pub(crate) mod cluster;
+mod index;
+pub(crate) mod node;
+pub(crate) mod pool;
+mod reply;
+#[cfg(test)]
+mod testing;
+mod version;
+
+use crate::pve::Refusal;
+use crate::pve::call::Outcome;
+use crate::pve::schema::Endpoint;
+
+/// A call that Proxmox has and the lab has not.
+fn not_implemented(endpoint: &Endpoint) -> Outcome {
+    let (method, path) = (endpoint.method.name(), endpoint.path);
+    Err(Refusal::new(501, format!("Method '{method} {path}' not implemented")))
+}

@@ -1,0 +1,75 @@
+//! Storages as a node sees them, and what lies on them.
+
+use super::super::code::{CONTENT, NODE, STORAGE_ID};
+use super::super::endpoint::{Endpoint, Permission, Table, all, any, vmid};
+use super::super::property::{Entry, code, each, flag, integer, one_of, p, pattern, text};
+use super::node::access_network;
+
+const CONTENTS: &str = "/nodes/{node}/storage/{storage}/content";
+const VOLUME: &str = "/nodes/{node}/storage/{storage}/content/{volume}";
+const STORAGE: &str = "/storage/{storage}";
+
+pub(super) fn endpoints(table: Table) -> Vec<Endpoint> {
+    let look = || any(STORAGE, &["Datastore.Audit", "Datastore.AllocateSpace"]);
+    // The volume's own name says which storage it is on.
+    let storage = || p("storage", code(STORAGE_ID));
+    vec![
+        table.get("/nodes/{node}/storage").proxied().with([
+            p("content", each(CONTENT)),
+            p("enabled", flag()),
+            p("format", flag()),
+            p("storage", code(STORAGE_ID)),
+            p("target", code(NODE)),
+        ]),
+        table.get("/nodes/{node}/storage/{storage}").allow(look()),
+        table.get("/nodes/{node}/storage/{storage}/status").proxied().allow(look()),
+        table
+            .get(CONTENTS)
+            .proxied()
+            .allow(look())
+            .with([p("content", code(CONTENT)), p("vmid", vmid())]),
+        table.post(CONTENTS).proxied().allow(all(STORAGE, &["Datastore.AllocateSpace"])).with([
+            p("filename", text().required()),
+            p("size", pattern(r"\d+[MG]?").required()),
+            p("vmid", vmid().required()),
+            p("format", one_of(["raw", "qcow2", "subvol", "vmdk"]).requires("size")),
+        ]),
+        table.get(VOLUME).proxied().with([storage()]),
+        table.put(VOLUME).proxied().with([storage(), p("notes", text()), p("protected", flag())]),
+        table.delete(VOLUME).proxied().with([storage(), p("delay", integer().min(1).max(30))]),
+        table.post(VOLUME).proxied().allow(Permission::Root).with([
+            storage(),
+            p("target", text().required()),
+            p("target_node", code(NODE)),
+        ]),
+        table
+            .post("/nodes/{node}/storage/{storage}/upload")
+            .allow(all(STORAGE, &["Datastore.AllocateTemplate"]))
+            .with(new_file())
+            .with([p("tmpfilename", pattern("/var/tmp/pveupload-[0-9a-f]+"))]),
+        table
+            .post("/nodes/{node}/storage/{storage}/download-url")
+            .proxied()
+            .allow(Permission::And(vec![
+                all(STORAGE, &["Datastore.AllocateTemplate"]),
+                access_network(),
+            ]))
+            .with(new_file())
+            .with([
+                p("url", pattern("https?://.*").required()),
+                // Any word passes; the task fails over those that it does not know.
+                p("compression", text()),
+                p("verify-certificates", flag()),
+            ]),
+    ]
+}
+
+fn new_file() -> [Entry; 4] {
+    let algorithms = ["md5", "sha1", "sha224", "sha256", "sha384", "sha512"];
+    [
+        p("content", one_of(["iso", "vztmpl", "import"]).checked(CONTENT).required()),
+        p("filename", text().longest(255).required()),
+        p("checksum", text().requires("checksum-algorithm")),
+        p("checksum-algorithm", one_of(algorithms).requires("checksum")),
+    ]
+}
