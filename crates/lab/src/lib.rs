@@ -6,11 +6,11 @@
 
 mod blob;
 mod certificate;
-mod folder;
-mod lab;
 mod checksum;
 mod fetch;
+mod folder;
 mod image;
+mod lab;
 pub mod pve;
 mod scenario;
 mod state;

@@ -180,7 +180,7 @@ fn outcome(labs: &Labs, vector: &Vector, release: Release) -> Outcome {
         classified: expect.iter().map(|expect| judge.classified_texts(expect)).sum(),
     };
     let mut at = 0;
-    let run = || -> Result<(), String> {
+    let mut run = || -> Result<(), String> {
         let lab = labs.start(vector.scenario(release)?)?;
         let mut replay = Replay::new(vector, lab.client())?;
         for (step, expect) in vector.steps.iter().zip(expect) {
