@@ -5,7 +5,15 @@
 //! engine or inventory, and the engine knows nothing of the lab.
 
 mod blob;
+mod certificate;
+mod checksum;
+mod fetch;
+mod folder;
+mod image;
+mod lab;
 pub mod pve;
 mod scenario;
+mod state;
 
+pub use lab::{Lab, PveReady, Ready, Settings};
 pub use scenario::{Scenario, ScenarioError};

@@ -8,6 +8,7 @@ use super::schema::Parameters;
 use super::site::Site;
 use super::world::{Caller, World};
 use super::{Refusal, Release};
+use crate::blob::BlobId;
 
 pub(crate) struct Call {
     pub(crate) site: Arc<Site>,
@@ -48,4 +49,15 @@ impl Reply {
     pub(crate) fn upid(upid: String) -> Self {
         Self::Data(Json::String(upid))
     }
+}
+
+/// A file that came with a call.
+#[derive(Clone, Debug)]
+pub(crate) struct Upload {
+    pub(crate) blob: BlobId,
+    pub(crate) length: u64,
+    /// Where the real thing would keep it for now: `/var/tmp/pveupload-…`.
+    pub(crate) temporary: String,
+    /// The host that was contacted. The task runs there, whatever host the path names.
+    pub(crate) contacted: String,
 }

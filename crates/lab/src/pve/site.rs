@@ -7,21 +7,26 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use talmox_clock::{Chance, Clock};
 
+use super::fault::Faults;
 use super::latency::{Profile, Work};
 use super::lock::Locks;
 use super::task::TaskHandle;
 use super::world::{Caller, World};
+use super::{ha, sampler};
 use crate::blob::Blobs;
 
 pub(crate) struct Site {
     pub(crate) clock: Clock,
     pub(crate) blobs: Blobs,
     pub(crate) locks: Locks,
+    pub(crate) faults: Faults,
     profile: Profile,
     chance: Chance,
     /// How often each object was worked on: chance is drawn for the nth time of each.
     operations: Mutex<HashMap<String, u64>>,
     world: Mutex<World>,
+    /// Of the certificate that the hosts show.
+    fingerprint: String,
 }
 
 impl Site {
@@ -36,11 +41,29 @@ impl Site {
             clock,
             blobs,
             locks: Locks::new(clock),
+            faults: Faults::default(),
             profile,
             chance: Chance::new(seed),
             operations: Mutex::default(),
             world: Mutex::new(world),
+            fingerprint: String::new(),
         }
+    }
+
+    pub(crate) fn with_fingerprint(self, fingerprint: String) -> Self {
+        Self { fingerprint, ..self }
+    }
+
+    /// SHA-256 of the certificate that the hosts show, as `/nodes` has it.
+    pub(crate) fn fingerprint(&self) -> &str {
+        &self.fingerprint
+    }
+
+    /// Starts what runs on the hosts by itself: the status daemon and the HA manager. They end with
+    /// the site.
+    pub(crate) fn start_daemons(self: &Arc<Self>) {
+        tokio::spawn(sampler::run(Arc::downgrade(self)));
+        tokio::spawn(ha::run(Arc::downgrade(self)));
     }
 
     /// The world, for as long as it takes to look or to change something; never across a wait.

@@ -74,7 +74,7 @@ fn volumes_are_where_they_are_used() {
     assert!(lvm.volume("pve2", "vm-101-disk-0").is_none());
     for host in ["pve1", "pve2"] {
         let iso = world.storages["local"].volume(host, "iso/talos.iso").unwrap();
-        assert_eq!((iso.format.as_str(), iso.size, &iso.blob), ("iso", 1_048_576, &None));
+        assert_eq!((iso.format.as_str(), iso.size, &iso.blob), ("raw", 1_048_576, &None));
         let snippet = world.storages["local"].volume(host, "snippets/user.yaml").unwrap();
         assert_eq!((snippet.size, snippet.blob.is_some()), (6, true));
     }
@@ -168,5 +168,25 @@ fn errors_name_the_line_and_what_was_meant() {
         let found = refusal(text);
         assert!(found.starts_with(expected), "{text}\n  {found}\n  {expected}");
         assert!(expected.ends_with(": ") || found.len() == expected.len(), "{found}");
+    }
+}
+
+#[test]
+fn the_sample_of_the_documentation_is_a_scenario() {
+    let text = include_str!("../../../../docs/LAB.md");
+    let sample = text.split("```yaml\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
+    let world = world(sample);
+    assert_eq!(world.hosts.len(), 2);
+    assert_eq!(world.hosts["pve2"].pci[0].iommu_group, 1);
+    assert_eq!(world.storages.len(), 5);
+    assert!(world.storages["nas"].shared);
+    assert!(world.storages["local-lvm"].volume("pve1", "vm-100-disk-0").is_some());
+    let agent = world.vms[&100].run.as_ref().unwrap().agent.as_ref().unwrap();
+    assert_eq!(agent.interfaces[0].2[0].1, 24);
+    assert_eq!(world.access.acl.len(), 2);
+    assert!(world.access.groups["admins"].contains("ops@pve"));
+    // Every key of the scenario is in the sample.
+    for key in KEYS {
+        assert!(sample.lines().any(|line| line.starts_with(&format!("{key}:"))), "{key}");
     }
 }

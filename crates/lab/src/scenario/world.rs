@@ -10,6 +10,7 @@ use super::access::ROOT;
 use super::storage::{VolumeSpec, default as usual_storages};
 use super::vm::VmSpec;
 use crate::blob::Blobs;
+use crate::pve::storage::VolumeName;
 use crate::pve::world::{
     Access, Backing, Run, Storage, StorageKind, Tasks, Vm, Volume, VolumeId, World,
 };
@@ -37,8 +38,8 @@ impl Scenario {
             self.volumes.into_iter().partition(|spec| spec.id.name.starts_with("snap_"));
         let names: Vec<String> = hosts.keys().cloned().collect();
         for spec in volumes {
-            let named = naming(&self.vms, &spec.id);
             let Some(storage) = storages.get_mut(&spec.id.storage) else { continue };
+            let named = naming(&self.vms, storage.kind, &spec.id);
             let places = match (&named, spec.nodes.is_empty()) {
                 (_, false) => spec.nodes.clone(),
                 (Some((vm, _)), true) => vec![vm.node.clone()],
@@ -79,10 +80,14 @@ impl Scenario {
 }
 
 fn make(spec: &VolumeSpec, kind: StorageKind, blobs: &Blobs, created: u64) -> io::Result<Volume> {
-    let format = listed_format(spec, kind);
-    let used = match format.as_str() {
-        _ if kind == StorageKind::LvmThin => 0,
-        "qcow2" | "vmdk" => EMPTY_IMAGE,
+    let format = format(spec);
+    let is_disk = spec.id.name.starts_with(|first: char| first.is_ascii_digit());
+    let used = match (kind, format.as_str()) {
+        (StorageKind::LvmThin, _) => 0,
+        (StorageKind::Lvm | StorageKind::ZfsPool, _) => spec.size,
+        (_, "qcow2" | "vmdk") => EMPTY_IMAGE,
+        // Disks of files are sparse; what was brought here is as long as it is.
+        _ if is_disk => 0,
         _ => spec.size,
     };
     let blob = spec.text.as_ref().map(|text| blobs.write(text.as_bytes())).transpose()?;
@@ -100,37 +105,27 @@ fn make(spec: &VolumeSpec, kind: StorageKind, blobs: &Blobs, created: u64) -> io
     })
 }
 
-/// The format as content lists name it: files of some kinds have a name of their own.
-fn listed_format(spec: &VolumeSpec, kind: StorageKind) -> String {
-    let name = spec.id.name.as_str();
-    let extension = name.rsplit_once('.').map(|(_, extension)| extension);
-    let (folder, file) = name.split_once('/').unwrap_or(("", name));
-    match folder {
-        _ if !kind.has_files() => spec.format.clone().unwrap_or_else(|| "raw".to_owned()),
-        "iso" => "iso".to_owned(),
-        "snippets" => "snippet".to_owned(),
-        "vztmpl" => extension.map_or_else(|| "tgz".to_owned(), |extension| format!("t{extension}")),
-        "backup" => {
-            let from = file.find(".vma").or_else(|| file.find(".tar")).map(|at| at + 1);
-            from.and_then(|from| file.get(from..)).unwrap_or("vma").to_owned()
-        }
-        _ => match (&spec.format, extension) {
-            (Some(format), _) => format.clone(),
-            (None, Some(extension)) => extension.to_owned(),
-            (None, None) => "raw".to_owned(),
-        },
+/// What the bytes are: as told, else as the name promises.
+fn format(spec: &VolumeSpec) -> String {
+    let extension = spec.id.name.rsplit_once('.').map(|(_, extension)| extension);
+    match (&spec.format, extension) {
+        (Some(format), _) => format.clone(),
+        (None, Some(image @ ("qcow2" | "vmdk"))) if spec.text.is_none() => image.to_owned(),
+        _ => "raw".to_owned(),
     }
 }
 
 /// The VM whose configuration names this volume, and the base volume in front of its name.
-fn naming<'v>(vms: &'v BTreeMap<u32, VmSpec>, id: &VolumeId) -> Option<(&'v Vm, Option<String>)> {
+fn naming<'v>(
+    vms: &'v BTreeMap<u32, VmSpec>,
+    kind: StorageKind,
+    id: &VolumeId,
+) -> Option<(&'v Vm, Option<String>)> {
     vms.values().find_map(|spec| {
-        let base = named_volumes(&spec.vm).find_map(|named| match named {
-            named if named == *id => Some(None),
-            named if named.storage == id.storage => {
-                named.name.strip_suffix(&format!("/{}", id.name)).map(|base| Some(base.to_owned()))
-            }
-            _ => None,
+        let base = named_volumes(&spec.vm).find_map(|named| {
+            let name = VolumeName::parse(kind, &named.name).ok()?;
+            let same = named.storage == id.storage && name.key(kind) == id.name;
+            same.then(|| name.base_key(kind))
         })?;
         Some((&spec.vm, base))
     })
@@ -167,11 +162,11 @@ fn attach_snapshot(storage: &mut Storage, spec: &VolumeSpec) {
 /// Where a snapshot is kept inside its volume, a VM's snapshot is one of its disks too.
 fn snapshot_disks(vm: &Vm, storages: &mut BTreeMap<String, Storage>) {
     for (name, snapshot) in &vm.snapshots {
-        for id in snapshot.config.values().filter_map(|value| drive_volume(value)) {
+        let drives = snapshot.config.values().filter(|value| !value.contains("media=cdrom"));
+        for id in drives.filter_map(|value| drive_volume(value)) {
             let Some(storage) = storages.get_mut(&id.storage) else { continue };
-            if let Some(volume) = storage.volume_mut(&vm.node, &id.name)
-                && volume.format != "iso"
-            {
+            let Ok(own) = VolumeName::parse(storage.kind, &id.name) else { continue };
+            if let Some(volume) = storage.volume_mut(&vm.node, &own.key(storage.kind)) {
                 let state = (volume.size, volume.blob.clone());
                 volume.snapshots.entry(name.clone()).or_insert(state);
             }
@@ -183,7 +178,8 @@ fn switch_on(spec: VmSpec, pid: u32, since: u64) -> Vm {
     let VmSpec { mut vm, running, agent } = spec;
     if running {
         let config = vm.config.clone();
-        vm.run = Some(Run { since, pid, paused: false, config, agent });
+        vm.run =
+            Some(Run { since, pid, paused: false, config, agent, held_drives: Default::default() });
     }
     vm
 }

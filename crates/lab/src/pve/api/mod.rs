@@ -1,14 +1,18 @@
 //! The calls, one file for each part of the tree of paths.
 
-pub(crate) mod access;
-pub(crate) mod cluster;
+mod access;
+mod cluster;
+mod dispatch;
 mod index;
-pub(crate) mod node;
-pub(crate) mod pool;
+mod node;
+mod pool;
+mod qemu;
 mod reply;
 #[cfg(test)]
-mod testing;
+pub(super) mod testing;
 mod version;
+
+pub(crate) use dispatch::answer;
 
 use crate::pve::Refusal;
 use crate::pve::call::Outcome;

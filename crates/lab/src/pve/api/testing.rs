@@ -79,7 +79,6 @@ pub(in crate::pve) fn host(name: &str) -> Host {
         bridges: vec![],
         pci: vec![],
         booted: 0,
-        fingerprint: None,
         settings: BTreeMap::new(),
     }
 }

@@ -174,7 +174,7 @@ fn lvm_name(kind: StorageKind, name: &str) -> Result<VolumeName, Refusal> {
     if kind == StorageKind::Lvm && is_base {
         return Err(unknown());
     }
-    let qcow2 = kind == StorageKind::Lvm && name.ends_with(".qcow2");
+    let qcow2 = kind == StorageKind::Lvm && name.rsplit('.').next() == Some("qcow2");
     Ok(VolumeName {
         owner: parts[2].parse().ok(),
         is_base,

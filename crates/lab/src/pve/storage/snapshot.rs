@@ -132,7 +132,7 @@ fn absent(world: &World, id: &VolumeId, snapshot: &str, what: &str) -> Result<Re
         }
         StorageKind::LvmThin => format!("lvm rollback '{thin}' error:   {missing}"),
         StorageKind::ZfsPool => {
-            format!("zfs error: could not find any snapshots to destroy; check snapshot names.")
+            "zfs error: could not find any snapshots to destroy; check snapshot names.".to_owned()
         }
         _ => {
             let flag = if what == "delete" { "-d" } else { "-a" };

@@ -16,7 +16,7 @@ use super::{index, not_implemented};
 use crate::pve::call::{Call, Outcome};
 use crate::pve::schema::{Endpoint, Method};
 
-pub(crate) fn answer(endpoint: &Endpoint, call: &Call) -> Outcome {
+pub(super) fn answer(endpoint: &Endpoint, call: &Call) -> Outcome {
     use Method::{Delete, Get, Post, Put};
     match endpoint.id() {
         (Get, "/cluster") => status::index(),

@@ -16,7 +16,7 @@ use super::{index, not_implemented, version};
 use crate::pve::call::{Call, Outcome};
 use crate::pve::schema::{Endpoint, Method};
 
-pub(crate) fn answer(endpoint: &Endpoint, call: &Call) -> Outcome {
+pub(super) fn answer(endpoint: &Endpoint, call: &Call) -> Outcome {
     use Method::{Delete, Get};
     match endpoint.id() {
         (Get, "/nodes") => list(call),
@@ -93,9 +93,7 @@ fn list(call: &Call) -> Outcome {
     for (name, host) in &world.hosts {
         let audits = world.allowed(&call.caller, &format!("/nodes/{name}"), &["Sys.Audit"]);
         let mut entry = node_entry(&world, name, host, call.now(), audits);
-        if let Some(fingerprint) = &host.fingerprint {
-            entry.insert("ssl_fingerprint".to_owned(), json!(fingerprint));
-        }
+        entry.insert("ssl_fingerprint".to_owned(), json!(call.site.fingerprint()));
         entries.push(Json::Object(entry));
     }
     data(entries)

@@ -1,0 +1,327 @@
+//! What every call passes, in this order: who calls, which endpoint, tokens, rights, the host that
+//! answers, parameters, and then the code behind it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value as Json, json};
+use talmox_clock::Clock;
+
+use super::auth::{Credentials, Keys, Stranger};
+use super::call::{Call, Outcome, Reply, Upload};
+use super::fault::{Action, Sight, lock_timeout};
+use super::http::Params;
+use super::latency::Work;
+use super::lock::CALL_PATIENCE;
+use super::record::{Entry, Recorder};
+use super::schema::{self, Endpoint, Method, Raw};
+use super::site::Site;
+use super::world::{Caller, World};
+use super::{Refusal, api};
+
+/// How long a host waits for the answer of another, or of its own daemon.
+const PROXY_PATIENCE: Duration = Duration::from_secs(30);
+/// However fast the clock is, a slow machine gets this much real time for an answer.
+const LEAST_PATIENCE: Duration = Duration::from_millis(250);
+/// Until a host that is not there is given up.
+const NO_ROUTE_AFTER: Duration = Duration::from_secs(3);
+
+#[derive(Debug)]
+pub(crate) struct Gate {
+    pub(crate) site: Arc<Site>,
+    pub(crate) keys: Keys,
+    pub(crate) recorder: Option<Recorder>,
+}
+
+/// A call before anybody has looked at it.
+#[derive(Debug)]
+pub(crate) struct Request {
+    pub(crate) method: String,
+    /// Below `/api2/json`, decoded.
+    pub(crate) path: String,
+    pub(crate) params: Params,
+    pub(crate) caller: Option<Caller>,
+    /// An API token was shown, be it good or not.
+    pub(crate) with_token: bool,
+    pub(crate) contacted: String,
+    pub(crate) upload: Option<Upload>,
+}
+
+#[derive(Debug)]
+pub(crate) enum Verdict {
+    Answer(Outcome),
+    /// The caller's token is not good any more.
+    Stranger,
+    /// The connection breaks without an answer.
+    Cut,
+}
+
+/// A call that passed all but the last gates.
+struct Passed {
+    endpoint: &'static Endpoint,
+    node: String,
+    raw: BTreeMap<String, Raw>,
+}
+
+impl Gate {
+    pub(crate) fn record(&self, entry: Entry, status: Option<u16>) {
+        if let Some(recorder) = &self.recorder {
+            recorder.write(entry, status);
+        }
+    }
+
+    /// The host that the client speaks to: the one whose name it used, else the first that is up.
+    /// None when that one is down.
+    pub(crate) fn contacted(&self, host_header: Option<&str>) -> Option<String> {
+        let world = self.site.world();
+        let name = host_header.and_then(|header| header.split(':').next()).unwrap_or_default();
+        let named = world.hosts.iter().find(|(host, _)| host.eq_ignore_ascii_case(name));
+        let entry = named.or_else(|| world.hosts.iter().find(|(_, host)| host.online));
+        entry.filter(|(_, host)| host.online).map(|(name, _)| name.clone())
+    }
+
+    pub(crate) fn admit(
+        &self,
+        method: &str,
+        path: &str,
+        shown: &Credentials,
+    ) -> Result<Option<Caller>, Stranger> {
+        self.keys.admit(&self.site.world(), method, path, shown, self.site.now())
+    }
+
+    pub(crate) fn may_upload(&self, caller: &Caller, storage: &str) -> Result<(), Refusal> {
+        let path = format!("/storage/{storage}");
+        self.site.world().check(caller, &path, &["Datastore.AllocateTemplate"])
+    }
+
+    pub(crate) async fn answer(self: &Arc<Self>, request: Request) -> Verdict {
+        let blob = request.upload.as_ref().map(|upload| upload.blob.clone());
+        let verdict = self.answer_with_faults(request).await;
+        if let (Some(blob), Verdict::Answer(Err(_)) | Verdict::Stranger) = (blob, &verdict) {
+            // Nobody took the file.
+            std::fs::remove_file(self.site.blobs.path(&blob)).ok();
+        }
+        verdict
+    }
+
+    async fn answer_with_faults(self: &Arc<Self>, request: Request) -> Verdict {
+        let vmid = vmid_of(&request);
+        let actions = self.site.faults.strike(&Sight {
+            method: &request.method,
+            path: &request.path,
+            task: None,
+            vmid,
+            host: host_of(&request),
+        });
+        let mut then = None;
+        for action in actions {
+            action.befall(&self.site);
+            match action {
+                Action::Refuse { status, message } => {
+                    return Verdict::Answer(Err(Refusal::new(status, message)));
+                }
+                Action::LostLock => {
+                    self.site.clock.sleep(CALL_PATIENCE).await;
+                    return Verdict::Answer(Err(Refusal::failed(lock_timeout(vmid))));
+                }
+                Action::CutBefore => return Verdict::Cut,
+                Action::CutAfter => then = Some(Verdict::Cut),
+                Action::TimedOut => then = Some(Verdict::Answer(Err(timed_out()))),
+                Action::Delay(time) => {
+                    if time > PROXY_PATIENCE {
+                        then = Some(Verdict::Answer(Err(timed_out())));
+                    }
+                    self.site.clock.sleep(time.min(PROXY_PATIENCE)).await;
+                }
+                Action::Fail { .. } | Action::Full { .. } | Action::Down { .. } => {}
+                Action::Revoke { token } => {
+                    if request.caller.as_ref().is_some_and(|caller| caller.to_string() == token) {
+                        return Verdict::Stranger;
+                    }
+                }
+            }
+        }
+        let outcome = self.call(request).await;
+        then.unwrap_or(Verdict::Answer(outcome))
+    }
+
+    async fn call(self: &Arc<Self>, request: Request) -> Outcome {
+        let Request { method, path, params, caller, with_token, contacted, upload } = request;
+        let caller = caller.unwrap_or_else(|| Caller::parse(""));
+        let release = self.site.world().release;
+        let found = Method::parse(&method).and_then(|method| schema::find(release, method, &path));
+        let Some((endpoint, of_path)) = found else {
+            return Err(Refusal::new(501, format!("Method '{method} {path}' not implemented")));
+        };
+        let raw = merge(of_path, params)?;
+        if with_token && !endpoint.allow_token {
+            return Err(Refusal::forbidden(format!(
+                "Permission check failed (URI '{path}' not available with API token, need proper \
+                 ticket.\n)"
+            )));
+        }
+        let passed = {
+            let world = self.site.world();
+            world.check_declared(&caller, &endpoint.permission, &raw)?;
+            let node = host(&world, endpoint, &raw, &contacted)?;
+            Passed { endpoint, node, raw }
+        };
+        if endpoint.proxied && !self.site.world().hosts[&passed.node].online {
+            self.site.clock.sleep(NO_ROUTE_AFTER).await;
+            return Err(Refusal::new(595, "No route to host"));
+        }
+        self.site.wait(Work::Call, &path).await;
+        let gate = Arc::clone(self);
+        // The work goes on even if nobody waits for it any more.
+        let work = tokio::spawn(async move { gate.handle(passed, caller, upload).await });
+        let patience = PROXY_PATIENCE.max(real_time(&self.site.clock, LEAST_PATIENCE));
+        match self.site.clock.timeout(patience, work).await {
+            Ok(Ok(outcome)) => outcome,
+            Ok(Err(_)) => Err(Refusal::new(596, "Broken pipe")),
+            Err(_) => Err(timed_out()),
+        }
+    }
+
+    async fn handle(&self, passed: Passed, caller: Caller, upload: Option<Upload>) -> Outcome {
+        let Passed { endpoint, node, raw } = passed;
+        let params = schema::verify(endpoint, &raw)?;
+        let site = Arc::clone(&self.site);
+        let release = site.world().release;
+        let call = Call { site, caller, node, params, release };
+        match (endpoint.id(), upload) {
+            ((Method::Post, "/access/ticket"), _) => self.log_in(&call),
+            ((Method::Get, "/access/ticket"), _) => Ok(Reply::NULL),
+            (_, upload) => api::answer(endpoint, call, upload).await,
+        }
+    }
+
+    fn log_in(&self, call: &Call) -> Outcome {
+        let now = call.now();
+        let text = |name| call.params.text(name);
+        let world = call.world();
+        let name = text("username").unwrap_or_default();
+        let password = text("password").unwrap_or_default();
+        let user = self
+            .keys
+            .log_in(&world, name, text("realm"), password, now)
+            .ok_or_else(|| Refusal::new(401, "authentication failure"))?;
+        let caller = Caller { user: user.clone(), token: None };
+        let mut data = json!({
+            "username": user,
+            "ticket": self.keys.ticket(&user, now),
+            "CSRFPreventionToken": self.keys.csrf(&user, now),
+            "cap": capabilities(&world, &caller),
+        });
+        if let Some(name) = &world.cluster_name
+            && world.allowed(&caller, "/", &["Sys.Audit"])
+        {
+            data["clustername"] = json!(name);
+        }
+        Ok(Reply::Data(data))
+    }
+}
+
+/// What the web interface offers a user: privileges that are held anywhere, by the part of the tree.
+fn capabilities(world: &World, caller: &Caller) -> Json {
+    const PARTS: [(&str, &[&str]); 7] = [
+        ("vms", &["VM.", "Permissions.Modify"]),
+        ("access", &["User.", "Group.", "Permissions.Modify"]),
+        ("storage", &["Datastore.", "Permissions.Modify"]),
+        ("nodes", &["Sys.", "Permissions.Modify"]),
+        ("sdn", &["SDN.", "Permissions.Modify"]),
+        ("dc", &["Sys.Audit", "Sys.Modify", "SDN."]),
+        ("mapping", &["Mapping.", "Permissions.Modify"]),
+    ];
+    let usual = ["/", "/nodes", "/access/groups", "/vms", "/storage", "/sdn", "/mapping"];
+    let listed = world.access.acl.iter().map(|entry| entry.path.as_str());
+    let mut found: BTreeMap<&str, BTreeMap<&str, u8>> =
+        PARTS.iter().map(|(part, _)| (*part, BTreeMap::new())).collect();
+    for path in usual.into_iter().chain(listed) {
+        let part = match path.split('/').nth(1) {
+            None | Some("") => "dc",
+            Some(part) => part,
+        };
+        for (privilege, _) in world.permissions_of(caller, path) {
+            for (kind, wanted) in &PARTS {
+                let of_pool = part == "pool" && matches!(*kind, "vms" | "storage");
+                let is_wanted = wanted.iter().any(|wanted| privilege.starts_with(wanted));
+                if (*kind == part || of_pool) && is_wanted {
+                    found.entry(kind).or_default().insert(privilege, 1);
+                }
+            }
+        }
+    }
+    json!(found)
+}
+
+fn timed_out() -> Refusal {
+    Refusal::new(596, "Connection timed out")
+}
+
+/// As much time of this clock as passes in `time` of the machine's.
+fn real_time(clock: &Clock, time: Duration) -> Duration {
+    time.mul_f64(clock.speed())
+}
+
+/// The parameters of the path and the others, unless they contradict each other.
+fn merge(of_path: Vec<(String, String)>, params: Params) -> Result<BTreeMap<String, Raw>, Refusal> {
+    let mut raw: BTreeMap<String, Raw> =
+        of_path.into_iter().map(|(name, value)| (name, Raw::Text(value))).collect();
+    let given: BTreeMap<String, Json> = params.into_iter().collect();
+    for (name, value) in given {
+        let value = Raw::from(value);
+        if let Some(first) = raw.get(&name)
+            && first.scalar() != value.scalar()
+        {
+            let text = "duplicate parameter (already defined in URI) with conflicting values!";
+            return Err(Refusal::parameter(name, text));
+        }
+        raw.insert(name, value);
+    }
+    Ok(raw)
+}
+
+/// The host that answers.
+fn host(
+    world: &World,
+    endpoint: &Endpoint,
+    raw: &BTreeMap<String, Raw>,
+    contacted: &str,
+) -> Result<String, Refusal> {
+    let named = match raw.get("node") {
+        Some(node) if endpoint.path.starts_with("/nodes/{node}") => {
+            node.scalar().unwrap_or_default()
+        }
+        _ => return Ok(contacted.to_owned()),
+    };
+    if named == "localhost" {
+        return Ok(contacted.to_owned());
+    }
+    if endpoint.proxied && !world.hosts.contains_key(&named) {
+        return Err(Refusal::failed(format!(
+            "hostname lookup '{named}' failed - failed to get address info for: {named}: Name or \
+             service not known"
+        )));
+    }
+    Ok(named)
+}
+
+fn host_of(request: &Request) -> &str {
+    let mut parts = request.path.split('/').filter(|part| !part.is_empty());
+    match (parts.next(), parts.next()) {
+        (Some("nodes"), Some(node)) if node != "localhost" => node,
+        _ => &request.contacted,
+    }
+}
+
+/// The VM that a call is about, by its path or else by its parameters.
+fn vmid_of(request: &Request) -> Option<u32> {
+    let mut parts = request.path.split('/').skip_while(|part| *part != "qemu");
+    let of_path = parts.nth(1).and_then(|vmid| vmid.parse().ok());
+    let of_params = || match request.params.get("vmid")? {
+        Json::String(text) => text.parse().ok(),
+        other => other.as_u64().and_then(|vmid| u32::try_from(vmid).ok()),
+    };
+    of_path.or_else(of_params)
+}

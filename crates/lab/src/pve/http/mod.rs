@@ -1,0 +1,133 @@
+//! HTTP as pveproxy speaks it: its limits, its order of checks, its headers and its bad manners.
+//!
+//! The connections are read here and not by a library: pveproxy reads line by line, has limits and
+//! answers of its own for what is malformed, and puts its messages into the status line. A library
+//! that is good at HTTP answers all of these in its own way, before anybody is asked.
+
+mod answer;
+mod connection;
+mod head;
+mod multipart;
+mod text;
+mod upload;
+mod wire;
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use talmox_clock::Clock;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio_rustls::TlsAcceptor;
+
+use connection::Connection;
+pub(crate) use text::{Params, escape, unescape};
+use wire::Wire;
+
+use super::gate::Gate;
+
+/// The first byte of a TLS connection.
+const HANDSHAKE: u8 = 22;
+
+const PAGE: &str = "<!DOCTYPE html>\n<html><head><title>talmox lab</title></head><body>\
+<h1>talmox lab</h1><p>This is a simulated Proxmox VE. It has no web interface; the API is at \
+<code>/api2/json</code>.</p></body></html>\n";
+
+/// How long a client is waited for, in real time.
+#[derive(Clone, Copy, Debug)]
+pub struct Patience {
+    /// For the next request on an open connection.
+    pub idle: Duration,
+    /// For the whole head of a request, and for the TLS handshake.
+    pub head: Duration,
+    /// For the next bytes of a body, and until an answer is taken.
+    pub body: Duration,
+}
+
+impl Default for Patience {
+    fn default() -> Self {
+        Self {
+            idle: Duration::from_secs(5),
+            head: Duration::from_secs(20),
+            body: Duration::from_secs(30),
+        }
+    }
+}
+
+/// Serves a listening socket until told to stop.
+pub(crate) struct Server {
+    pub(crate) listener: TcpListener,
+    pub(crate) tls: TlsAcceptor,
+    pub(crate) gate: Arc<Gate>,
+    pub(crate) patience: Patience,
+}
+
+impl Server {
+    pub(crate) async fn run(self, stop: watch::Receiver<bool>) {
+        let mut told = stop.clone();
+        let mut open = JoinSet::new();
+        loop {
+            tokio::select! {
+                accepted = self.listener.accept() => match accepted {
+                    Ok((socket, _)) => {
+                        open.spawn(self.connection(socket, stop.clone()));
+                    }
+                    // Too many open files, or a client that was gone at once: others are served.
+                    Err(_) => Clock::real().sleep(Duration::from_millis(20)).await,
+                },
+                Some(_) = open.join_next() => {}
+                () = stopped(&mut told) => break,
+            }
+        }
+        // Answers that are under way are finished, within reason.
+        let finished = async { while open.join_next().await.is_some() {} };
+        tokio::time::timeout(Duration::from_secs(2), finished).await.ok();
+    }
+
+    fn connection(
+        &self,
+        socket: TcpStream,
+        stop: watch::Receiver<bool>,
+    ) -> impl Future<Output = ()> + Send + use<> {
+        let (gate, tls, patience) = (Arc::clone(&self.gate), self.tls.clone(), self.patience);
+        async move {
+            // A client that says nothing, or nonsense, is nobody to tell anything to.
+            serve(socket, gate, tls, patience, stop).await.ok();
+        }
+    }
+}
+
+async fn serve(
+    socket: TcpStream,
+    gate: Arc<Gate>,
+    tls: TlsAcceptor,
+    patience: Patience,
+    mut stop: watch::Receiver<bool>,
+) -> io::Result<()> {
+    socket.set_nodelay(true)?;
+    let mut first = [0];
+    let peeked = tokio::select! {
+        peeked = tokio::time::timeout(patience.idle, socket.peek(&mut first)) => peeked,
+        () = stopped(&mut stop) => return Ok(()),
+    };
+    if peeked?? == 0 {
+        return Ok(());
+    }
+    if first == [HANDSHAKE] {
+        let stream = tokio::time::timeout(patience.head, tls.accept(socket)).await??;
+        let wire = Wire::new(stream);
+        Connection { wire, gate, patience, is_tls: true }.serve(stop).await;
+    } else {
+        let wire = Wire::new(socket);
+        Connection { wire, gate, patience, is_tls: false }.serve(stop).await;
+    }
+    Ok(())
+}
+
+/// Waits until the lab is told to stop.
+pub(crate) async fn stopped(stop: &mut watch::Receiver<bool>) {
+    // A lab that is gone has stopped too.
+    stop.wait_for(|stop| *stop).await.ok();
+}

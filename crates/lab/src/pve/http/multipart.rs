@@ -1,0 +1,295 @@
+//! The form that a file comes in, read as it arrives with little memory.
+//!
+//! pveproxy knows no general form. It wants the fields `content`, `checksum-algorithm` and `checksum`,
+//! in this order, each of them optional, then the file, which ends at the closing boundary. What comes
+//! between the wanted fields is skipped, what comes between the last of them and the file spoils
+//! the upload.
+
+use memchr::memmem;
+
+/// Files leave in pieces of this size.
+const BLOCK: usize = 64 * 1024;
+/// All that may stand before the file.
+const MAX_FIELDS: usize = 64 * 1024;
+
+const FIELDS: [&str; 3] = ["content", "checksum-algorithm", "checksum"];
+
+#[derive(Debug)]
+pub(super) struct Multipart {
+    boundary: String,
+    state: State,
+    pending: Vec<u8>,
+    /// How much of `pending` was searched for the end.
+    searched: usize,
+    /// Name and value, in the order they came.
+    parts: Vec<(String, String)>,
+    pub(super) filename: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// Up to the first boundary.
+    Preamble,
+    /// At a boundary.
+    Fields,
+    /// In the file.
+    File,
+    Done,
+    /// Nothing that comes can make it whole again.
+    Spoiled,
+}
+
+impl Multipart {
+    pub(super) fn new(boundary: &str) -> Self {
+        Self {
+            boundary: boundary.to_owned(),
+            state: State::Preamble,
+            pending: Vec::new(),
+            searched: 0,
+            parts: vec![],
+            filename: String::new(),
+        }
+    }
+
+    pub(super) fn is_done(&self) -> bool {
+        self.state == State::Done
+    }
+
+    /// The wanted fields. None if something stands between them and the file.
+    pub(super) fn fields(&self) -> Option<Vec<(&'static str, &str)>> {
+        let mut rest = self.parts.as_slice();
+        let mut fields = vec![];
+        for wanted in FIELDS {
+            if let Some(at) = rest.iter().position(|(name, _)| name == wanted) {
+                fields.push((wanted, rest[at].1.as_str()));
+                rest = &rest[at + 1..];
+            }
+        }
+        rest.is_empty().then_some(fields)
+    }
+
+    /// Takes more of the body; gives what now surely belongs to the file.
+    pub(super) fn push(&mut self, bytes: &[u8]) -> Result<Option<Vec<u8>>, String> {
+        if matches!(self.state, State::Done | State::Spoiled) {
+            return Ok(None);
+        }
+        self.pending.extend_from_slice(bytes);
+        if self.state == State::Preamble {
+            self.skip_preamble();
+        }
+        while self.state == State::Fields && self.next_part()? {}
+        match self.state {
+            State::File => Ok(self.file()),
+            State::Preamble | State::Fields if self.pending.len() > MAX_FIELDS => {
+                self.spoil();
+                Ok(None)
+            }
+            _ => Ok(None),
+        }
+    }
+
+    fn spoil(&mut self) {
+        self.state = State::Spoiled;
+        self.pending = Vec::new();
+    }
+
+    fn skip_preamble(&mut self) {
+        if let Some((at, _)) = self.delimiter(0) {
+            self.pending.drain(..at);
+            self.state = State::Fields;
+        }
+    }
+
+    /// Where the next `--boundary` with its line end begins and ends.
+    fn delimiter(&self, from: usize) -> Option<(usize, usize)> {
+        let wanted = format!("--{}", self.boundary);
+        let mut at = from;
+        loop {
+            at += memmem::find(self.pending.get(at..)?, wanted.as_bytes())?;
+            let end = at + wanted.len();
+            match &self.pending[end..] {
+                [b'\n', ..] => return Some((at, end + 1)),
+                [b'\r', b'\n', ..] => return Some((at, end + 2)),
+                _ => at = end,
+            }
+        }
+    }
+
+    /// Reads the part that begins here, if all of it is here: a field to its end, a file to the end of
+    /// its headers.
+    fn next_part(&mut self) -> Result<bool, String> {
+        let Some((_, start)) = self.delimiter(0) else { return Ok(false) };
+        let Some((headers, body)) = self.headers(start) else { return Ok(false) };
+        let first = headers.lines().next().unwrap_or_default();
+        if let Some((kind, name, filename)) = file_disposition(first) {
+            expect_form_data(kind)?;
+            if name != "filename" {
+                return Err(format!(
+                    "wrong field name '{name}' for file upload, expected 'filename'"
+                ));
+            }
+            filename.trim().clone_into(&mut self.filename);
+            self.pending.drain(..body);
+            self.state = State::File;
+            return Ok(false);
+        }
+        let Some((end, _)) = self.delimiter(body) else { return Ok(false) };
+        let disposition = headers.lines().find_map(field_disposition);
+        let (kind, name) = disposition.unwrap_or(("form-data", ""));
+        expect_form_data(kind)?;
+        let value = String::from_utf8_lossy(&self.pending[body..end]).trim().to_owned();
+        self.parts.push((name.to_owned(), value));
+        self.pending.drain(..end);
+        Ok(true)
+    }
+
+    /// The header lines from here to the empty one, and where that ends.
+    fn headers(&self, start: usize) -> Option<(String, usize)> {
+        let rest = &self.pending[start..];
+        let ends = [&b"\r\n\r\n"[..], b"\n\n", b"\r\n\n", b"\n\r\n"].into_iter();
+        let (at, length) =
+            ends.filter_map(|end| Some((memmem::find(rest, end)?, end.len()))).min()?;
+        let text = String::from_utf8_lossy(&rest[..at]).into_owned();
+        Some((text, start + at + length))
+    }
+
+    fn file(&mut self) -> Option<Vec<u8>> {
+        let end = format!("--{}--", self.boundary);
+        // The line end before the boundary belongs to it.
+        let kept = end.len() + 2;
+        let from = self.searched.saturating_sub(kept);
+        if let Some(at) = memmem::find(&self.pending[from..], end.as_bytes()) {
+            let mut file = std::mem::take(&mut self.pending);
+            file.truncate(from + at);
+            if file.last() == Some(&b'\n') {
+                file.pop();
+                if file.last() == Some(&b'\r') {
+                    file.pop();
+                }
+            }
+            self.state = State::Done;
+            return Some(file);
+        }
+        self.searched = self.pending.len();
+        if self.pending.len() < BLOCK + kept {
+            return None;
+        }
+        let tail = self.pending.split_off(self.pending.len() - kept);
+        let mut next = Vec::with_capacity(BLOCK + BLOCK / 2);
+        next.extend_from_slice(&tail);
+        self.searched = next.len();
+        Some(std::mem::replace(&mut self.pending, next))
+    }
+}
+
+fn expect_form_data(kind: &str) -> Result<(), String> {
+    match kind {
+        "form-data" => Ok(()),
+        _ => Err(format!("wrong Content-Disposition '{kind}' in multipart, expected 'form-data'")),
+    }
+}
+
+/// Kind, name and file name of a part that holds a file. The order and the quotes are fixed.
+fn file_disposition(line: &str) -> Option<(&str, &str, &str)> {
+    let rest = line.strip_prefix("Content-Disposition: ")?;
+    let (kind, rest) = rest.split_once("; name=\"")?;
+    let (name, rest) = rest.split_once("\"; filename=\"")?;
+    let (filename, _) = rest.split_once('"')?;
+    (!filename.is_empty()).then_some((kind, name, filename))
+}
+
+fn field_disposition(line: &str) -> Option<(&str, &str)> {
+    let rest = line.strip_prefix("Content-Disposition: ")?;
+    let (kind, rest) = rest.split_once("; name=\"")?;
+    let (name, _) = rest.split_once('"')?;
+    Some((kind, name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BOUNDARY: &str = "----x7MA4";
+
+    fn form(parts: &[(&str, &str)], filename: &str, bytes: &[u8]) -> Vec<u8> {
+        let mut form = vec![];
+        for (name, value) in parts {
+            form.extend(format!(
+                "--{BOUNDARY}\r\nContent-Disposition: form-data; name=\"{name}\"\r\n\r\n{value}\r\n"
+            ).bytes());
+        }
+        form.extend(format!(
+            "--{BOUNDARY}\r\nContent-Disposition: form-data; name=\"filename\"; filename=\"{filename}\"\r\n\
+             Content-Type: application/octet-stream\r\n\r\n"
+        ).bytes());
+        form.extend_from_slice(bytes);
+        form.extend(format!("\r\n--{BOUNDARY}--\r\n").bytes());
+        form
+    }
+
+    fn read(form: &[u8], piece: usize) -> (Multipart, Vec<u8>) {
+        let mut multipart = Multipart::new(BOUNDARY);
+        let mut file = vec![];
+        for piece in form.chunks(piece) {
+            file.extend(multipart.push(piece).unwrap().unwrap_or_default());
+            assert!(multipart.pending.len() <= BLOCK * 2, "memory stays small");
+        }
+        (multipart, file)
+    }
+
+    #[test]
+    fn a_file_comes_out_as_it_went_in_however_it_is_cut() {
+        // Bytes that look like boundaries and line ends, up to the real one.
+        let mut bytes = b"\r\n--\r\n------x7MA\n------x7MA4-\r\n\r".repeat(7000);
+        bytes.extend([0, 255, 13]);
+        let fields = [("content", "import"), ("checksum-algorithm", "sha256"), ("checksum", "ab")];
+        let form = form(&fields, "a b.raw", &bytes);
+        for piece in [1, 7, 1000, 16_384, form.len()] {
+            let (multipart, file) = read(&form, piece);
+            assert!(multipart.is_done(), "{piece}");
+            assert!(file == bytes, "{piece}");
+            assert_eq!(multipart.filename, "a b.raw");
+            assert_eq!(multipart.fields().unwrap(), fields);
+        }
+    }
+
+    #[test]
+    fn an_empty_file_is_a_file() {
+        let (multipart, file) = read(&form(&[("content", "iso")], "x.iso", b""), 5);
+        assert!(multipart.is_done() && file.is_empty());
+    }
+
+    #[test]
+    fn fields_out_of_order_are_lost_and_others_spoil() {
+        let order = [("checksum", "ab"), ("other", "1"), ("content", "iso")];
+        let (multipart, _) = read(&form(&order, "x", b"1"), 100);
+        assert_eq!(multipart.fields().unwrap(), [("content", "iso")]);
+
+        let (multipart, _) = read(&form(&[("content", "iso"), ("other", "1")], "x", b"1"), 100);
+        assert_eq!(multipart.fields(), None);
+    }
+
+    #[test]
+    fn wrong_names_and_kinds_are_told() {
+        let form = format!(
+            "--{BOUNDARY}\r\nContent-Disposition: form-data; name=\"file\"; filename=\"x\"\r\n\r\n"
+        );
+        let error = Multipart::new(BOUNDARY).push(form.as_bytes()).unwrap_err();
+        assert_eq!(error, "wrong field name 'file' for file upload, expected 'filename'");
+        let form = form.replace("form-data", "attachment");
+        let error = Multipart::new(BOUNDARY).push(form.as_bytes()).unwrap_err();
+        assert_eq!(
+            error,
+            "wrong Content-Disposition 'attachment' in multipart, expected 'form-data'"
+        );
+    }
+
+    #[test]
+    fn what_never_becomes_a_form_takes_no_memory() {
+        let mut multipart = Multipart::new(BOUNDARY);
+        for _ in 0..100 {
+            assert_eq!(multipart.push(&[b'x'; 10_000]), Ok(None));
+        }
+        assert!(multipart.pending.is_empty() && !multipart.is_done());
+    }
+}

@@ -1,0 +1,98 @@
+//! What was asked and answered, one JSON line each. Secrets never get this far.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write as _};
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+
+use serde_json::{Value as Json, json};
+use talmox_clock::{Clock, Moment};
+
+use super::http::Params;
+
+/// Parameters whose values are secret, wherever they occur. Those of the Authorization header and of
+/// cookies are not parameters and never come here.
+const SECRET: [&str; 10] = [
+    "password",
+    "cipassword",
+    "confirmation-password",
+    "otp",
+    "tfa-challenge",
+    "vncticket",
+    "ticket",
+    "token",
+    "secret",
+    "value",
+];
+
+/// Writes down requests and answers.
+#[derive(Debug)]
+pub(crate) struct Recorder(Mutex<File>);
+
+/// One request while it is being answered.
+#[derive(Debug)]
+pub(crate) struct Entry {
+    clock: Clock,
+    begun: Moment,
+    time: f64,
+    method: String,
+    pub(crate) path: String,
+    pub(crate) params: Params,
+}
+
+impl Recorder {
+    /// Adds to the file, which only its owner may read.
+    pub(crate) fn open(path: &Path) -> io::Result<Self> {
+        let mut options = OpenOptions::new();
+        options.append(true).create(true);
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        Ok(Self(Mutex::new(options.open(path)?)))
+    }
+
+    /// `status` is missing when the connection was cut.
+    pub(crate) fn write(&self, entry: Entry, status: Option<u16>) {
+        let took = entry.clock.moment().since(entry.begun);
+        let line = json!({
+            "time": entry.time,
+            "method": entry.method,
+            "path": redact_path(&entry.path),
+            "params": redact(entry.params),
+            "status": status,
+            "ms": took.as_millis(),
+        });
+        let mut file = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        // A full disk must not stop the lab.
+        file.write_all(format!("{line}\n").as_bytes()).ok();
+    }
+}
+
+impl Entry {
+    pub(crate) fn begin(clock: &Clock, method: &str) -> Self {
+        Self {
+            clock: *clock,
+            begun: clock.moment(),
+            time: clock.since_epoch().as_secs_f64(),
+            method: method.to_owned(),
+            path: String::new(),
+            params: Params::new(),
+        }
+    }
+}
+
+fn redact(params: Params) -> Json {
+    let redacted = params.into_iter().map(|(name, value)| {
+        let is_secret = SECRET.iter().any(|secret| name.eq_ignore_ascii_case(secret));
+        let value = if is_secret && !value.is_null() { Json::from("<redacted>") } else { value };
+        (name, value)
+    });
+    Json::Object(redacted.collect())
+}
+
+/// Somebody may put a ticket or a token's secret into a path by mistake.
+fn redact_path(path: &str) -> String {
+    match ["PVE:", "PVEAPIToken"].iter().filter_map(|mark| path.find(mark)).min() {
+        Some(at) => format!("{}<redacted>", &path[..at]),
+        None => path.to_owned(),
+    }
+}

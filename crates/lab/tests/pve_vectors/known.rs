@@ -1,0 +1,56 @@
+//! The differences that are known, and the set of vectors that they were found with.
+
+use std::collections::BTreeMap;
+
+use talmox_lab::pve::Release;
+
+use crate::judge::Level;
+use crate::vector::Vector;
+
+const TEXT: &str = include_str!("known-differences.txt");
+
+pub(crate) struct Known {
+    /// Whether the vectors at hand are those that the file speaks of.
+    pub(crate) same_set: bool,
+    differences: BTreeMap<(String, String), Level>,
+}
+
+impl Known {
+    pub(crate) fn of(vectors: &[Vector]) -> Result<Self, String> {
+        let mut known = Self { same_set: false, differences: BTreeMap::new() };
+        for line in TEXT.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
+            let wrong = || format!("known-differences.txt: {line:?}");
+            if let Some(set) = line.strip_prefix("set ") {
+                known.same_set = set == name_of_set(vectors);
+                continue;
+            }
+            let mut words = line.splitn(4, ' ');
+            let (id, release) = (words.next(), words.next());
+            let level = words.next().and_then(|level| level.parse::<usize>().ok());
+            let level = level.and_then(|level| Level::ALL.get(level.checked_sub(1)?));
+            match (id, release, level, words.next()) {
+                (Some(id), Some(release @ ("9.2" | "8.4")), Some(level), Some(_)) => {
+                    known.differences.insert((id.to_owned(), release.to_owned()), *level);
+                }
+                _ => return Err(wrong()),
+            }
+        }
+        Ok(known)
+    }
+
+    /// The lowest level that this vector is known not to hold.
+    pub(crate) fn level(&self, id: &str, release: Release) -> Option<Level> {
+        self.differences.get(&(id.to_owned(), release.to_string())).copied()
+    }
+}
+
+/// How many vectors there are, and a hash of their names.
+pub(crate) fn name_of_set(vectors: &[Vector]) -> String {
+    let mut ids: Vec<&str> = vectors.iter().map(|vector| vector.id.as_str()).collect();
+    ids.sort_unstable();
+    let mut hash = 0xcbf2_9ce4_8422_2325_u64;
+    for byte in ids.join("\n").bytes() {
+        hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+    }
+    format!("{} {hash:016x}", ids.len())
+}

@@ -1,0 +1,229 @@
+//! Runs one vector against a lab of its own and notes what the API showed.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::time::Duration;
+
+use serde_json::Value as Json;
+
+use crate::client::{Answer, Client, Identity, Request, escape};
+use crate::upload;
+use crate::vector::{PASSWORD, SECRET, Step, Vector};
+
+/// What a step did, as far as a client can see.
+#[derive(Debug)]
+pub(crate) struct Observation {
+    pub(crate) answer: Answer,
+    pub(crate) task: Option<TaskSeen>,
+    pub(crate) before: State,
+    pub(crate) after: State,
+}
+
+#[derive(Debug)]
+pub(crate) struct TaskSeen {
+    pub(crate) kind: String,
+    pub(crate) id: String,
+    pub(crate) exit: String,
+    pub(crate) last_line: String,
+}
+
+/// Every VM, and the volumes on one host.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct State {
+    pub(crate) vms: BTreeMap<String, VmSeen>,
+    pub(crate) volumes: BTreeSet<String>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct VmSeen {
+    pub(crate) node: String,
+    pub(crate) status: String,
+    pub(crate) config: Json,
+    pub(crate) pending: Json,
+}
+
+pub(crate) struct Replay<'v> {
+    vector: &'v Vector,
+    client: Client,
+    root: Identity,
+    identities: BTreeMap<String, Identity>,
+    /// Digests in the answers so far.
+    digests: Vec<Option<String>>,
+    state: BTreeMap<String, State>,
+}
+
+type Seen<T> = Result<T, String>;
+
+impl<'v> Replay<'v> {
+    pub(crate) fn new(vector: &'v Vector, client: Client) -> Seen<Self> {
+        let mut replay = Self {
+            vector,
+            client,
+            root: Identity::Nobody,
+            identities: BTreeMap::new(),
+            digests: vec![],
+            state: BTreeMap::new(),
+        };
+        replay.root = replay.log_in("root@pam")?;
+        replay.identities.insert("root@pam".to_owned(), replay.root.clone());
+        Ok(replay)
+    }
+
+    pub(crate) fn step(&mut self, step: &Step) -> Seen<Observation> {
+        let first = self.vector.nodes().first().map(|node| (*node).to_owned());
+        let node = step.node().map(str::to_owned).or(first).unwrap_or_default();
+        let before = match self.state.remove(&node) {
+            Some(state) => state,
+            None => self.look(&node)?,
+        };
+        let answer = self.send(step).map_err(|e| format!("{} {}: {e}", step.method, step.path))?;
+        self.digests.push(answer.body["data"]["digest"].as_str().map(str::to_owned));
+        let task = match answer.body["data"].as_str() {
+            Some(upid) if upid.starts_with("UPID:") => Some(self.await_task(upid)?),
+            _ => None,
+        };
+        let after = if step.only_reads() { before.clone() } else { self.look(&node)? };
+        // What another host has may have changed with this one.
+        self.state.clear();
+        self.state.insert(node, after.clone());
+        Ok(Observation { answer, task, before, after })
+    }
+
+    fn send(&mut self, step: &Step) -> io::Result<Answer> {
+        let who = self.identity(&step.who).map_err(io::Error::other)?;
+        let path = escape_path(&step.path);
+        let params: Vec<_> =
+            step.params.iter().map(|(key, value)| (key.clone(), self.with_digest(value))).collect();
+        let has_name = params.iter().any(|(key, _)| key == "filename");
+        let Some(file) = step.upload.as_ref().filter(|_| has_name) else {
+            return self.client.call(&who, &step.method, &path, &params);
+        };
+        let mut body = upload::body(&params, file);
+        self.client.send(
+            &who,
+            Request {
+                method: &step.method,
+                target: &path,
+                content_type: &format!("multipart/form-data; boundary={}", upload::BOUNDARY),
+                length: body.length,
+                body: &mut body.bytes,
+            },
+        )
+    }
+
+    /// `<DIGEST:n>` is the digest that the nth step answered with.
+    fn with_digest(&self, value: &str) -> String {
+        let nth = value.strip_prefix("<DIGEST:").and_then(|rest| rest.strip_suffix('>'));
+        let nth = nth.and_then(|nth| nth.parse::<usize>().ok());
+        let digest = nth.and_then(|nth| self.digests.get(nth - 1).cloned().flatten());
+        digest.unwrap_or_else(|| value.to_owned())
+    }
+
+    fn identity(&mut self, who: &str) -> Seen<Identity> {
+        if let Some(known) = self.identities.get(who) {
+            return Ok(known.clone());
+        }
+        let identity = match who.contains('!') {
+            true => Identity::Token { id: who.to_owned(), secret: SECRET.to_owned() },
+            false => self.log_in(who)?,
+        };
+        self.identities.insert(who.to_owned(), identity.clone());
+        Ok(identity)
+    }
+
+    fn log_in(&mut self, user: &str) -> Seen<Identity> {
+        let params = [("username", user), ("password", PASSWORD)]
+            .map(|(key, value)| (key.to_owned(), value.to_owned()));
+        let answer = self.client.call(&Identity::Nobody, "POST", "/access/ticket", &params);
+        let answer = answer.map_err(|error| format!("login of {user}: {error}"))?;
+        let data = &answer.body["data"];
+        match (data["ticket"].as_str(), data["CSRFPreventionToken"].as_str()) {
+            (Some(ticket), Some(csrf)) => {
+                Ok(Identity::Ticket { ticket: ticket.to_owned(), csrf: csrf.to_owned() })
+            }
+            _ => Err(format!("login of {user}: {} {}", answer.status, answer.reason)),
+        }
+    }
+
+    /// Asks as root; the data of the answer.
+    fn ask(&mut self, path: &str) -> Seen<Json> {
+        let answer = self.client.call(&self.root, "GET", path, &[]);
+        let mut answer = answer.map_err(|error| format!("GET {path}: {error}"))?;
+        match answer.status {
+            200 => Ok(answer.body["data"].take()),
+            status => Err(format!("GET {path}: {status} {}", answer.reason)),
+        }
+    }
+
+    fn await_task(&mut self, upid: &str) -> Seen<TaskSeen> {
+        let node = upid.split(':').nth(1).unwrap_or_default();
+        let path = format!("/nodes/{node}/tasks/{}", escape(upid));
+        let mut status = Json::Null;
+        for round in 0..3000 {
+            status = self.ask(&format!("{path}/status"))?;
+            if status["status"] == "stopped" {
+                break;
+            }
+            pause(if round < 20 { 1 } else { 10 });
+        }
+        let log = self.ask(&format!("{path}/log?limit=0"))?;
+        let last = log.as_array().and_then(|lines| lines.last());
+        let text = |value: &Json| value.as_str().unwrap_or_default().to_owned();
+        Ok(TaskSeen {
+            kind: text(&status["type"]),
+            id: text(&status["id"]),
+            exit: text(&status["exitstatus"]),
+            last_line: last.map(|line| text(&line["t"])).unwrap_or_default(),
+        })
+    }
+
+    fn look(&mut self, node: &str) -> Seen<State> {
+        let mut state = State::default();
+        for host in self.vector.nodes() {
+            let list = self.ask(&format!("/nodes/{host}/qemu"))?;
+            for vm in list.as_array().into_iter().flatten() {
+                let vmid = vm["vmid"].to_string().trim_matches('"').to_owned();
+                let config = self.ask(&format!("/nodes/{host}/qemu/{vmid}/config"))?;
+                let pending = self.ask(&format!("/nodes/{host}/qemu/{vmid}/pending"))?;
+                let status = vm["status"].as_str().unwrap_or_default().to_owned();
+                let seen = VmSeen { node: host.to_owned(), status, config, pending };
+                state.vms.insert(vmid, seen);
+            }
+        }
+        let storages = self.ask(&format!("/nodes/{node}/storage?enabled=1"))?;
+        for storage in storages.as_array().into_iter().flatten() {
+            let name = storage["storage"].as_str().unwrap_or_default();
+            let content = self.ask(&format!("/nodes/{node}/storage/{name}/content"))?;
+            let volumes = content.as_array().into_iter().flatten();
+            let volumes = volumes.filter_map(|volume| volume["volid"].as_str());
+            state.volumes.extend(volumes.map(own_file));
+        }
+        Ok(state)
+    }
+}
+
+/// A linked clone by its own file, without the base in front of it.
+pub(crate) fn own_file(volid: &str) -> String {
+    match volid.split_once(':') {
+        Some((storage, name)) => match name.split('/').collect::<Vec<_>>().as_slice() {
+            [_, _, vmid, file] => format!("{storage}:{vmid}/{file}"),
+            [base, file] if base.starts_with("base-") => format!("{storage}:{file}"),
+            _ => volid.to_owned(),
+        },
+        None => volid.to_owned(),
+    }
+}
+
+/// A volume is one segment of the path, whatever slashes it has.
+fn escape_path(path: &str) -> String {
+    let segments = |path: &str| path.split('/').map(escape).collect::<Vec<_>>().join("/");
+    match path.split_once("/content/") {
+        Some((before, volume)) => format!("{}/content/{}", segments(before), escape(volume)),
+        None => segments(path),
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "the lab's answers come over a real socket")]
+fn pause(milliseconds: u64) {
+    std::thread::sleep(Duration::from_millis(milliseconds));
+}

@@ -1,0 +1,126 @@
+//! What all the vectors came to.
+
+use std::collections::BTreeMap;
+
+use talmox_lab::pve::Release;
+
+use crate::judge::{Difference, Level};
+use crate::known::Known;
+
+/// One vector on one release.
+pub(crate) struct Outcome {
+    pub(crate) id: String,
+    pub(crate) operation: String,
+    pub(crate) release: Release,
+    /// With the step, from 1.
+    pub(crate) differences: Vec<(usize, Difference)>,
+    /// How many texts there were that clients classify.
+    pub(crate) classified: usize,
+}
+
+/// The least share that must hold, in percent, by level.
+const LEAST: [(Level, usize); 3] = [(Level::Status, 100), (Level::State, 98), (Level::Text, 80)];
+
+#[derive(Clone, Copy, Default)]
+struct Count {
+    all: usize,
+    holds: [usize; 3],
+}
+
+impl Outcome {
+    /// The lowest level that does not hold.
+    pub(crate) fn fails_at(&self) -> Option<Level> {
+        self.differences.iter().map(|(_, difference)| difference.level).min()
+    }
+
+    fn count(&self, count: &mut Count) {
+        count.all += 1;
+        for (level, holds) in Level::ALL.into_iter().zip(&mut count.holds) {
+            *holds += usize::from(self.fails_at().is_none_or(|fails| fails > level));
+        }
+    }
+
+    /// What is not as the list of known differences has it.
+    pub(crate) fn surprise(&self, known: &Known) -> Option<String> {
+        match (self.fails_at(), known.level(&self.id, self.release)) {
+            (None, None) => None,
+            (Some(found), Some(listed)) if found == listed => None,
+            (None, Some(_)) => Some("holds, but is listed as a known difference".to_owned()),
+            (Some(found), Some(listed)) => Some(format!(
+                "does not hold at level {}, but is listed with level {}",
+                found as u8, listed as u8
+            )),
+            (Some(found), None) => Some(format!("does not hold at level {}", found as u8)),
+        }
+    }
+}
+
+/// The table of shares, by operation and release.
+pub(crate) fn table(outcomes: &[Outcome]) -> String {
+    let mut counts: BTreeMap<(&str, Release), Count> = BTreeMap::new();
+    for outcome in outcomes {
+        outcome.count(counts.entry((&outcome.operation, outcome.release)).or_default());
+    }
+    let mut table = format!(
+        "{:<22}{:>8}{:>9}{:>12}{:>12}{:>12}\n",
+        "operation", "release", "vectors", "1 status", "2 state", "3 texts"
+    );
+    for ((operation, release), count) in counts {
+        table.push_str(&row(operation, &release.to_string(), count));
+    }
+    for release in [Release::V9, Release::V8] {
+        table.push_str(&row("all", &release.to_string(), total(outcomes, release)));
+    }
+    table
+}
+
+fn total(outcomes: &[Outcome], release: Release) -> Count {
+    let mut count = Count::default();
+    for outcome in outcomes.iter().filter(|outcome| outcome.release == release) {
+        outcome.count(&mut count);
+    }
+    count
+}
+
+fn row(operation: &str, release: &str, count: Count) -> String {
+    let share = |holds: usize| match count.all {
+        0 => "-".to_owned(),
+        all => {
+            let tenths = holds * 1000 / all;
+            format!("{}.{} %", tenths / 10, tenths % 10)
+        }
+    };
+    let [status, state, texts] = count.holds.map(share);
+    let all = count.all;
+    format!("{operation:<22}{release:>8}{all:>9}{status:>12}{state:>12}{texts:>12}\n")
+}
+
+/// The shares that are too low.
+pub(crate) fn too_low(outcomes: &[Outcome]) -> Vec<String> {
+    let mut low = vec![];
+    for release in [Release::V9, Release::V8] {
+        let count = total(outcomes, release);
+        for ((level, least), holds) in LEAST.into_iter().zip(count.holds) {
+            if holds * 100 < least * count.all {
+                let all = count.all;
+                low.push(format!(
+                    "{release}: level {} holds for {holds} of {all}, less than {least} %",
+                    level as u8
+                ));
+            }
+        }
+    }
+    let (wrong, all) = classified(outcomes);
+    if wrong > 0 {
+        low.push(format!("{wrong} of {all} texts that clients classify are wrong"));
+    }
+    low
+}
+
+/// How many of the texts that clients classify are wrong, and how many there are.
+pub(crate) fn classified(outcomes: &[Outcome]) -> (usize, usize) {
+    let wrong = |outcome: &Outcome| {
+        outcome.differences.iter().filter(|(_, difference)| difference.classified).count()
+    };
+    (outcomes.iter().map(wrong).sum(), outcomes.iter().map(|outcome| outcome.classified).sum())
+}
