@@ -28,7 +28,7 @@ mod tests;
 
 pub(crate) use check::verify;
 pub(crate) use code::{Startup, privileges};
-pub(crate) use endpoint::{Endpoint, Method, Permission};
+pub(crate) use endpoint::{Endpoint, Groups, Method, Permission};
 pub(crate) use format::{Fields, Format, Malformed};
 pub(crate) use formats::{CpuModel, FormatName, cpu_models, format};
 pub(crate) use perl::split_list;
