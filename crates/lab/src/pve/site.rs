@@ -12,11 +12,14 @@ use super::lock::Locks;
 use super::task::TaskHandle;
 use super::world::{Caller, World};
 use crate::blob::Blobs;
+use crate::fetch::Outside;
 
 pub(crate) struct Site {
     pub(crate) clock: Clock,
     pub(crate) blobs: Blobs,
     pub(crate) locks: Locks,
+    /// What the hosts can reach beyond the lab.
+    pub(crate) outside: Outside,
     profile: Profile,
     chance: Chance,
     /// How often each object was worked on: chance is drawn for the nth time of each.
@@ -36,6 +39,7 @@ impl Site {
             clock,
             blobs,
             locks: Locks::new(clock),
+            outside: Outside::default(),
             profile,
             chance: Chance::new(seed),
             operations: Mutex::default(),
