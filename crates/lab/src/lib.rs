@@ -6,10 +6,15 @@
 
 mod archive;
 mod blob;
+mod certificate;
 mod checksum;
 mod fetch;
+mod folder;
 mod image;
+mod lab;
 pub mod pve;
 mod scenario;
+mod state;
 
+pub use lab::{Lab, PveReady, Ready, Settings};
 pub use scenario::{Scenario, ScenarioError};

@@ -185,7 +185,7 @@ impl Gate {
 
     async fn handle(&self, passed: Passed, caller: Caller, upload: Option<Upload>) -> Outcome {
         let Passed { endpoint, node, raw } = passed;
-        let params = schema::verify(endpoint, raw)?;
+        let params = schema::verify(endpoint, &raw)?;
         let site = Arc::clone(&self.site);
         let release = site.world().release;
         let call = Call { site, caller, node, params, release };
@@ -265,10 +265,7 @@ fn real_time(clock: &Clock, time: Duration) -> Duration {
 }
 
 /// The parameters of the path and the others, unless they contradict each other.
-fn merge(
-    of_path: Vec<(String, String)>,
-    params: Params,
-) -> Result<BTreeMap<String, Raw>, Refusal> {
+fn merge(of_path: Vec<(String, String)>, params: Params) -> Result<BTreeMap<String, Raw>, Refusal> {
     let mut raw: BTreeMap<String, Raw> =
         of_path.into_iter().map(|(name, value)| (name, Raw::Text(value))).collect();
     let given: BTreeMap<String, Json> = params.into_iter().collect();

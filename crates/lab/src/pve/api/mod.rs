@@ -1,14 +1,13 @@
 //! The calls, one file for each part of the tree of paths.
 
-pub(crate) mod access;
-pub(crate) mod cluster;
+mod dispatch;
 mod index;
-pub(crate) mod node;
-pub(crate) mod pool;
+mod qemu;
 mod reply;
-#[cfg(test)]
-mod testing;
+mod storage;
 mod version;
+
+pub(crate) use dispatch::answer;
 
 use crate::pve::Refusal;
 use crate::pve::call::Outcome;

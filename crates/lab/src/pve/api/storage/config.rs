@@ -131,11 +131,7 @@ fn canonical(path: &str) -> String {
     format!("/{}", parts.join("/"))
 }
 
-fn set(
-    storage: &mut Storage,
-    given: BTreeMap<String, String>,
-    node: &str,
-) -> Result<(), Refusal> {
+fn set(storage: &mut Storage, given: BTreeMap<String, String>, node: &str) -> Result<(), Refusal> {
     for (option, value) in given {
         let items = || value.split([',', ';', ' ']).filter(|item| !item.is_empty());
         match option.as_str() {

@@ -89,9 +89,8 @@ pub(super) fn read(call: &Call) -> Outcome {
     let world = call.world();
     check_access(&world, &call.caller, None, &id)?;
     let path = path_of(&world, &id)?;
-    let info = size_info(&world, &call.node, &id)?.ok_or_else(|| {
-        Refusal::failed(format!("volume_size_info on '{id}' failed - no format"))
-    })?;
+    let info = size_info(&world, &call.node, &id)?
+        .ok_or_else(|| Refusal::failed(format!("volume_size_info on '{id}' failed - no format")))?;
     if info.size == 0 && info.format != "subvol" {
         return Err(Refusal::failed(format!("volume '{id}' has size zero")));
     }

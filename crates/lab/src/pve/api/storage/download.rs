@@ -54,9 +54,8 @@ pub(super) fn answer(call: &Call) -> Outcome {
         target,
     };
     let file = order.target.file.clone();
-    let upid = call
-        .site
-        .start(&call.node, "download", &file, &call.caller, |task| download(task, order));
+    let upid =
+        call.site.start(&call.node, "download", &file, &call.caller, |task| download(task, order));
     Ok(Reply::upid(upid))
 }
 

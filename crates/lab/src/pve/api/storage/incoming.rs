@@ -86,7 +86,11 @@ impl Target {
     }
 
     /// Looks into the file, which the host has at `temporary` for now.
-    pub(super) fn check(&self, path: &PathBuf, temporary: &str) -> io::Result<Result<Image, String>> {
+    pub(super) fn check(
+        &self,
+        path: &PathBuf,
+        temporary: &str,
+    ) -> io::Result<Result<Image, String>> {
         let detected = match Image::read_file(path, None)? {
             Ok(image) => image,
             // It looks like an image, and is a broken one.
