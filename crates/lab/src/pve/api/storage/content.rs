@@ -6,7 +6,8 @@ use super::super::reply::{data, flag};
 use crate::pve::Refusal;
 use crate::pve::call::{Call, Outcome, Reply};
 use crate::pve::latency::Work;
-use crate::pve::lock::LockTimeout;
+use crate::pve::lock::LockGuard;
+use crate::pve::site::Site;
 use crate::pve::storage::{self, Allocation, check_access, name_of, path_of, size_info};
 use crate::pve::task::TaskHandle;
 use crate::pve::world::{ContentType, StorageKind, TaskState, VolumeId};
@@ -45,8 +46,9 @@ fn kib(size: &str) -> Option<u64> {
     number.parse::<u64>().ok()?.checked_mul(factor)
 }
 
-fn locked(timeout: LockTimeout) -> Refusal {
-    Refusal::failed(timeout.to_string())
+async fn lock(site: &Site, storage: &str, shared: bool) -> Result<LockGuard, Refusal> {
+    let guard = site.locks.storage(storage, shared).await;
+    guard.map_err(|timeout| Refusal::failed(timeout.to_string()))
 }
 
 pub(super) async fn allocate(call: Call) -> Outcome {
@@ -67,7 +69,7 @@ pub(super) async fn allocate(call: Call) -> Outcome {
     let id = call.params.text("storage").unwrap_or_default();
     let vmid = call.params.number("vmid").and_then(|vmid| u32::try_from(vmid).ok());
     let shared = call.world().storage_on(id, &call.node)?.shared;
-    let _guard = call.site.locks.storage(id, shared).await.map_err(locked)?;
+    let _guard = lock(&call.site, id, shared).await?;
     call.site.wait(Work::Allocate, id).await;
     let volume = storage::alloc(
         &mut call.world(),
@@ -194,7 +196,7 @@ pub(super) async fn delete(call: Call) -> Outcome {
 
 async fn remove(task: &TaskHandle, node: &str, id: &VolumeId) -> Result<(), Refusal> {
     let shared = task.site.world().storage_on(&id.storage, node)?.shared;
-    let _guard = task.site.locks.storage(&id.storage, shared).await.map_err(locked)?;
+    let _guard = lock(&task.site, &id.storage, shared).await?;
     task.wait(Work::Allocate).await.map_err(Refusal::failed)?;
     storage::free(&mut task.site.world(), node, id)?;
     task.log(format!("Removed volume '{id}'"));

@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, Read, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use flate2::read::MultiGzDecoder;
@@ -179,7 +179,7 @@ fn is_interrupted(site: &Site, upid: &str) -> bool {
 fn check(
     task: &TaskHandle,
     order: &Order,
-    path: &PathBuf,
+    path: &Path,
     temporary: &str,
 ) -> Result<(u64, Image), String> {
     let text = |error: io::Error| error.to_string();

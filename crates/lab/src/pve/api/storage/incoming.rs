@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::path::PathBuf;
+use std::path::Path;
 
 use crate::archive::Archive;
 use crate::blob::BlobId;
@@ -86,11 +86,7 @@ impl Target {
     }
 
     /// Looks into the file, which the host has at `temporary` for now.
-    pub(super) fn check(
-        &self,
-        path: &PathBuf,
-        temporary: &str,
-    ) -> io::Result<Result<Image, String>> {
+    pub(super) fn check(&self, path: &Path, temporary: &str) -> io::Result<Result<Image, String>> {
         let detected = match Image::read_file(path, None)? {
             Ok(image) => image,
             // It looks like an image, and is a broken one.
@@ -122,7 +118,7 @@ pub(super) struct Checked {
     pub(super) image: Image,
 }
 
-fn check_archive(path: &PathBuf, temporary: &str) -> io::Result<Result<(), String>> {
+fn check_archive(path: &Path, temporary: &str) -> io::Result<Result<(), String>> {
     Ok(match Archive::open(path)?.names()? {
         None => Err(format!("command 'tar -t -f {temporary}' failed: exit code 2")),
         Some(names) if names.iter().any(|name| has_extension(name, "ovf")) => Ok(()),
@@ -137,7 +133,7 @@ fn has_extension(name: &str, extension: &str) -> bool {
 /// Compares a file with the sum that the caller expects.
 pub(super) fn compare(
     (algorithm, expected): &(Algorithm, String),
-    path: &PathBuf,
+    path: &Path,
 ) -> io::Result<Result<(), String>> {
     let got = algorithm.of_file(path)?;
     Ok(differs(&got, expected).map_or(Ok(()), Err))
