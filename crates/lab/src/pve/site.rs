@@ -14,11 +14,14 @@ use super::task::TaskHandle;
 use super::world::{Caller, World};
 use super::{ha, sampler};
 use crate::blob::Blobs;
+use crate::fetch::Outside;
 
 pub(crate) struct Site {
     pub(crate) clock: Clock,
     pub(crate) blobs: Blobs,
     pub(crate) locks: Locks,
+    /// What the hosts can reach beyond the lab.
+    pub(crate) outside: Outside,
     pub(crate) faults: Faults,
     profile: Profile,
     chance: Chance,
@@ -41,6 +44,7 @@ impl Site {
             clock,
             blobs,
             locks: Locks::new(clock),
+            outside: Outside::default(),
             faults: Faults::default(),
             profile,
             chance: Chance::new(seed),
