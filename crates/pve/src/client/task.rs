@@ -51,7 +51,7 @@ impl Client {
     /// Waits for room and sends the request.
     pub async fn start(&self, request: &Request<Upid>) -> Result<Running, PveError> {
         let permits = self.0.limiter.acquire(request.scope()).await;
-        let upid = self.send(request).await?;
+        let upid = self.send_now(request).await?;
         Ok(Running { upid, operation: request.operation(), permits })
     }
 
