@@ -2,6 +2,7 @@
 
 mod call;
 mod digest;
+mod guest;
 mod latency;
 mod lock;
 mod permission;

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use talmox_clock::{Chance, Clock};
 
+use super::guest::Guests;
 use super::latency::{Profile, Work};
 use super::lock::Locks;
 use super::task::TaskHandle;
@@ -17,6 +18,7 @@ pub(crate) struct Site {
     pub(crate) clock: Clock,
     pub(crate) blobs: Blobs,
     pub(crate) locks: Locks,
+    pub(crate) guests: Guests,
     profile: Profile,
     chance: Chance,
     /// How often each object was worked on: chance is drawn for the nth time of each.
@@ -36,6 +38,7 @@ impl Site {
             clock,
             blobs,
             locks: Locks::new(clock),
+            guests: Guests::default(),
             profile,
             chance: Chance::new(seed),
             operations: Mutex::default(),
