@@ -5,8 +5,13 @@
 //! engine or inventory, and the engine knows nothing of the lab.
 
 mod blob;
+mod certificate;
+mod folder;
+mod lab;
 mod image;
 pub mod pve;
 mod scenario;
+mod state;
 
+pub use lab::{Lab, PveReady, Ready, Settings};
 pub use scenario::{Scenario, ScenarioError};

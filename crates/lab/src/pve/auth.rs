@@ -97,8 +97,9 @@ fn value_of(header: &str, key: &str) -> Option<String> {
 }
 
 impl Keys {
-    pub(crate) fn new(seed: &[u8; KEY_BYTES]) -> Self {
-        let (ticket, csrf) = seed.split_at(KEY_BYTES / 2);
+    /// Of a seed of [`KEY_BYTES`].
+    pub(crate) fn new(seed: &[u8]) -> Self {
+        let (ticket, csrf) = seed.split_at(seed.len() / 2);
         let key = |bytes| hmac::Key::new(hmac::HMAC_SHA256, bytes);
         Self { ticket: key(ticket), csrf: key(csrf) }
     }

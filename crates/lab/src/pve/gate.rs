@@ -185,7 +185,7 @@ impl Gate {
 
     async fn handle(&self, passed: Passed, caller: Caller, upload: Option<Upload>) -> Outcome {
         let Passed { endpoint, node, raw } = passed;
-        let params = schema::verify(endpoint, raw)?;
+        let params = schema::verify(endpoint, &raw)?;
         let site = Arc::clone(&self.site);
         let release = site.world().release;
         let call = Call { site, caller, node, params, release };

@@ -1,11 +1,17 @@
 //! Proxmox VE: its API, the rules behind it, and the machines it pretends to have.
 
+mod api;
+mod auth;
 mod call;
 mod digest;
+mod fault;
+mod gate;
 mod guest;
+mod http;
 mod latency;
 mod lock;
 mod permission;
+mod record;
 mod refusal;
 mod release;
 mod schema;
@@ -15,6 +21,13 @@ mod task;
 pub(crate) mod vm;
 pub(crate) mod world;
 
+pub(crate) use auth::{KEY_BYTES, Keys};
+pub use fault::{Action, Fault, Faults, PathPattern, When};
+pub(crate) use gate::Gate;
+pub use http::Patience;
+pub(crate) use http::{Server, stopped};
 pub use latency::Profile;
+pub(crate) use record::Recorder;
 use refusal::Refusal;
 pub use release::Release;
+pub(crate) use site::Site;

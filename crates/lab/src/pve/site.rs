@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use talmox_clock::{Chance, Clock};
 
+use super::fault::Faults;
 use super::guest::Guests;
 use super::latency::{Profile, Work};
 use super::lock::Locks;
@@ -18,12 +19,15 @@ pub(crate) struct Site {
     pub(crate) clock: Clock,
     pub(crate) blobs: Blobs,
     pub(crate) locks: Locks,
+    pub(crate) faults: Faults,
     pub(crate) guests: Guests,
     profile: Profile,
     chance: Chance,
     /// How often each object was worked on: chance is drawn for the nth time of each.
     operations: Mutex<HashMap<String, u64>>,
     world: Mutex<World>,
+    /// Of the certificate that the hosts show.
+    fingerprint: String,
 }
 
 impl Site {
@@ -38,12 +42,23 @@ impl Site {
             clock,
             blobs,
             locks: Locks::new(clock),
+            faults: Faults::default(),
             guests: Guests::default(),
             profile,
             chance: Chance::new(seed),
             operations: Mutex::default(),
             world: Mutex::new(world),
+            fingerprint: String::new(),
         }
+    }
+
+    pub(crate) fn with_fingerprint(self, fingerprint: String) -> Self {
+        Self { fingerprint, ..self }
+    }
+
+    /// SHA-256 of the certificate that the hosts show, as `/nodes` has it.
+    pub(crate) fn fingerprint(&self) -> &str {
+        &self.fingerprint
     }
 
     /// The world, for as long as it takes to look or to change something; never across a wait.

@@ -1,14 +1,10 @@
 //! The calls, one file for each part of the tree of paths.
 
-pub(crate) mod access;
-pub(crate) mod cluster;
-mod index;
-pub(crate) mod node;
-pub(crate) mod pool;
+mod dispatch;
 mod reply;
-#[cfg(test)]
-mod testing;
 mod version;
+
+pub(crate) use dispatch::answer;
 
 use crate::pve::Refusal;
 use crate::pve::call::Outcome;

@@ -12,7 +12,7 @@ use super::head::{Head, NoHead};
 use super::text::{self, Params};
 use super::upload::{self, Received, Spoiled};
 use super::wire::{Lost, Wire};
-use super::{PAGE, Patience};
+use super::{PAGE, Patience, stopped};
 use crate::pve::auth::{Credentials, Stranger, is_upload, upload_storage};
 use crate::pve::gate::{Gate, Request, Verdict};
 use crate::pve::record::Entry;
@@ -55,7 +55,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Connection<S> {
             if self.wire.waiting().is_empty() {
                 let first = tokio::select! {
                     first = self.wire.more(self.patience.idle) => first,
-                    _ = stop.wait_for(|stop| *stop) => Err(Lost::Silent),
+                    () = stopped(&mut stop) => Err(Lost::Silent),
                 };
                 if first.is_err() {
                     break;

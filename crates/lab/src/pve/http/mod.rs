@@ -65,7 +65,8 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    pub(crate) async fn run(self, mut stop: watch::Receiver<bool>) {
+    pub(crate) async fn run(self, stop: watch::Receiver<bool>) {
+        let mut told = stop.clone();
         let mut open = JoinSet::new();
         loop {
             tokio::select! {
@@ -77,7 +78,7 @@ impl Server {
                     Err(_) => Clock::real().sleep(Duration::from_millis(20)).await,
                 },
                 Some(_) = open.join_next() => {}
-                _ = stop.wait_for(|stop| *stop) => break,
+                () = stopped(&mut told) => break,
             }
         }
         // Answers that are under way are finished, within reason.
@@ -109,7 +110,7 @@ async fn serve(
     let mut first = [0];
     let peeked = tokio::select! {
         peeked = tokio::time::timeout(patience.idle, socket.peek(&mut first)) => peeked,
-        _ = stop.wait_for(|stop| *stop) => return Ok(()),
+        () = stopped(&mut stop) => return Ok(()),
     };
     if peeked?? == 0 {
         return Ok(());
@@ -123,4 +124,10 @@ async fn serve(
         Connection { wire, gate, patience, is_tls: false }.serve(stop).await;
     }
     Ok(())
+}
+
+/// Waits until the lab is told to stop.
+pub(crate) async fn stopped(stop: &mut watch::Receiver<bool>) {
+    // A lab that is gone has stopped too.
+    stop.wait_for(|stop| *stop).await.ok();
 }

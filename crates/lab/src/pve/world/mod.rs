@@ -163,6 +163,16 @@ impl World {
         Ok(storage)
     }
 
+    /// A host loses its power, and every guest on it.
+    pub(crate) fn switch_off(&mut self, name: &str) {
+        if let Some(host) = self.hosts.get_mut(name) {
+            host.online = false;
+            for vm in self.vms.values_mut().filter(|vm| vm.node == name) {
+                vm.run = None;
+            }
+        }
+    }
+
     /// The pool that a VM is in.
     pub(crate) fn pool_of(&self, vmid: u32) -> Option<&str> {
         self.pools.iter().find(|(_, pool)| pool.vms.contains(&vmid)).map(|(id, _)| id.as_str())

@@ -127,6 +127,12 @@ impl Storage {
         self.volumes.get_mut(&place)?.remove(name)
     }
 
+    /// Leaves no room for more than is there.
+    pub(crate) fn fill_up(&mut self) {
+        let used = |volumes: &BTreeMap<String, Volume>| volumes.values().map(|v| v.used).sum();
+        self.capacity = self.volumes.values().map(used).min().unwrap_or_default();
+    }
+
     pub(crate) fn used(&self, node: &str) -> u64 {
         self.volumes_on(node).map(|(_, volume)| volume.used).sum()
     }

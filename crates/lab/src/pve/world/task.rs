@@ -89,6 +89,11 @@ impl Tasks {
         self.by_upid.get_mut(upid)
     }
 
+    /// What ran when the power went has left no trace.
+    pub(crate) fn forget_running(&mut self) {
+        self.by_upid.retain(|_, task| matches!(task.state, TaskState::Stopped { .. }));
+    }
+
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Task> {
         self.by_upid.values()
     }

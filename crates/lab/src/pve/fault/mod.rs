@@ -4,6 +4,8 @@
 //! fits. From the `nth` on, `times` times, it acts. The counters are all the state there is, so the
 //! same calls meet the same faults again.
 
+mod script;
+
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -70,7 +72,7 @@ pub enum Action {
 
 /// The rules of a running lab.
 #[derive(Debug, Default)]
-pub(crate) struct Faults(Mutex<Vec<Rule>>);
+pub struct Faults(Mutex<Vec<Rule>>);
 
 #[derive(Debug)]
 struct Rule {
@@ -148,11 +150,11 @@ impl When {
 }
 
 impl Faults {
-    pub(crate) fn add(&self, fault: Fault) {
+    pub fn add(&self, fault: Fault) {
         self.rules().push(Rule { fault, seen: 0 });
     }
 
-    pub(crate) fn clear(&self) {
+    pub fn clear(&self) {
         self.rules().clear();
     }
 

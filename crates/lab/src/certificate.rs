@@ -1,0 +1,102 @@
+//! The lab's own certificate authority, and the certificate that its servers show.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::sync::Arc;
+
+use aws_lc_rs::digest;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use rcgen::{
+    BasicConstraints, CertificateParams, CertifiedIssuer, DistinguishedName, DnType,
+    ExtendedKeyUsagePurpose, IsCa, KeyPair, KeyUsagePurpose, SanType,
+};
+use rustls::ServerConfig;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
+use serde::{Deserialize, Serialize};
+
+/// What a server needs, in DER. The authority's own key is gone once it has signed.
+#[derive(Clone, Serialize, Deserialize)]
+pub(crate) struct Identity {
+    authority: Vec<u8>,
+    certificate: Vec<u8>,
+    key: Vec<u8>,
+}
+
+impl std::fmt::Debug for Identity {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Identity").field("fingerprint", &self.fingerprint()).finish_non_exhaustive()
+    }
+}
+
+impl Identity {
+    /// Makes an authority, and a certificate for this machine under the names of the hosts.
+    pub(crate) fn new<'n>(names: impl Iterator<Item = &'n str>) -> Result<Self, rcgen::Error> {
+        let mut authority = CertificateParams::default();
+        authority.distinguished_name = common_name("Proxmox Virtual Environment (talmox lab)");
+        authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        authority.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+        let authority = CertifiedIssuer::self_signed(authority, KeyPair::generate()?)?;
+
+        let mut names: Vec<&str> = names.collect();
+        let first = names.first().copied().unwrap_or("localhost");
+        let mut server = CertificateParams::default();
+        server.distinguished_name = common_name(first);
+        names.push("localhost");
+        for name in names {
+            server.subject_alt_names.push(SanType::DnsName(name.try_into()?));
+        }
+        let loopback = [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)];
+        server.subject_alt_names.extend(loopback.map(SanType::IpAddress));
+        server.use_authority_key_identifier_extension = true;
+        server.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+        server.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+        let key = KeyPair::generate()?;
+        let certificate = server.signed_by(&key, &authority)?;
+        Ok(Self {
+            authority: authority.der().to_vec(),
+            certificate: certificate.der().to_vec(),
+            key: key.serialize_der(),
+        })
+    }
+
+    /// SHA-256 of the certificate, as Proxmox shows it.
+    pub(crate) fn fingerprint(&self) -> String {
+        let digest = digest::digest(&digest::SHA256, &self.certificate);
+        let pairs: Vec<String> =
+            digest.as_ref().iter().map(|byte| format!("{byte:02X}")).collect();
+        pairs.join(":")
+    }
+
+    /// The authority's certificate, for clients.
+    pub(crate) fn authority_pem(&self) -> String {
+        let text = STANDARD.encode(&self.authority);
+        let mut pem = "-----BEGIN CERTIFICATE-----\n".to_owned();
+        for line in text.as_bytes().chunks(64) {
+            pem.push_str(&String::from_utf8_lossy(line));
+            pem.push('\n');
+        }
+        pem.push_str("-----END CERTIFICATE-----\n");
+        pem
+    }
+
+    /// TLS 1.2 and 1.3, as pveproxy has them.
+    pub(crate) fn server_config(&self) -> Result<ServerConfig, rustls::Error> {
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let chain = vec![
+            CertificateDer::from(self.certificate.clone()),
+            CertificateDer::from(self.authority.clone()),
+        ];
+        let key = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(self.key.clone()));
+        ServerConfig::builder_with_provider(provider)
+            .with_protocol_versions(&[&rustls::version::TLS13, &rustls::version::TLS12])?
+            .with_no_client_auth()
+            .with_single_cert(chain, key)
+    }
+}
+
+fn common_name(name: &str) -> DistinguishedName {
+    let mut distinguished = DistinguishedName::new();
+    distinguished.push(DnType::OrganizationName, "talmox lab");
+    distinguished.push(DnType::CommonName, name);
+    distinguished
+}

@@ -1,0 +1,205 @@
+//! A lab that runs: started from settings, stopped when told.
+
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::Serialize;
+use talmox_clock::Clock;
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use tokio_rustls::TlsAcceptor;
+
+use crate::Scenario;
+use crate::folder::Folder;
+use crate::pve::{Fault, Faults, Gate, Keys, Patience, Profile, Recorder, Server, Site, stopped};
+use crate::state::State;
+
+/// How often a changed world is written down, in real time.
+const SAVE_EVERY: Duration = Duration::from_secs(2);
+/// Changes what chance gives to a lab that is started again from its state.
+const RUN_STEP: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// What a lab is started with.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// What is there in the beginning; a folder with state goes before it.
+    pub scenario: Scenario,
+    /// Port 0 takes any that is free.
+    pub listen: SocketAddr,
+    pub seed: u64,
+    pub profile: Profile,
+    /// How much faster the lab's time passes than ours.
+    pub speed: f64,
+    /// Where the lab is kept; none for one that leaves nothing behind.
+    pub state: Option<PathBuf>,
+    /// Where requests and answers are written down.
+    pub record: Option<PathBuf>,
+    /// What goes wrong, beside what the scenario says.
+    pub faults: Vec<Fault>,
+    pub patience: Patience,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            scenario: Scenario::default(),
+            listen: SocketAddr::from(([127, 0, 0, 1], 0)),
+            seed: 0,
+            profile: Profile::default(),
+            speed: 1.0,
+            state: None,
+            record: None,
+            faults: vec![],
+            patience: Patience::default(),
+        }
+    }
+}
+
+/// Where the lab is, and how to get in.
+#[derive(Clone, Serialize)]
+pub struct Ready {
+    pub pve: PveReady,
+}
+
+#[derive(Clone, Serialize)]
+pub struct PveReady {
+    pub url: String,
+    /// The host that answers there.
+    pub node: String,
+    /// A file with the authority's certificate.
+    pub ca: PathBuf,
+    /// SHA-256 of the server's certificate.
+    pub fingerprint: String,
+    pub token_id: String,
+    pub token_secret: String,
+    pub username: String,
+    pub password: String,
+}
+
+impl std::fmt::Debug for Ready {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Ready").field("pve", &self.pve).finish()
+    }
+}
+
+impl std::fmt::Debug for PveReady {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("PveReady").field("url", &self.url).finish_non_exhaustive()
+    }
+}
+
+/// A lab that runs until it is stopped or dropped.
+#[derive(Debug)]
+pub struct Lab {
+    site: Arc<Site>,
+    state: Arc<State>,
+    address: SocketAddr,
+    stop: watch::Sender<bool>,
+    running: Vec<JoinHandle<()>>,
+}
+
+impl Lab {
+    /// Starts a lab inside the tokio runtime that this is called in.
+    pub fn start(settings: Settings) -> io::Result<Self> {
+        let Settings { scenario, listen, seed, profile, speed, .. } = settings;
+        let clock = Clock::scaled(speed);
+        let folder = match &settings.state {
+            Some(path) => Folder::open(path)?,
+            None => Folder::temporary()?,
+        };
+        let mut faults = Fault::of_scenario("scenario", &scenario).map_err(io::Error::other)?;
+        faults.extend(settings.faults);
+        let (state, world, blobs) = State::open(folder, scenario, clock.unix(), seed)?;
+        let identity = &state.keys.identity;
+        state.folder.write("ca.pem", identity.authority_pem().as_bytes())?;
+        let seed = seed.wrapping_add(state.runs.wrapping_mul(RUN_STEP));
+        let site = Site::new(world, blobs, clock, seed, profile);
+        let site = Arc::new(site.with_fingerprint(identity.fingerprint()));
+        for fault in faults {
+            site.faults.add(fault);
+        }
+        let listener = std::net::TcpListener::bind(listen)?;
+        listener.set_nonblocking(true)?;
+        let address = listener.local_addr()?;
+        let gate = Gate {
+            site: Arc::clone(&site),
+            keys: Keys::new(&state.keys.tickets),
+            recorder: settings.record.as_deref().map(Recorder::open).transpose()?,
+        };
+        let tls = identity.server_config().map_err(io::Error::other)?;
+        let server = Server {
+            listener: TcpListener::from_std(listener)?,
+            tls: TlsAcceptor::from(Arc::new(tls)),
+            gate: Arc::new(gate),
+            patience: settings.patience,
+        };
+        let (stop, told) = watch::channel(false);
+        let state = Arc::new(state);
+        let mut running = vec![tokio::spawn(server.run(told.clone()))];
+        if settings.state.is_some() {
+            running.push(tokio::spawn(keep_saving(Arc::clone(&site), Arc::clone(&state), told)));
+        }
+        Ok(Self { site, state, address, stop, running })
+    }
+
+    pub fn ready(&self) -> Ready {
+        let world = self.site.world();
+        let host = world.hosts.iter().find(|(_, host)| host.online).or(world.hosts.iter().next());
+        let token = world.access.tokens.iter().next();
+        let root = world.access.users.get("root@pam");
+        Ready {
+            pve: PveReady {
+                url: format!("https://{}", self.address),
+                node: host.map(|(name, _)| name.clone()).unwrap_or_default(),
+                ca: self.state.folder.join("ca.pem"),
+                fingerprint: self.site.fingerprint().to_owned(),
+                token_id: token.map(|(id, _)| id.clone()).unwrap_or_default(),
+                token_secret: token.map(|(_, token)| token.secret.clone()).unwrap_or_default(),
+                username: "root@pam".to_owned(),
+                password: root.and_then(|root| root.password.clone()).unwrap_or_default(),
+            },
+        }
+    }
+
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    pub fn clock(&self) -> Clock {
+        self.site.clock
+    }
+
+    /// What goes wrong from now on.
+    pub fn faults(&self) -> &Faults {
+        &self.site.faults
+    }
+
+    /// Closes all connections and saves what lasts.
+    pub async fn stop(self) -> io::Result<()> {
+        self.stop.send_replace(true);
+        for running in self.running {
+            running.await.map_err(io::Error::other)?;
+        }
+        self.state.save(&self.site.world())
+    }
+}
+
+/// Saves now and then, so that a lab that is killed loses little.
+async fn keep_saving(site: Arc<Site>, state: Arc<State>, mut stop: watch::Receiver<bool>) {
+    let clock = Clock::real();
+    loop {
+        tokio::select! {
+            () = clock.sleep(SAVE_EVERY) => {}
+            () = stopped(&mut stop) => return,
+        }
+        let picture = state.picture(&site.world());
+        let state = Arc::clone(&state);
+        let stored = tokio::task::spawn_blocking(move || state.store(picture?));
+        // A full disk now may have room the next time; the last save tells.
+        stored.await.ok();
+    }
+}

@@ -1,0 +1,146 @@
+//! What a lab is when it starts again: its world, its certificate, the keys of its tickets.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::sync::{Mutex, PoisonError};
+
+use aws_lc_rs::rand;
+use serde::{Deserialize, Serialize};
+use talmox_clock::Chance;
+
+use crate::Scenario;
+use crate::blob::{BlobId, Blobs};
+use crate::certificate::Identity;
+use crate::folder::Folder;
+use crate::pve::world::World;
+
+const WORLD: &str = "world.json";
+const KEYS: &str = "keys.json";
+/// Told apart from what later versions write.
+const FORMAT: u32 = 1;
+
+/// Everything that lasts, in its folder.
+#[derive(Debug)]
+pub(crate) struct State {
+    pub(crate) folder: Folder,
+    pub(crate) keys: SavedKeys,
+    /// How often a lab was started from this folder.
+    pub(crate) runs: u64,
+    /// What the folder's file says now.
+    saved: Mutex<Vec<u8>>,
+}
+
+#[derive(Serialize, Deserialize)]
+pub(crate) struct SavedKeys {
+    pub(crate) identity: Identity,
+    /// The seed of the keys that sign tickets.
+    pub(crate) tickets: Vec<u8>,
+}
+
+impl std::fmt::Debug for SavedKeys {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SavedKeys").field("identity", &self.identity).finish_non_exhaustive()
+    }
+}
+
+#[derive(Serialize)]
+struct Saving<'w> {
+    format: u32,
+    runs: u64,
+    world: &'w World,
+}
+
+#[derive(Deserialize)]
+struct Saved {
+    format: u32,
+    runs: u64,
+    world: World,
+}
+
+impl State {
+    /// What the folder has, else what the scenario says.
+    pub(crate) fn open(
+        folder: Folder,
+        scenario: Scenario,
+        now: u64,
+        seed: u64,
+    ) -> io::Result<(Self, World, Blobs)> {
+        let blobs = Blobs::open(&folder.join("blobs"))?;
+        let (runs, world) = match folder.read(WORLD)? {
+            Some(bytes) => {
+                let saved: Saved = serde_json::from_slice(&bytes)
+                    .map_err(|error| unreadable(&folder, WORLD, &error.to_string()))?;
+                if saved.format != FORMAT {
+                    let text = format!("format {} is not known", saved.format);
+                    return Err(unreadable(&folder, WORLD, &text));
+                }
+                (saved.runs + 1, after_power_cut(saved.world, now))
+            }
+            None => (0, scenario.into_world(&blobs, now, &mut Chance::new(seed))?),
+        };
+        blobs.keep_only(&blobs_of(&world))?;
+        let keys = match folder.read(KEYS)? {
+            Some(bytes) => serde_json::from_slice(&bytes)
+                .map_err(|error| unreadable(&folder, KEYS, &error.to_string()))?,
+            None => {
+                let keys = new_keys(&world)?;
+                folder.write(KEYS, &serde_json::to_vec(&keys)?)?;
+                keys
+            }
+        };
+        let state = Self { folder, keys, runs, saved: Mutex::default() };
+        state.save(&world)?;
+        Ok((state, world, blobs))
+    }
+
+    /// Writes the world down, if it changed since the last time.
+    pub(crate) fn save(&self, world: &World) -> io::Result<()> {
+        self.store(self.picture(world)?)
+    }
+
+    /// The world as it is written; taking it needs the world, storing it does not.
+    pub(crate) fn picture(&self, world: &World) -> io::Result<Vec<u8>> {
+        Ok(serde_json::to_vec(&Saving { format: FORMAT, runs: self.runs, world })?)
+    }
+
+    pub(crate) fn store(&self, picture: Vec<u8>) -> io::Result<()> {
+        let mut saved = self.saved.lock().unwrap_or_else(PoisonError::into_inner);
+        if *saved != picture {
+            self.folder.write(WORLD, &picture)?;
+            *saved = picture;
+        }
+        Ok(())
+    }
+}
+
+fn new_keys(world: &World) -> io::Result<SavedKeys> {
+    let identity =
+        Identity::new(world.hosts.keys().map(String::as_str)).map_err(io::Error::other)?;
+    let mut tickets = vec![0; crate::pve::KEY_BYTES];
+    rand::fill(&mut tickets).map_err(io::Error::other)?;
+    Ok(SavedKeys { identity, tickets })
+}
+
+fn unreadable(folder: &Folder, name: &str, text: &str) -> io::Error {
+    let text = format!("{}: {text}", folder.join(name).display());
+    io::Error::new(io::ErrorKind::InvalidData, text)
+}
+
+/// Guests are off, which the world does not save, and what ran is gone.
+fn after_power_cut(mut world: World, now: u64) -> World {
+    world.tasks.forget_running();
+    for host in world.hosts.values_mut() {
+        host.booted = now;
+    }
+    world
+}
+
+fn blobs_of(world: &World) -> BTreeSet<BlobId> {
+    let volumes = world.storages.values().flat_map(|storage| storage.volumes.values());
+    let volumes = volumes.flat_map(|volumes| volumes.values());
+    let all = volumes.flat_map(|volume| {
+        let snapshots = volume.snapshots.values().filter_map(|(_, blob)| blob.clone());
+        snapshots.chain(volume.blob.clone())
+    });
+    all.collect()
+}
