@@ -6,9 +6,11 @@
 
 mod blob;
 mod certificate;
+mod checksum;
+mod fetch;
 mod folder;
-mod lab;
 mod image;
+mod lab;
 pub mod pve;
 mod scenario;
 mod state;
