@@ -132,7 +132,13 @@ fn interfaces(agent: &Agent) -> Json {
             })
             .collect();
         let counts = [
-            "rx-bytes", "rx-dropped", "rx-errs", "rx-packets", "tx-bytes", "tx-dropped", "tx-errs",
+            "rx-bytes",
+            "rx-dropped",
+            "rx-errs",
+            "rx-packets",
+            "tx-bytes",
+            "tx-dropped",
+            "tx-errs",
             "tx-packets",
         ];
         let statistics: serde_json::Map<String, Json> =

@@ -18,8 +18,7 @@ pub(super) fn all(call: &Call) -> Outcome {
     let full = call.params.flag("full").unwrap_or_default();
     let world = call.world();
     let seen = world.vms.iter().filter(|(vmid, vm)| {
-        vm.node == call.node
-            && world.allowed(&call.caller, &format!("/vms/{vmid}"), &["VM.Audit"])
+        vm.node == call.node && world.allowed(&call.caller, &format!("/vms/{vmid}"), &["VM.Audit"])
     });
     let list: Vec<Json> = seen
         .map(|(vmid, vm)| {

@@ -7,6 +7,8 @@ mod create;
 mod list;
 mod sendkey;
 mod status;
+#[cfg(test)]
+mod tests;
 
 use crate::pve::call::{Call, Outcome};
 use crate::pve::schema::{Endpoint, Method};
