@@ -1,7 +1,14 @@
 //! Virtual machines: everything below `/nodes/{node}/qemu`.
 
+mod agent;
+mod cloudinit;
 mod config;
 mod create;
+mod list;
+mod sendkey;
+mod status;
+#[cfg(test)]
+mod tests;
 
 use crate::pve::call::{Call, Outcome};
 use crate::pve::schema::{Endpoint, Method};
@@ -15,7 +22,27 @@ pub(super) async fn answer(endpoint: &Endpoint, call: &Call) -> Outcome {
         (Put, "/{vmid}/config") => config::put(call).await,
         (Post, "/{vmid}/config") => config::post(call).await,
         (Get, "/{vmid}/pending") => config::pending(call),
-        _ => super::not_implemented(endpoint),
+        (Get, "") => list::all(call),
+        (Get, "/{vmid}") => list::index(),
+        (Get, "/{vmid}/status") => list::status_index(call),
+        (Get, "/{vmid}/status/current") => list::current(call),
+        (Post, "/{vmid}/status/start") => status::start(call),
+        (Post, "/{vmid}/status/stop") => status::stop(call),
+        (Post, "/{vmid}/status/shutdown") => status::shutdown(call),
+        (Post, "/{vmid}/status/reboot") => status::reboot(call),
+        (Post, "/{vmid}/status/reset") => status::reset(call),
+        (Post, "/{vmid}/status/suspend") => status::suspend(call),
+        (Post, "/{vmid}/status/resume") => status::resume(call).await,
+        (Get, "/{vmid}/agent") => agent::index(),
+        (Post, "/{vmid}/agent") => agent::named(call).await,
+        (Get, "/{vmid}/cloudinit") => cloudinit::pending(call),
+        (Put, "/{vmid}/cloudinit") => cloudinit::update(call).await,
+        (Get, "/{vmid}/cloudinit/dump") => cloudinit::dump(call),
+        (Put, "/{vmid}/sendkey") => sendkey::press(call).await,
+        (_, path) => match path.strip_prefix("/{vmid}/agent/") {
+            Some(command) => agent::run(call, command).await,
+            None => super::not_implemented(endpoint),
+        },
     }
 }
 
