@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use talmox_clock::{Chance, Clock};
 
 use super::fault::Faults;
+use super::guest::Guests;
 use super::latency::{Profile, Work};
 use super::lock::Locks;
 use super::task::TaskHandle;
@@ -19,6 +20,7 @@ pub(crate) struct Site {
     pub(crate) blobs: Blobs,
     pub(crate) locks: Locks,
     pub(crate) faults: Faults,
+    pub(crate) guests: Guests,
     profile: Profile,
     chance: Chance,
     /// How often each object was worked on: chance is drawn for the nth time of each.
@@ -41,6 +43,7 @@ impl Site {
             blobs,
             locks: Locks::new(clock),
             faults: Faults::default(),
+            guests: Guests::default(),
             profile,
             chance: Chance::new(seed),
             operations: Mutex::default(),

@@ -12,7 +12,7 @@ use crate::pve::vm::clone_rights::CloneRights;
 use crate::pve::vm::config;
 use crate::pve::vm::drive::{self, Drive};
 use crate::pve::vm::identity::{self, is_net};
-use crate::pve::vm::running::is_running_on;
+use crate::pve::vm::power::is_running;
 use crate::pve::vm::volumes::volume_of;
 use crate::pve::world::{Caller, Config, ContentType, Vm, VolumeId, World};
 use crate::pve::{Refusal, Release};
@@ -98,7 +98,7 @@ impl Clone {
             format: text("format"),
             full: params.flag("full"),
             target: given("target").filter(|target| *target != call.node && target != "localhost"),
-            running: is_running_on(&call.world(), &call.node, vmid)?,
+            running: is_running(&call.world(), &call.node, vmid)?,
         })
     }
 

@@ -9,14 +9,14 @@ use crate::pve::Refusal;
 use crate::pve::call::{Call, Outcome, Reply};
 use crate::pve::storage::Feature;
 use crate::pve::vm::drive;
-use crate::pve::vm::running::is_running_on;
+use crate::pve::vm::power::is_running;
 use crate::pve::vm::volumes::all_can;
 use crate::pve::world::{Config, VolumeId, World};
 
 pub(super) fn get(call: &Call) -> Outcome {
     let vmid = vmid(call);
     let world = call.world();
-    is_running_on(&world, &call.node, vmid)?;
+    is_running(&world, &call.node, vmid)?;
     let vm = world.vm(&call.node, vmid)?;
     let snapshot = call.params.text("snapname").filter(|name| !name.is_empty());
     let config = match snapshot {

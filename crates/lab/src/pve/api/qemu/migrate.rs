@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value as Json, json};
 
+use super::status::is_ha_managed;
 use super::vmid;
 use crate::pve::call::{Call, Outcome, Reply};
 use crate::pve::latency::Work;
@@ -12,7 +13,6 @@ use crate::pve::vm::config;
 use crate::pve::vm::drive;
 use crate::pve::vm::local::LocalResources;
 use crate::pve::vm::migration::Migration;
-use crate::pve::vm::running::is_ha_managed;
 use crate::pve::vm::storage_map::StorageMap;
 use crate::pve::vm::volumes::{Reference, references};
 use crate::pve::world::{Caller, ContentType, Vm, VolumeId, World};
