@@ -201,11 +201,12 @@ impl Power {
     /// By the agent if it answers, else by the power button.
     async fn ask_to_shut_down(&self, options: &Config) -> Result<(), Refusal> {
         let site = self.site();
-        let world = site.world();
-        let enabled = agent_is_enabled(&world, options);
-        let answers = world.vm(&self.node, self.vmid)?.run.as_ref().is_some_and(answers);
-        drop(world);
-        if enabled && !answers {
+        let is_silent = {
+            let world = site.world();
+            let run = world.vm(&self.node, self.vmid)?.run.as_ref();
+            agent_is_enabled(&world, options) && !run.is_some_and(answers)
+        };
+        if is_silent {
             site.clock.sleep(PING_PATIENCE).await;
             self.worker.log(format!(
                 "QEMU Guest Agent is not running - VM {} qmp command 'guest-ping' failed - got timeout",

@@ -19,6 +19,9 @@ mod status;
 mod template;
 mod unlink;
 
+#[cfg(test)]
+mod tests;
+
 use crate::pve::call::{Call, Outcome};
 use crate::pve::schema::{Endpoint, Method};
 
