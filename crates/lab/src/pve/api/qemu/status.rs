@@ -273,7 +273,7 @@ fn is_paused(call: &Call) -> bool {
     run.is_some_and(|run| run.paused)
 }
 
-fn is_ha_managed(world: &World, vmid: u32) -> bool {
+pub(super) fn is_ha_managed(world: &World, vmid: u32) -> bool {
     let resource = world.ha.resources.get(&format!("vm:{vmid}"));
     resource.is_some_and(|options| options.get("state").is_none_or(|state| state != "ignored"))
 }
