@@ -8,18 +8,23 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use talmox_clock::{Chance, Clock};
 
 use super::fault::Faults;
+use super::guest::Guests;
 use super::latency::{Profile, Work};
 use super::lock::Locks;
 use super::task::TaskHandle;
 use super::world::{Caller, World};
 use super::{ha, sampler};
 use crate::blob::Blobs;
+use crate::fetch::Outside;
 
 pub(crate) struct Site {
     pub(crate) clock: Clock,
     pub(crate) blobs: Blobs,
     pub(crate) locks: Locks,
+    /// What the hosts can reach beyond the lab.
+    pub(crate) outside: Outside,
     pub(crate) faults: Faults,
+    pub(crate) guests: Guests,
     profile: Profile,
     chance: Chance,
     /// How often each object was worked on: chance is drawn for the nth time of each.
@@ -41,7 +46,9 @@ impl Site {
             clock,
             blobs,
             locks: Locks::new(clock),
+            outside: Outside::default(),
             faults: Faults::default(),
+            guests: Guests::default(),
             profile,
             chance: Chance::new(seed),
             operations: Mutex::default(),

@@ -8,6 +8,7 @@ mod node;
 mod pool;
 mod qemu;
 mod reply;
+mod storage;
 #[cfg(test)]
 pub(super) mod testing;
 mod version;
