@@ -62,8 +62,7 @@ impl Identity {
     /// SHA-256 of the certificate, as Proxmox shows it.
     pub(crate) fn fingerprint(&self) -> String {
         let digest = digest::digest(&digest::SHA256, &self.certificate);
-        let pairs: Vec<String> =
-            digest.as_ref().iter().map(|byte| format!("{byte:02X}")).collect();
+        let pairs: Vec<String> = digest.as_ref().iter().map(|byte| format!("{byte:02X}")).collect();
         pairs.join(":")
     }
 

@@ -7,8 +7,8 @@
 mod blob;
 mod certificate;
 mod folder;
-mod lab;
 mod image;
+mod lab;
 pub mod pve;
 mod scenario;
 mod state;

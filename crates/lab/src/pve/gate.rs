@@ -265,10 +265,7 @@ fn real_time(clock: &Clock, time: Duration) -> Duration {
 }
 
 /// The parameters of the path and the others, unless they contradict each other.
-fn merge(
-    of_path: Vec<(String, String)>,
-    params: Params,
-) -> Result<BTreeMap<String, Raw>, Refusal> {
+fn merge(of_path: Vec<(String, String)>, params: Params) -> Result<BTreeMap<String, Raw>, Refusal> {
     let mut raw: BTreeMap<String, Raw> =
         of_path.into_iter().map(|(name, value)| (name, Raw::Text(value))).collect();
     let given: BTreeMap<String, Json> = params.into_iter().collect();

@@ -121,7 +121,8 @@ impl Client {
         socket.set_nodelay(true)?;
         socket.set_read_timeout(Some(PATIENCE))?;
         let name = ServerName::IpAddress(self.address.ip().into());
-        let session = ClientConnection::new(Arc::clone(&self.tls), name).map_err(io::Error::other)?;
+        let session =
+            ClientConnection::new(Arc::clone(&self.tls), name).map_err(io::Error::other)?;
         Ok(BufReader::new(StreamOwned::new(session, socket)))
     }
 }

@@ -92,11 +92,8 @@ impl<'v> Replay<'v> {
     fn send(&mut self, step: &Step) -> io::Result<Answer> {
         let who = self.identity(&step.who).map_err(io::Error::other)?;
         let path = escape_path(&step.path);
-        let params: Vec<_> = step
-            .params
-            .iter()
-            .map(|(key, value)| (key.clone(), self.with_digest(value)))
-            .collect();
+        let params: Vec<_> =
+            step.params.iter().map(|(key, value)| (key.clone(), self.with_digest(value))).collect();
         let has_name = params.iter().any(|(key, _)| key == "filename");
         let Some(file) = step.upload.as_ref().filter(|_| has_name) else {
             return self.client.call(&who, &step.method, &path, &params);

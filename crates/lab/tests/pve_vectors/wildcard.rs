@@ -120,10 +120,19 @@ mod tests {
     #[test]
     fn placeholders_stand_for_their_kind() {
         let upid = "UPID:pve1:<PID>:<PSTART>:<TIME>:qmcreate:101:ops@pve!ci:";
-        assert!(text_matches(upid, "UPID:pve1:000003E9:00018704:6914F0A1:qmcreate:101:ops@pve!ci:"));
-        assert!(!text_matches(upid, "UPID:pve2:000003E9:00018704:6914F0A1:qmcreate:101:ops@pve!ci:"));
+        assert!(text_matches(
+            upid,
+            "UPID:pve1:000003E9:00018704:6914F0A1:qmcreate:101:ops@pve!ci:"
+        ));
+        assert!(!text_matches(
+            upid,
+            "UPID:pve2:000003E9:00018704:6914F0A1:qmcreate:101:ops@pve!ci:"
+        ));
         assert!(text_matches("virtio=<MAC>,bridge=vmbr0", "virtio=BC:24:11:AA:00:64,bridge=vmbr0"));
-        assert!(!text_matches("virtio=<MAC>,bridge=vmbr0", "virtio=bc:24:11:aa:00:64,bridge=vmbr0"));
+        assert!(!text_matches(
+            "virtio=<MAC>,bridge=vmbr0",
+            "virtio=bc:24:11:aa:00:64,bridge=vmbr0"
+        ));
         assert!(text_matches("bad. at <LOCATION>", "bad. at /usr/share/x.pm line 3."));
         assert!(!text_matches("bad. at <LOCATION>", "bad."));
         assert!(text_matches("ctime=<TIME>", "ctime=1700000000"));

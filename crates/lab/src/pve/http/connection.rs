@@ -102,11 +102,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Connection<S> {
         }
         self.gate.record(entry, Some(answer.status));
         let uploaded = head.method == "POST" && is_upload_target(&head);
-        let keep = may_stay
-            && self.is_tls
-            && !answer.is_refusal()
-            && !uploaded
-            && !head.wants_close();
+        let keep =
+            may_stay && self.is_tls && !answer.is_refusal() && !uploaded && !head.wants_close();
         let manner = self.manner(head.minor, keep, accepted(&head));
         self.wire.send(&answer.bytes(manner), self.patience.body).await?;
         Ok(keep)

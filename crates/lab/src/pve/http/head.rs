@@ -100,7 +100,9 @@ impl Head {
             return Ok(());
         }
         match line.split_once(':') {
-            Some((name, value)) if !name.trim_end().is_empty() && !name.starts_with([' ', '\t']) => {
+            Some((name, value))
+                if !name.trim_end().is_empty() && !name.starts_with([' ', '\t']) =>
+            {
                 self.headers.push((name.trim_end().to_owned(), value.trim_start().to_owned()));
                 Ok(())
             }

@@ -278,7 +278,10 @@ mod tests {
         assert_eq!(error, "wrong field name 'file' for file upload, expected 'filename'");
         let form = form.replace("form-data", "attachment");
         let error = Multipart::new(BOUNDARY).push(form.as_bytes()).unwrap_err();
-        assert_eq!(error, "wrong Content-Disposition 'attachment' in multipart, expected 'form-data'");
+        assert_eq!(
+            error,
+            "wrong Content-Disposition 'attachment' in multipart, expected 'form-data'"
+        );
     }
 
     #[test]

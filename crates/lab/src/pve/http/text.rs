@@ -112,7 +112,8 @@ mod tests {
 
     #[test]
     fn forms_repeat_names_and_lose_what_is_not_encoded() {
-        let params = form("a=1&b=x%20y+z&a=2&a=3&c&net0=virtio,bridge=vmbr0&d=&%C3%A4=%e2%82%ac;e=5");
+        let params =
+            form("a=1&b=x%20y+z&a=2&a=3&c&net0=virtio,bridge=vmbr0&d=&%C3%A4=%e2%82%ac;e=5");
         let expected = serde_json::json!({
             "a": ["1", "2", "3"], "b": "x y z", "c": null, "net0": "virtio,bridge",
             "d": "", "ä": "€", "e": "5",

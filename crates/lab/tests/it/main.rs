@@ -1,0 +1,4 @@
+//! The lab over real sockets.
+
+mod http;
+mod support;
