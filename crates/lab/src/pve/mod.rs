@@ -17,6 +17,7 @@ mod schema;
 mod site;
 pub(crate) mod storage;
 mod task;
+pub(crate) mod vm;
 pub(crate) mod world;
 
 pub(crate) use auth::{KEY_BYTES, Keys};

@@ -38,8 +38,9 @@ impl Refusal {
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.status {
-            500 => f.write_str(&self.message),
-            status => write!(f, "{status} {}", self.message),
+            500 => f.write_str(&self.message)?,
+            status => write!(f, "{status} {}", self.message)?,
         }
+        self.errors.iter().try_for_each(|(name, text)| write!(f, "\n{name}: {text}"))
     }
 }

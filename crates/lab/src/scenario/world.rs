@@ -178,7 +178,8 @@ fn switch_on(spec: VmSpec, pid: u32, since: u64) -> Vm {
     let VmSpec { mut vm, running, agent } = spec;
     if running {
         let config = vm.config.clone();
-        vm.run = Some(Run { since, pid, paused: false, config, agent });
+        vm.run =
+            Some(Run { since, pid, paused: false, config, agent, held_drives: Default::default() });
     }
     vm
 }

@@ -1,4 +1,4 @@
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
@@ -43,6 +43,8 @@ pub(crate) struct Run {
     pub(crate) config: Config,
     /// Answers of its guest agent; none as long as nothing in the guest answers.
     pub(crate) agent: Option<Agent>,
+    /// Drives that the guest does not let go of while it runs.
+    pub(crate) held_drives: BTreeSet<String>,
 }
 
 /// What the guest agent tells.
