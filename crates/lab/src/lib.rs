@@ -6,6 +6,8 @@
 
 mod blob;
 mod certificate;
+mod checksum;
+mod fetch;
 mod folder;
 mod image;
 mod lab;

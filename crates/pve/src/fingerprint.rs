@@ -9,14 +9,14 @@ use std::fmt;
 use std::io;
 use std::net::{TcpStream, ToSocketAddrs};
 use std::str::FromStr;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use aws_lc_rs::digest;
-use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
-use rustls::pki_types::{CertificateDer, InvalidDnsNameError, ServerName, UnixTime};
-use rustls::{ClientConfig, ClientConnection, DigitallySignedStruct, SignatureScheme};
+use rustls::pki_types::{InvalidDnsNameError, ServerName};
+use rustls::{ClientConfig, ClientConnection};
+
+use crate::tls::ByLeaf;
 
 /// The SHA-256 fingerprint of a certificate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -86,13 +86,17 @@ pub fn probe(host: &str, port: u16, timeout: Duration) -> Result<Fingerprint, Pr
     let name = ServerName::try_from(host.to_owned())
         .map_err(|source| ProbeError::BadName { host: host.to_owned(), source })?;
     let mut socket = connect(host, port, timeout)?;
-    let seen = Arc::new(Recorder::default());
+    let seen = Arc::new(OnceLock::new());
     let handshake = |source| ProbeError::Handshake { host: host.to_owned(), port, source };
-    let config = ClientConfig::builder_with_provider(Arc::clone(&seen.provider))
+    // Takes every certificate, and notes it.
+    let note = Arc::clone(&seen);
+    let verifier = ByLeaf::new(move |leaf| note.set(leaf).is_ok());
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let config = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .map_err(|error| handshake(io::Error::other(error)))?
         .dangerous()
-        .with_custom_certificate_verifier(Arc::clone(&seen) as Arc<dyn ServerCertVerifier>)
+        .with_custom_certificate_verifier(Arc::new(verifier))
         .with_no_client_auth();
     let mut tls = ClientConnection::new(Arc::new(config), name)
         .map_err(|error| handshake(io::Error::other(error)))?;
@@ -121,8 +125,7 @@ pub fn probe(host: &str, port: u16, timeout: Duration) -> Result<Fingerprint, Pr
     while tls.wants_write() {
         tls.write_tls(&mut socket).map_err(handshake)?;
     }
-    let recorded = *seen.fingerprint.lock().expect("invariant: nobody panics while recording");
-    recorded.ok_or_else(|| handshake(io::Error::other("no certificate was shown")))
+    seen.get().copied().ok_or_else(|| handshake(io::Error::other("no certificate was shown")))
 }
 
 fn is_timeout(error: &io::Error) -> bool {
@@ -151,63 +154,6 @@ fn connect(host: &str, port: u16, timeout: Duration) -> Result<TcpStream, ProbeE
         }
     }
     Err(ProbeError::Connect { host: host.to_owned(), port, source: last })
-}
-
-/// Takes every certificate and notes its fingerprint. Signatures are checked all the same: what is
-/// shown belongs to the key that answers.
-#[derive(Debug)]
-struct Recorder {
-    provider: Arc<CryptoProvider>,
-    fingerprint: Mutex<Option<Fingerprint>>,
-}
-
-impl Default for Recorder {
-    fn default() -> Self {
-        Self {
-            provider: Arc::new(rustls::crypto::aws_lc_rs::default_provider()),
-            fingerprint: Mutex::default(),
-        }
-    }
-}
-
-impl ServerCertVerifier for Recorder {
-    fn verify_server_cert(
-        &self,
-        end_entity: &CertificateDer<'_>,
-        _intermediates: &[CertificateDer<'_>],
-        _server_name: &ServerName<'_>,
-        _ocsp_response: &[u8],
-        _now: UnixTime,
-    ) -> Result<ServerCertVerified, rustls::Error> {
-        let fingerprint = Fingerprint::of(end_entity);
-        *self.fingerprint.lock().expect("invariant: nobody panics while recording") =
-            Some(fingerprint);
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        dss: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        let algorithms = &self.provider.signature_verification_algorithms;
-        verify_tls12_signature(message, cert, dss, algorithms)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        dss: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        let algorithms = &self.provider.signature_verification_algorithms;
-        verify_tls13_signature(message, cert, dss, algorithms)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.provider.signature_verification_algorithms.supported_schemes()
-    }
 }
 
 #[cfg(test)]

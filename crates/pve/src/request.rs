@@ -167,7 +167,7 @@ impl<T> fmt::Debug for Request<T> {
         for (name, value) in &self.params {
             out.field(name, if is_secret(name) { &REDACTED } else { value });
         }
-        out.finish()
+        out.finish_non_exhaustive()
     }
 }
 

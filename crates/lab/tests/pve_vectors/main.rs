@@ -15,6 +15,7 @@
 mod client;
 mod judge;
 mod known;
+mod lab;
 mod replay;
 mod report;
 mod upload;
@@ -27,13 +28,11 @@ use std::process::ExitCode;
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
-use talmox_lab::pve::{Profile, Release};
-use talmox_lab::{Lab, Settings};
-use tokio::runtime::{Builder, Runtime};
+use talmox_lab::pve::Release;
 
-use client::Client;
 use judge::{Difference, Judge, Level};
 use known::Known;
+use lab::Labs;
 use replay::Replay;
 use report::Outcome;
 use vector::Vector;
@@ -149,7 +148,7 @@ fn replay_all(vectors: &[Vector], arguments: &Arguments) -> Result<Vec<Outcome>,
         let releases = arguments.releases.iter().filter(|r| vector.expect(**r).is_some());
         work.extend(releases.map(|release| (vector, *release)));
     }
-    let runtime = Builder::new_multi_thread().enable_all().build().map_err(|e| e.to_string())?;
+    let labs = Labs::new()?;
     let work = Mutex::new(work.into_iter().enumerate());
     let outcomes = Mutex::new(vec![]);
     let next = || work.lock().unwrap_or_else(PoisonError::into_inner).next();
@@ -158,7 +157,7 @@ fn replay_all(vectors: &[Vector], arguments: &Arguments) -> Result<Vec<Outcome>,
         for _ in 0..threads {
             scope.spawn(|| {
                 while let Some((at, (vector, release))) = next() {
-                    let outcome = outcome(&runtime, vector, release);
+                    let outcome = outcome(&labs, vector, release);
                     let mut outcomes = outcomes.lock().unwrap_or_else(PoisonError::into_inner);
                     outcomes.push((at, outcome));
                 }
@@ -170,7 +169,7 @@ fn replay_all(vectors: &[Vector], arguments: &Arguments) -> Result<Vec<Outcome>,
     Ok(outcomes.into_iter().map(|(_, outcome)| outcome).collect())
 }
 
-fn outcome(runtime: &Runtime, vector: &Vector, release: Release) -> Outcome {
+fn outcome(labs: &Labs, vector: &Vector, release: Release) -> Outcome {
     let judge = Judge::new();
     let expect = vector.expect(release).unwrap_or_default();
     let mut outcome = Outcome {
@@ -181,16 +180,16 @@ fn outcome(runtime: &Runtime, vector: &Vector, release: Release) -> Outcome {
         classified: expect.iter().map(|expect| judge.classified_texts(expect)).sum(),
     };
     let mut at = 0;
-    let run = || -> Result<(), String> {
-        let lab = runtime.block_on(start(vector, release))?;
-        let mut replay = Replay::new(vector, client(&lab)?)?;
+    let mut run = || -> Result<(), String> {
+        let lab = labs.start(vector.scenario(release)?)?;
+        let mut replay = Replay::new(vector, lab.client())?;
         for (step, expect) in vector.steps.iter().zip(expect) {
             at += 1;
             let seen = replay.step(step)?;
             let differences = judge.differences(step, expect, &seen);
             outcome.differences.extend(differences.into_iter().map(|one| (at, one)));
         }
-        runtime.block_on(lab.stop());
+        labs.stop(lab);
         Ok(())
     };
     if let Err(text) = run() {

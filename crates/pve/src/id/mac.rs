@@ -41,8 +41,8 @@ impl FromStr for MacAddress {
 
 impl fmt::Display for MacAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let [a, b, c, d, e, g] = self.0;
-        write!(f, "{a:02X}:{b:02X}:{c:02X}:{d:02X}:{e:02X}:{g:02X}")
+        let bytes = self.0.map(|byte| format!("{byte:02X}"));
+        f.write_str(&bytes.join(":"))
     }
 }
 

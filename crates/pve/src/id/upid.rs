@@ -1,5 +1,6 @@
 use std::fmt;
 use std::str::FromStr;
+use std::sync::Arc;
 
 use super::{BadId, NodeName};
 
@@ -8,19 +9,9 @@ use super::{BadId, NodeName};
 /// The text is kept as the server gave it, so that it is found again under exactly that name.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Upid {
-    text: String,
+    text: Arc<str>,
     node: NodeName,
     started: u64,
-    kind: Part,
-    id: Part,
-    user: Part,
-}
-
-/// A part of the text.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct Part {
-    start: usize,
-    end: usize,
 }
 
 impl Upid {
@@ -49,25 +40,25 @@ impl Upid {
 
     /// What it does, such as `qmcreate`.
     pub fn kind(&self) -> &str {
-        self.part(self.kind)
+        self.part(5)
     }
 
     /// What it is about, such as a VM's number. May be empty.
     pub fn id(&self) -> &str {
-        self.part(self.id)
+        self.part(6)
     }
 
     /// In whose name it runs: `user@realm` or `user@realm!token`.
     pub fn user(&self) -> &str {
-        self.part(self.user)
+        self.part(7)
     }
 
     pub fn as_str(&self) -> &str {
         &self.text
     }
 
-    fn part(&self, part: Part) -> &str {
-        &self.text[part.start..part.end]
+    fn part(&self, index: usize) -> &str {
+        self.text.split(':').nth(index).unwrap_or_default()
     }
 }
 
@@ -99,11 +90,7 @@ impl FromStr for Upid {
             && number(pstart).is_some();
         let started = number(started).filter(|_| is_sound).ok_or_else(bad)?;
         let node = node.parse().map_err(|_| bad())?;
-        // From the end: every part is as long as it is, and one colon follows each.
-        let user = Part { start: text.len() - 1 - user.len(), end: text.len() - 1 };
-        let id = Part { start: user.start - 1 - id.len(), end: user.start - 1 };
-        let kind = Part { start: id.start - 1 - kind.len(), end: id.start - 1 };
-        Ok(Self { text: text.to_owned(), node, started, kind, id, user })
+        Ok(Self { text: text.into(), node, started })
     }
 }
 

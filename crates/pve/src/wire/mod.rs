@@ -13,7 +13,7 @@ pub(crate) use response::interpret;
 
 /// What a server said to a request that it took.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Answer {
+pub struct Answer {
     pub(crate) data: Value,
     /// How many entries there are, in answers that give a part of a list.
     pub(crate) total: Option<u64>,
@@ -31,7 +31,7 @@ impl From<BadId> for Unreadable {
 }
 
 /// What can be read from an answer.
-pub(crate) trait Decode: Sized {
+pub trait Decode: Sized {
     fn decode(data: &Value) -> Result<Self, Unreadable>;
 
     fn decode_answer(answer: &Answer) -> Result<Self, Unreadable> {

@@ -1,6 +1,7 @@
 //! The calls, one file for each part of the tree of paths.
 
 mod dispatch;
+mod qemu;
 mod reply;
 mod version;
 

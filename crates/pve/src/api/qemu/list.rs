@@ -47,7 +47,6 @@ pub struct VmStatus {
     pub template: bool,
     /// Whether HA cares for it: then start and stop only ask HA to.
     pub ha_managed: bool,
-    pub agent: bool,
     /// In seconds.
     pub uptime: Option<u64>,
     pub cpu: Option<f64>,
@@ -65,7 +64,6 @@ impl Decode for VmStatus {
             lock: fields.text("lock"),
             template: fields.flag("template"),
             ha_managed: fields.inner("ha").is_some_and(|ha| ha.flag("managed")),
-            agent: fields.flag("agent"),
             uptime: fields.number("uptime"),
             cpu: fields.fraction("cpu"),
             memory: fields.number("mem"),
@@ -87,10 +85,10 @@ mod tests {
     #[test]
     fn status_is_read_leniently() {
         let status = VmStatus::decode(&json!({
-            "status": "running", "qmpstatus": "paused", "ha": {"managed": 1}, "uptime": "12", "agent": "1", "cpu": 0,
+            "status": "running", "qmpstatus": "paused", "ha": {"managed": 1}, "uptime": "12", "cpu": 0,
         }))
         .unwrap();
-        assert!(status.running && status.ha_managed && status.agent && !status.template);
+        assert!(status.running && status.ha_managed && !status.template);
         assert_eq!((status.uptime, status.cpu), (Some(12), Some(0.0)));
         let entry =
             VmEntry::decode(&json!({"vmid": "300", "status": "stopped", "template": ""})).unwrap();

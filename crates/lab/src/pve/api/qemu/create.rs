@@ -225,7 +225,6 @@ impl NewVm {
         }
         if self.start {
             task.log("Execute autostart");
-            super::status::autostart(task, &self.caller, &self.node, self.vmid);
         }
     }
 }

@@ -1,0 +1,156 @@
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use hyper::header::{AUTHORIZATION, COOKIE, HeaderMap, HeaderName, HeaderValue};
+use talmox_clock::Moment;
+
+use crate::api::access::Ticket;
+use crate::encode;
+use crate::secret::Secret;
+
+/// A ticket is good for two hours; it is renewed before.
+pub(super) const RENEW_AFTER: Duration = Duration::from_mins(90);
+
+/// Who talmox is to Proxmox.
+#[derive(Clone, Debug)]
+pub enum Credentials {
+    Token(ApiToken),
+    /// By ticket, as the web page does it. The only way to be root@pam.
+    Password {
+        username: String,
+        password: Secret,
+    },
+}
+
+/// An API token: `user@realm!id=secret`.
+#[derive(Clone, PartialEq, Eq)]
+pub struct ApiToken {
+    id: String,
+    secret: Secret,
+}
+
+/// A text that is no API token. The text is not repeated: most of it is secret.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("an API token looks like user@realm!id=secret")]
+pub struct BadToken;
+
+impl ApiToken {
+    /// The part that is not secret: `user@realm!id`.
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+}
+
+impl FromStr for ApiToken {
+    type Err = BadToken;
+
+    fn from_str(text: &str) -> Result<Self, BadToken> {
+        let (id, secret) = text.trim().split_once('=').ok_or(BadToken)?;
+        let (user, token) = id.split_once('!').ok_or(BadToken)?;
+        let (name, realm) = user.rsplit_once('@').ok_or(BadToken)?;
+        let is_plain = |c: char| c.is_ascii_graphic() && c != '%';
+        let is_sound = ![name, realm, secret].contains(&"")
+            && token.len() >= 2
+            && text.trim().chars().all(is_plain);
+        if is_sound {
+            Ok(Self { id: id.to_owned(), secret: Secret::new(secret) })
+        } else {
+            Err(BadToken)
+        }
+    }
+}
+
+impl fmt::Debug for ApiToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ApiToken({}={:?})", self.id, self.secret)
+    }
+}
+
+/// A ticket and when it was got.
+#[derive(Clone, Debug)]
+pub(super) struct Session {
+    pub(super) ticket: Ticket,
+    pub(super) since: Moment,
+    /// The how-manieth it is, so that several requests that were refused ask for one new ticket.
+    pub(super) nth: u64,
+}
+
+/// What a request shows to be let in.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Pass {
+    pub(super) headers: HeaderMap,
+    /// Of the ticket, if it is one.
+    pub(super) nth: Option<u64>,
+}
+
+impl Pass {
+    pub(super) fn of_token(token: &ApiToken) -> Self {
+        let value = format!("PVEAPIToken={}={}", token.id, token.secret.expose());
+        let mut headers = HeaderMap::new();
+        insert(&mut headers, AUTHORIZATION, value);
+        Self { headers, nth: None }
+    }
+
+    pub(super) fn of_session(session: &Session) -> Self {
+        let mut headers = HeaderMap::new();
+        let ticket = encode::component(session.ticket.ticket.expose());
+        insert(&mut headers, COOKIE, format!("PVEAuthCookie={ticket}"));
+        let csrf = session.ticket.csrf.expose().to_owned();
+        insert(&mut headers, HeaderName::from_static("csrfpreventiontoken"), csrf);
+        Self { headers, nth: Some(session.nth) }
+    }
+}
+
+/// Adds a header that is not shown. What cannot stand in one is left out, and the server refuses the request.
+fn insert(headers: &mut HeaderMap, name: HeaderName, value: String) {
+    if let Ok(mut value) = HeaderValue::try_from(value) {
+        value.set_sensitive(true);
+        headers.insert(name, value);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TOKEN: &str = "talmox@pve!ci=01234567-89ab-cdef-0123-456789abcdef";
+
+    #[test]
+    fn tokens_are_read_and_not_shown() {
+        let token: ApiToken = TOKEN.parse().unwrap();
+        assert_eq!(token.id(), "talmox@pve!ci");
+        let pass = Pass::of_token(&token);
+        assert_eq!(pass.headers[AUTHORIZATION].to_str().unwrap(), format!("PVEAPIToken={TOKEN}"));
+        let shown = format!("{:?} {:?} {pass:?}", token, Credentials::Token(token.clone()));
+        assert!(!shown.contains("89ab"), "{shown}");
+        for odd in
+            ["", "x", "a@b=c", "a@b!c=d", "@b!cc=d", "a@b!cc=", "a@b!cc=d e", "a@b!cc=d\r\nx"]
+        {
+            assert_eq!(odd.parse::<ApiToken>(), Err(BadToken), "{odd}");
+        }
+    }
+
+    #[test]
+    fn tickets_travel_as_a_cookie() {
+        let clock = talmox_clock::Clock::real();
+        let ticket = Ticket {
+            ticket: Secret::new("PVE:root@pam:65F0::a+b="),
+            csrf: Secret::new("65F0:c/d"),
+        };
+        let session = Session { ticket, since: clock.moment(), nth: 3 };
+        let pass = Pass::of_session(&session);
+        assert_eq!(pass.headers[COOKIE], "PVEAuthCookie=PVE%3Aroot%40pam%3A65F0%3A%3Aa%2Bb%3D");
+        assert_eq!(pass.headers["CSRFPreventionToken"], "65F0:c/d");
+        let shown = format!("{session:?} {pass:?}");
+        assert!(
+            !shown.contains("a+b") && !shown.contains("c/d") && !shown.contains("2Bb"),
+            "{shown}"
+        );
+        let password = Credentials::Password {
+            username: "root@pam".to_owned(),
+            password: Secret::new("hunter2"),
+        };
+        assert!(!format!("{password:?}").contains("hunter2"));
+    }
+}

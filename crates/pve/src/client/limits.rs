@@ -1,0 +1,130 @@
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex};
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use crate::id::{NodeName, StorageId};
+use crate::request::Scope;
+
+/// How much is done at once. What is too much waits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Requests under way at one endpoint. A host has three workers for them by default.
+    pub requests: usize,
+    /// Tasks that run on one host.
+    pub per_host: usize,
+    /// Tasks that use one storage: of a host, or, if it is shared, of all.
+    pub per_storage: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { requests: 6, per_host: 4, per_storage: 2 }
+    }
+}
+
+/// The right to burden a host and its storages, until it is dropped.
+#[derive(Debug, Default)]
+pub struct Permits {
+    _held: Vec<OwnedSemaphorePermit>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Key {
+    /// Without a node if it is shared. Before hosts: who waits for a storage takes up no room on a host.
+    Storage(StorageId, Option<NodeName>),
+    Host(NodeName),
+}
+
+#[derive(Debug)]
+pub(super) struct Limiter {
+    limits: Limits,
+    semaphores: Mutex<BTreeMap<Key, Arc<Semaphore>>>,
+    shared: Mutex<BTreeSet<StorageId>>,
+}
+
+impl Limiter {
+    pub(super) fn new(limits: Limits) -> Self {
+        Self { limits, semaphores: Mutex::default(), shared: Mutex::default() }
+    }
+
+    pub(super) fn set_shared(&self, storages: BTreeSet<StorageId>) {
+        *self.shared.lock().expect("invariant: nobody panics holding it") = storages;
+    }
+
+    /// Waits until there is room. Everybody asks in the same order, so nobody waits for each other.
+    pub(super) async fn acquire(&self, scope: &Scope) -> Permits {
+        let mut held = vec![];
+        for key in self.keys(scope) {
+            let semaphore = self.semaphore(key);
+            held.push(semaphore.acquire_owned().await.expect("invariant: never closed"));
+        }
+        Permits { _held: held }
+    }
+
+    fn keys(&self, scope: &Scope) -> BTreeSet<Key> {
+        let shared = self.shared.lock().expect("invariant: nobody panics holding it");
+        let storage = |storage: &StorageId| {
+            let node = scope.node.clone().filter(|_| !shared.contains(storage));
+            Key::Storage(storage.clone(), node)
+        };
+        scope.storages.iter().map(storage).chain(scope.node.clone().map(Key::Host)).collect()
+    }
+
+    fn semaphore(&self, key: Key) -> Arc<Semaphore> {
+        let room = match key {
+            Key::Host(_) => self.limits.per_host,
+            Key::Storage(..) => self.limits.per_storage,
+        };
+        let mut semaphores = self.semaphores.lock().expect("invariant: nobody panics holding it");
+        Arc::clone(semaphores.entry(key).or_insert_with(|| Arc::new(Semaphore::new(room.max(1)))))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn scope(node: &str, storages: &[&str]) -> Scope {
+        Scope {
+            node: Some(node.parse().unwrap()),
+            storages: storages.iter().map(|storage| storage.parse().unwrap()).collect(),
+        }
+    }
+
+    /// Whether somebody gets in at once.
+    async fn is_free(limiter: &Limiter, scope: &Scope) -> bool {
+        let mut waiting = Box::pin(limiter.acquire(scope));
+        std::future::poll_fn(|context| {
+            std::task::Poll::Ready(waiting.as_mut().poll(context).is_ready())
+        })
+        .await
+    }
+
+    #[tokio::test]
+    async fn hosts_and_storages_have_room_for_so_many() {
+        let limiter = Limiter::new(Limits { requests: 1, per_host: 2, per_storage: 1 });
+        let lvm = limiter.acquire(&scope("pve1", &["local-lvm"])).await;
+        assert!(!is_free(&limiter, &scope("pve1", &["local-lvm"])).await, "the storage is full");
+        assert!(is_free(&limiter, &scope("pve2", &["local-lvm"])).await, "another host's is not");
+        assert!(is_free(&limiter, &scope("pve1", &["tank"])).await);
+        let plain = limiter.acquire(&scope("pve1", &[])).await;
+        assert!(!is_free(&limiter, &scope("pve1", &["tank"])).await, "the host is full");
+        drop((lvm, plain));
+        assert!(is_free(&limiter, &scope("pve1", &["local-lvm", "tank"])).await);
+    }
+
+    #[tokio::test]
+    async fn a_shared_storage_is_one_for_all_hosts() {
+        let limiter = Limiter::new(Limits { requests: 1, per_host: 2, per_storage: 1 });
+        limiter.set_shared(["ceph".parse().unwrap()].into());
+        let _held = limiter.acquire(&scope("pve1", &["ceph"])).await;
+        assert!(!is_free(&limiter, &scope("pve2", &["ceph"])).await);
+    }
+
+    #[tokio::test]
+    async fn no_room_at_all_is_room_for_one() {
+        let limiter = Limiter::new(Limits { requests: 0, per_host: 0, per_storage: 0 });
+        let _held = limiter.acquire(&scope("pve1", &["tank"])).await;
+    }
+}

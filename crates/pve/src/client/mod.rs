@@ -1,0 +1,139 @@
+//! The client: requests go in, answers come out, whichever endpoint gave them.
+//!
+//! It retries only what is safe: a request that was never sent goes to the next endpoint; a read whose answer was
+//! lost is asked again; a write whose answer was lost is an error that says so. It prints nothing and waits for
+//! nothing but sockets, room, and tasks.
+
+mod auth;
+mod body;
+mod connection;
+mod endpoint;
+mod limits;
+mod send;
+mod session;
+mod task;
+mod upload;
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::time::Duration;
+
+use talmox_clock::{Chance, Clock};
+use tokio::sync::Mutex;
+use tokio_rustls::TlsConnector;
+
+use crate::error::PveError;
+use crate::id::StorageId;
+use crate::request::Request;
+use crate::tls::{self, TrustError};
+
+pub use crate::tls::Trust;
+pub use auth::{ApiToken, BadToken, Credentials};
+pub use endpoint::Endpoint;
+pub use limits::{Limits, Permits};
+pub use task::{Running, TaskDone};
+pub use upload::FileSource;
+
+/// All that a client is made from.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Hosts of one and the same cluster, dearest first.
+    pub endpoints: Vec<Endpoint>,
+    pub trust: Trust,
+    pub credentials: Credentials,
+    pub limits: Limits,
+    pub timeouts: Timeouts,
+    pub clock: Clock,
+    /// What jitter is drawn from.
+    pub seed: u64,
+}
+
+/// How long sockets are waited for. These do not scale: bytes cross a real network.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Timeouts {
+    /// For each step of connecting.
+    pub connect: Duration,
+    /// For an answer, or, while a file is sent, for any byte to go out. Proxmox itself gives up on a node after 30 s.
+    pub answer: Duration,
+}
+
+impl Default for Timeouts {
+    fn default() -> Self {
+        Self { connect: Duration::from_secs(10), answer: Duration::from_mins(1) }
+    }
+}
+
+/// Why there is no client.
+#[derive(Debug, thiserror::Error)]
+pub enum SettingsError {
+    #[error("no endpoint is given")]
+    NoEndpoint,
+    #[error("it is not clear whom to trust")]
+    Trust(#[from] TrustError),
+}
+
+/// A client of one Proxmox cluster. Clones share connections, limits and session.
+#[derive(Clone)]
+pub struct Client(Arc<Inner>);
+
+struct Inner {
+    endpoints: endpoint::Endpoints,
+    tls: TlsConnector,
+    is_insecure: bool,
+    credentials: Credentials,
+    session: Mutex<Option<auth::Session>>,
+    limiter: limits::Limiter,
+    timeouts: Timeouts,
+    clock: Clock,
+    chance: Chance,
+    uploads: AtomicU64,
+}
+
+impl Client {
+    /// Nothing is connected yet.
+    pub fn new(settings: Settings) -> Result<Self, SettingsError> {
+        let Settings { endpoints, trust, credentials, limits, timeouts, clock, seed } = settings;
+        if endpoints.is_empty() {
+            return Err(SettingsError::NoEndpoint);
+        }
+        Ok(Self(Arc::new(Inner {
+            endpoints: endpoint::Endpoints::new(endpoints, limits.requests.max(1), clock),
+            tls: TlsConnector::from(Arc::new(tls::config(&trust)?)),
+            is_insecure: trust == Trust::Insecure,
+            credentials,
+            session: Mutex::default(),
+            limiter: limits::Limiter::new(limits),
+            timeouts,
+            clock,
+            chance: Chance::new(seed),
+            uploads: AtomicU64::new(0),
+        })))
+    }
+
+    /// Whether servers are not checked at all: whoever runs this client must warn the user.
+    pub fn is_insecure(&self) -> bool {
+        self.0.is_insecure
+    }
+
+    /// Says which storages are shared: room on them is counted for all hosts together.
+    pub fn set_shared(&self, storages: impl IntoIterator<Item = StorageId>) {
+        self.0.limiter.set_shared(storages.into_iter().collect::<BTreeSet<_>>());
+    }
+
+    /// Sends one request.
+    pub async fn send<T>(&self, request: &Request<T>) -> Result<T, PveError> {
+        let call = send::Call::of(request);
+        let answer = self.0.call(&call).await?;
+        (request.decode)(&answer).map_err(|error| PveError::lost(&call.operation, error))
+    }
+}
+
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let hosts: Vec<String> =
+            self.0.endpoints.all.iter().map(|contact| contact.endpoint.authority()).collect();
+        f.debug_struct("Client").field("endpoints", &hosts).finish_non_exhaustive()
+    }
+}

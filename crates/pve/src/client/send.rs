@@ -1,0 +1,175 @@
+//! One request, through whichever endpoint takes it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use hyper::header::{CONTENT_TYPE, HOST, HeaderValue};
+
+use super::Inner;
+use super::auth::Pass;
+use super::body::Outgoing;
+use super::connection::{Broken, Reply, exchange, open};
+use super::endpoint::Endpoint;
+use crate::error::{Lost, NotSent, PveError};
+use crate::request::{Method, Request};
+use crate::wire::{Answer, interpret};
+
+/// A write is sent on a connection that was used just now, or on a new one.
+const FRESH: Duration = Duration::from_secs(1);
+/// A read may be asked again if the connection was too old.
+const WARM: Duration = Duration::from_secs(3);
+
+/// A request without the type of its answer.
+#[derive(Clone)]
+pub(super) struct Call {
+    pub(super) operation: String,
+    method: Method,
+    target: String,
+    body: Option<String>,
+    /// Whether it changes nothing, so that it can be asked again when the answer was lost.
+    is_repeatable: bool,
+}
+
+impl Call {
+    pub(super) fn of<T>(request: &Request<T>) -> Self {
+        Self {
+            operation: request.operation(),
+            method: request.method(),
+            target: request.target(),
+            body: request.body(),
+            is_repeatable: request.method() == Method::Get,
+        }
+    }
+
+    /// Says that it changes nothing, though it is no GET.
+    pub(super) fn repeatable(self) -> Self {
+        Self { is_repeatable: true, ..self }
+    }
+
+    fn http(&self, endpoint: &Endpoint, pass: &Pass) -> hyper::Request<Outgoing> {
+        let mut request =
+            http(self.method, &self.target, endpoint, pass, Outgoing::whole(self.body.clone()));
+        if self.body.is_some() {
+            let form = HeaderValue::from_static("application/x-www-form-urlencoded");
+            request.headers_mut().insert(CONTENT_TYPE, form);
+        }
+        request
+    }
+}
+
+/// A request on the wire. The target is made of escaped parts, the host was resolved before: nothing can go wrong.
+pub(super) fn http(
+    method: Method,
+    target: &str,
+    endpoint: &Endpoint,
+    pass: &Pass,
+    body: Outgoing,
+) -> hyper::Request<Outgoing> {
+    let mut request = hyper::Request::new(body);
+    *request.method_mut() = match method {
+        Method::Get => hyper::Method::GET,
+        Method::Post => hyper::Method::POST,
+        Method::Put => hyper::Method::PUT,
+        Method::Delete => hyper::Method::DELETE,
+    };
+    *request.uri_mut() = target.parse().expect("invariant: targets are escaped");
+    request.headers_mut().extend(pass.headers.clone());
+    if let Ok(host) = HeaderValue::try_from(endpoint.authority()) {
+        request.headers_mut().insert(HOST, host);
+    }
+    request
+}
+
+/// How one endpoint failed.
+enum Failure {
+    NotSent(NotSent),
+    Lost(Lost),
+}
+
+impl Inner {
+    /// Sends a request in the caller's name. A ticket that is refused is renewed, once.
+    pub(super) async fn call(&self, call: &Call) -> Result<Answer, PveError> {
+        let pass = self.pass(&call.operation, None).await?;
+        match self.route(call, &pass).await {
+            // Who is not known was not listened to: sending it again is safe.
+            Err(error) if error.is_auth() && pass.nth.is_some() => {
+                let pass = self.pass(&call.operation, pass.nth).await?;
+                self.route(call, &pass).await
+            }
+            result => result,
+        }
+    }
+
+    /// Tries the endpoints in turn, as far as that is safe.
+    pub(super) async fn route(&self, call: &Call, pass: &Pass) -> Result<Answer, PveError> {
+        let mut order = self.endpoints.order(None);
+        if call.is_repeatable && order.len() == 1 {
+            order.push(order[0]);
+        }
+        let mut unreachable = None;
+        let mut last = None;
+        for index in order {
+            if unreachable == Some(index) {
+                continue;
+            }
+            let failure = match self.attempt(index, call, pass).await {
+                Ok(Reply { status, reason, body }) => {
+                    self.endpoints.worked(index);
+                    match interpret(&call.operation, status, &reason, &body) {
+                        Err(error) if call.is_repeatable && is_gateway(&error) => error,
+                        result => return result,
+                    }
+                }
+                Err(Failure::NotSent(source)) => {
+                    self.endpoints.failed(index);
+                    unreachable = Some(index);
+                    PveError::not_sent(&call.operation, source)
+                }
+                Err(Failure::Lost(source)) => {
+                    let error = PveError::lost(&call.operation, source);
+                    if !call.is_repeatable {
+                        return Err(error);
+                    }
+                    error
+                }
+            };
+            last = Some(failure);
+        }
+        Err(last.unwrap_or_else(|| PveError::not_sent(&call.operation, NotSent::Closed)))
+    }
+
+    /// One endpoint, on a connection that is open or on a new one.
+    async fn attempt(&self, index: usize, call: &Call, pass: &Pass) -> Result<Reply, Failure> {
+        let contact = &self.endpoints.all[index];
+        let _turn = contact.gate.acquire().await.expect("invariant: never closed");
+        let age = if call.is_repeatable { WARM } else { FRESH };
+        let mut waiting = contact.pool.take(age);
+        loop {
+            let is_new = waiting.is_none();
+            let mut connection = match waiting.take() {
+                Some(connection) => connection,
+                None => open(&contact.endpoint, &self.tls, self.timeouts.connect)
+                    .await
+                    .map_err(Failure::NotSent)?,
+            };
+            let request = call.http(&contact.endpoint, pass);
+            let sent = Arc::default();
+            match exchange(&mut connection, request, &sent, self.timeouts.answer).await {
+                Ok(reply) => {
+                    contact.pool.put(connection);
+                    return Ok(reply);
+                }
+                Err(Broken::Lost(lost)) => return Err(Failure::Lost(lost)),
+                Err(Broken::NotSent) if is_new => return Err(Failure::NotSent(NotSent::Closed)),
+                // The server had hung up on the old connection; nothing was sent.
+                Err(Broken::NotSent) => {}
+            }
+        }
+    }
+}
+
+/// Whether something in between failed that another endpoint may not have in between.
+fn is_gateway(error: &PveError) -> bool {
+    matches!(error, PveError::MaybeApplied { source: Lost::Proxy { .. }, .. })
+        && !error.is_node_scoped()
+}

@@ -1,0 +1,141 @@
+//! Tasks: started, followed to their end, and told about.
+
+use std::time::Duration;
+
+use talmox_clock::Deadline;
+
+use super::{Client, Permits};
+use crate::api::task::{self, TaskState};
+use crate::error::{Lost, PveError, TaskFailure};
+use crate::id::Upid;
+use crate::request::Request;
+
+/// First and longest time between two looks at a task.
+const FIRST: Duration = Duration::from_millis(200);
+const LONGEST: Duration = Duration::from_secs(3);
+/// How long a task that was just started may be unknown, or one that just ended be without its last words.
+const GRACE: Duration = Duration::from_secs(15);
+/// How many lines of a failed task's log are told.
+const TAIL: u64 = 25;
+
+/// A task that was started. As long as this is kept, its host and storages count as burdened.
+#[derive(Debug)]
+pub struct Running {
+    pub upid: Upid,
+    pub(super) operation: String,
+    pub(super) permits: Permits,
+}
+
+/// A task that ended well.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TaskDone {
+    pub upid: Upid,
+    pub warnings: u32,
+}
+
+impl Client {
+    /// Waits for room, sends the request, waits for its task.
+    ///
+    /// An error of kind `MaybeApplied` names the task if one was started.
+    pub async fn run(
+        &self,
+        request: &Request<Upid>,
+        patience: Duration,
+    ) -> Result<TaskDone, PveError> {
+        let running = self.start(request).await?;
+        self.finish(running, patience).await
+    }
+
+    /// Waits for room and sends the request.
+    pub async fn start(&self, request: &Request<Upid>) -> Result<Running, PveError> {
+        let permits = self.0.limiter.acquire(request.scope()).await;
+        let upid = self.send(request).await?;
+        Ok(Running { upid, operation: request.operation(), permits })
+    }
+
+    /// Waits for a task that was started.
+    pub async fn finish(&self, running: Running, patience: Duration) -> Result<TaskDone, PveError> {
+        let Running { upid, operation, permits } = running;
+        let done = self.follow(&upid, &operation, patience).await;
+        drop(permits);
+        done
+    }
+
+    /// Waits for a task of which only the name is known, such as one from before a crash.
+    pub async fn wait(&self, upid: &Upid, patience: Duration) -> Result<TaskDone, PveError> {
+        self.follow(upid, &format!("{} {}", upid.kind(), upid.id()), patience).await
+    }
+
+    async fn follow(
+        &self,
+        upid: &Upid,
+        operation: &str,
+        patience: Duration,
+    ) -> Result<TaskDone, PveError> {
+        let clock = self.0.clock;
+        let deadline = clock.deadline(patience);
+        let unknown = clock.deadline(GRACE);
+        let mut undecided: Option<Deadline> = None;
+        let mut pause = FIRST;
+        for nth in 0.. {
+            let mut trouble = None;
+            match self.send(&task::status(upid)).await {
+                Ok(TaskState::Done { warnings }) => {
+                    return Ok(TaskDone { upid: upid.clone(), warnings });
+                }
+                Ok(TaskState::Failed { exit }) => {
+                    return Err(self.failure(upid, operation, exit).await);
+                }
+                Ok(TaskState::Undecided) => {
+                    let limit = undecided.get_or_insert_with(|| clock.deadline(GRACE));
+                    if limit.has_passed() {
+                        let exit = "it stopped without saying how".to_owned();
+                        return Err(self.failure(upid, operation, exit).await);
+                    }
+                }
+                Ok(TaskState::Running) => {}
+                Err(error) if is_passing(&error, &unknown) => trouble = Some(error),
+                Err(error) => return Err(unwatched(upid, operation, error)),
+            }
+            if deadline.has_passed() {
+                return Err(match trouble {
+                    Some(error) => unwatched(upid, operation, error),
+                    None => PveError::lost(operation, Lost::Unfinished { upid: upid.clone() }),
+                });
+            }
+            let jittered = self.0.chance.of(upid.as_str(), nth).jitter(pause);
+            clock.sleep(jittered.min(deadline.left())).await;
+            pause = pause.mul_f64(1.5).min(LONGEST);
+        }
+        unreachable!("the loop has no end")
+    }
+
+    async fn failure(&self, upid: &Upid, operation: &str, exit: String) -> PveError {
+        let log_tail = self.log_tail(upid).await.unwrap_or_default();
+        TaskFailure { operation: operation.to_owned(), upid: upid.clone(), exit, log_tail }.into()
+    }
+
+    /// The last lines of a log. The server counts from the start, so its length is asked for first.
+    async fn log_tail(&self, upid: &Upid) -> Result<Vec<String>, PveError> {
+        let first = self.send(&task::log(upid, 0, TAIL)).await?;
+        match first.total {
+            Some(total) if total > TAIL => {
+                Ok(self.send(&task::log(upid, total - TAIL, TAIL)).await?.lines)
+            }
+            _ => Ok(first.lines),
+        }
+    }
+}
+
+/// Whether the next look may go better: the way to the node was disturbed, or it does not know its new task yet.
+fn is_passing(error: &PveError, unknown: &Deadline) -> bool {
+    match error {
+        PveError::NotSent { .. } | PveError::MaybeApplied { .. } => true,
+        PveError::Rejected(_) => error.is_not_found() && !unknown.has_passed(),
+        PveError::TaskFailed(_) => false,
+    }
+}
+
+fn unwatched(upid: &Upid, operation: &str, source: PveError) -> PveError {
+    PveError::lost(operation, Lost::Unwatched { upid: upid.clone(), source: Box::new(source) })
+}

@@ -1,0 +1,96 @@
+//! Files, sent while they are read.
+
+use std::fmt;
+use std::sync::atomic::Ordering;
+
+use hyper::header::{CONTENT_TYPE, HeaderValue};
+use tokio::io::AsyncRead;
+
+use super::body::{FileForm, Outgoing};
+use super::connection::{Broken, exchange, open};
+use super::send::http;
+use super::{Client, Running};
+use crate::api::storage::Upload;
+use crate::error::{NotSent, PveError};
+use crate::request::Method;
+use crate::wire::interpret;
+
+/// A file to be sent: what it is read from, how long it is, and who is told how far it got.
+pub struct FileSource {
+    reader: Box<dyn AsyncRead + Send + Unpin>,
+    size: u64,
+    progress: Box<dyn FnMut(u64) + Send>,
+}
+
+impl FileSource {
+    pub fn new(reader: impl AsyncRead + Send + Unpin + 'static, size: u64) -> Self {
+        Self { reader: Box::new(reader), size, progress: Box::new(|_| {}) }
+    }
+
+    /// `progress` is told the bytes that went out so far.
+    #[must_use]
+    pub fn with_progress(mut self, progress: impl FnMut(u64) + Send + 'static) -> Self {
+        self.progress = Box::new(progress);
+        self
+    }
+}
+
+impl fmt::Debug for FileSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FileSource").field("size", &self.size).finish_non_exhaustive()
+    }
+}
+
+impl Client {
+    /// Sends a file, to the node that keeps it if that is an endpoint, and gives the task that puts it in its place.
+    ///
+    /// A file of that name is overwritten, so an upload that was lost can be made again.
+    pub async fn upload(&self, upload: &Upload, file: FileSource) -> Result<Running, PveError> {
+        let inner = &self.0;
+        let request = upload.request();
+        let operation = request.operation();
+        let permits = inner.limiter.acquire(request.scope()).await;
+        let pass = inner.pass(&operation, None).await?;
+        // Connected first: after the first byte of the file there is no way back.
+        let mut failure = NotSent::Closed;
+        for index in inner.endpoints.order(Some(&upload.node)) {
+            let contact = &inner.endpoints.all[index];
+            let _turn = contact.gate.acquire().await.expect("invariant: never closed");
+            let mut connection =
+                match open(&contact.endpoint, &inner.tls, inner.timeouts.connect).await {
+                    Ok(connection) => connection,
+                    Err(source) => {
+                        inner.endpoints.failed(index);
+                        failure = source;
+                        continue;
+                    }
+                };
+            let boundary = self.boundary();
+            let FileSource { reader, size, progress } = file;
+            let form = FileForm::new(upload, &boundary, reader, size, progress);
+            let sent = form.sent();
+            let body = Outgoing::File(Box::new(form));
+            let mut http = http(Method::Post, &request.target(), &contact.endpoint, &pass, body);
+            let kind = format!("multipart/form-data; boundary={boundary}");
+            let kind = HeaderValue::try_from(kind).expect("invariant: boundaries are letters");
+            http.headers_mut().insert(CONTENT_TYPE, kind);
+            let reply = exchange(&mut connection, http, &sent, inner.timeouts.answer).await;
+            let reply = reply.map_err(|broken| match broken {
+                Broken::NotSent => PveError::not_sent(&operation, NotSent::Closed),
+                Broken::Lost(source) => PveError::lost(&operation, source),
+            })?;
+            let answer = interpret(&operation, reply.status, &reply.reason, &reply.body)?;
+            let upid =
+                (request.decode)(&answer).map_err(|error| PveError::lost(&operation, error))?;
+            return Ok(Running { upid, operation, permits });
+        }
+        Err(PveError::not_sent(&operation, failure))
+    }
+
+    /// A line that is in no file.
+    fn boundary(&self) -> String {
+        let nth = self.0.uploads.fetch_add(1, Ordering::Relaxed);
+        let mut chance = self.0.chance.of("boundary", nth ^ self.0.clock.unix());
+        format!("talmox{:016x}{:016x}", chance.number(), chance.number())
+    }
+}
