@@ -8,6 +8,7 @@ mod http;
 mod keep;
 mod record;
 mod support;
+mod upload;
 mod vector_comparison;
 #[path = "../pve_vectors/wildcard.rs"]
 mod wildcard;
