@@ -9,6 +9,7 @@ use std::time::Duration;
 use talmox_clock::{Chance, Clock};
 
 use super::fault::Faults;
+use super::guest::Guests;
 use super::latency::{Profile, Work};
 use super::lock::Locks;
 use super::task::TaskHandle;
@@ -24,6 +25,7 @@ pub(crate) struct Site {
     /// What the hosts can reach beyond the lab.
     pub(crate) outside: Outside,
     pub(crate) faults: Faults,
+    pub(crate) guests: Guests,
     profile: Profile,
     chance: Chance,
     /// How often each object was worked on: chance is drawn for the nth time of each.
@@ -47,6 +49,7 @@ impl Site {
             locks: Locks::new(clock),
             outside: Outside::default(),
             faults: Faults::default(),
+            guests: Guests::default(),
             profile,
             chance: Chance::new(seed),
             operations: Mutex::default(),
