@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use talmox_clock::{Chance, Clock};
 
 use super::fault::Faults;
+use super::guest::Guests;
 use super::latency::{Profile, Work};
 use super::lock::Locks;
 use super::task::TaskHandle;
@@ -23,6 +24,7 @@ pub(crate) struct Site {
     /// What the hosts can reach beyond the lab.
     pub(crate) outside: Outside,
     pub(crate) faults: Faults,
+    pub(crate) guests: Guests,
     profile: Profile,
     chance: Chance,
     /// How often each object was worked on: chance is drawn for the nth time of each.
@@ -46,6 +48,7 @@ impl Site {
             locks: Locks::new(clock),
             outside: Outside::default(),
             faults: Faults::default(),
+            guests: Guests::default(),
             profile,
             chance: Chance::new(seed),
             operations: Mutex::default(),

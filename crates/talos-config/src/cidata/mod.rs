@@ -56,7 +56,7 @@ impl Cidata<'_> {
             ("network-config", network_config.as_bytes()),
             ("user-data", self.user_data.expose().as_bytes()),
         ];
-        iso::image(LABEL, &files).map(|bytes| Image(Zeroizing::new(bytes)))
+        volume(&files)
     }
 
     /// `meta-data`: the instance id and the host name.
@@ -67,6 +67,11 @@ impl Cidata<'_> {
         }
         talmox_yaml::emit(&map_of(fields), 4)
     }
+}
+
+/// A volume with other files than ours, for whoever writes them in its own way.
+pub fn volume(files: &[(&str, &[u8])]) -> Result<Image, IsoError> {
+    iso::image(LABEL, files).map(|bytes| Image(Zeroizing::new(bytes)))
 }
 
 /// `network-config` in version 1, which Talos and every cloud-init understand. Cards are found by

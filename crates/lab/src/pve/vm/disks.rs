@@ -322,7 +322,7 @@ impl Maker<'_> {
     }
 }
 
-async fn lock_storage(
+pub(crate) async fn lock_storage(
     site: &Site,
     storage: &str,
     shared: bool,

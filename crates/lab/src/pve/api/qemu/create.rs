@@ -225,6 +225,7 @@ impl NewVm {
         }
         if self.start {
             task.log("Execute autostart");
+            super::status::autostart(task, &self.caller, &self.node, self.vmid);
         }
     }
 }
