@@ -155,9 +155,10 @@ impl Lab {
     }
 
     pub fn ready(&self) -> Ready {
+        let now = self.site.now();
         let world = self.site.world();
         let host = world.hosts.iter().find(|(_, host)| host.online).or(world.hosts.iter().next());
-        let token = world.access.tokens.iter().next();
+        let token = world.access.tokens.iter().find(|(id, _)| world.is_usable(id, now));
         let root = world.access.users.get("root@pam");
         Ready {
             pve: PveReady {

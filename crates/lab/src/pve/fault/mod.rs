@@ -5,11 +5,13 @@
 //! same calls meet the same faults again.
 
 mod script;
+mod trouble;
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use regex_lite::Regex;
+pub(crate) use trouble::Trouble;
 
 use super::site::Site;
 
