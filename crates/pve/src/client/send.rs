@@ -128,6 +128,7 @@ impl Inner {
                     PveError::not_sent(&call.operation, source)
                 }
                 Err(Failure::Lost(source)) => {
+                    self.endpoints.failed(index);
                     let error = PveError::lost(&call.operation, source);
                     if !call.is_repeatable {
                         return Err(error);

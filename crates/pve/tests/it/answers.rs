@@ -1,7 +1,8 @@
 use std::time::Duration;
 
+use talmox_clock::Clock;
 use talmox_pve::api::{cluster, pool, qemu};
-use talmox_pve::client::{Client, Endpoint, Settings, Timeouts};
+use talmox_pve::client::{Client, Endpoint, Settings, Timeouts, Trust};
 use talmox_pve::error::{Lost, NotSent, PveError};
 use talmox_pve::id::VmId;
 use tokio::net::TcpListener;
@@ -115,6 +116,24 @@ async fn when_one_endpoint_is_down_the_next_one_is_asked() {
     // Writes too: nothing was sent to the first.
     client.send(&pool::create(&"talos".parse().unwrap(), None)).await.unwrap();
     assert_eq!(server.lines().len(), 2);
+}
+
+#[tokio::test]
+async fn an_endpoint_that_went_silent_is_asked_last() {
+    let silent = Server::start(|_, _| Deed::Hang).await;
+    let server = Server::start(|_, _| data(VERSION)).await;
+    let settings = Settings {
+        endpoints: vec![silent.endpoint(), server.endpoint()],
+        trust: Trust::Pinned([silent.fingerprint, server.fingerprint].into()),
+        timeouts: Timeouts { answer: Duration::from_millis(200), ..Timeouts::default() },
+        clock: Clock::real(),
+        ..server.settings()
+    };
+    let client = Client::new(settings).unwrap();
+    for _ in 0..3 {
+        client.send(&cluster::version()).await.unwrap();
+    }
+    assert_eq!((silent.lines().len(), server.lines().len()), (1, 3));
 }
 
 #[tokio::test]
