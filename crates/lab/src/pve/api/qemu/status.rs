@@ -1,5 +1,6 @@
 //! Switching VMs on and off: what is refused at once, and what becomes a task.
 
+use std::future::{Ready, ready};
 use std::time::Duration;
 
 use super::vmid;
@@ -54,7 +55,9 @@ pub(super) fn autostart(task: &TaskHandle, caller: &Caller, node: &str, vmid: u3
     };
     if is_ha_managed(&task.site.world(), vmid) {
         let site = &task.site;
-        site.start(node, "hastart", &vmid.to_string(), caller, |task| request(task, vmid, "start"));
+        site.start(node, "hastart", &vmid.to_string(), caller, |task| {
+            request(&task, vmid, "start")
+        });
         return;
     }
     task.site.start(node, "qmstart", &vmid.to_string(), caller, |task| async move {
@@ -280,21 +283,21 @@ fn is_ha_managed(world: &World, vmid: u32) -> bool {
 
 fn ask_ha_to_start(call: &Call, vmid: u32) -> String {
     let id = vmid.to_string();
-    call.site.start(&call.node, "hastart", &id, &call.caller, |task| request(task, vmid, "start"))
+    call.site.start(&call.node, "hastart", &id, &call.caller, |task| request(&task, vmid, "start"))
 }
 
 fn ask_ha_to_stop(call: &Call, vmid: u32) -> String {
     let id = vmid.to_string();
-    call.site.start(&call.node, "hastop", &id, &call.caller, |task| request(task, vmid, "stop"))
+    call.site.start(&call.node, "hastop", &id, &call.caller, |task| request(&task, vmid, "stop"))
 }
 
 /// The task only says what is wished; the manager sees to it in its own time.
-async fn request(task: TaskHandle, vmid: u32, what: &'static str) -> Result<(), String> {
+fn request(task: &TaskHandle, vmid: u32, what: &str) -> Ready<Result<(), String>> {
     task.log(format!("Requesting HA {what} for VM {vmid}"));
     let state = if what == "start" { "started" } else { "stopped" };
     let mut world = task.site.world();
     if let Some(options) = world.ha.resources.get_mut(&format!("vm:{vmid}")) {
         options.insert("state".to_owned(), state.to_owned());
     }
-    Ok(())
+    ready(Ok(()))
 }

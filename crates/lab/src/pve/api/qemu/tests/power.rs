@@ -110,6 +110,9 @@ async fn a_shutdown_gives_up_on_a_guest_that_does_not_listen() {
     assert!(!bench.is_running(100));
     let said = "VM still running - terminating now with SIGTERM".to_owned();
     assert!(bench.log("qmshutdown").contains(&said));
+    assert_eq!(bench.task("/100/status/start", &[]).await, "OK");
+    bench.site.guests.leave(100);
+    assert_eq!(bench.task("/100/status/shutdown", &[("timeout", "5")]).await, "OK");
 }
 
 #[tokio::test]
