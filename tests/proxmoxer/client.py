@@ -242,7 +242,9 @@ def errors(checks, prox, lab):
         lab, user="ops@pve", token_name="ci", token_value="11111111-2222-4333-8444-555555555555"
     )
     error = checks.raises(
-        "token without rights", ResourceException, lambda: poor.nodes(lab.node).qemu(900).config.get()
+        "token without rights",
+        ResourceException,
+        lambda: poor.nodes(lab.node).qemu(900).config.get(),
     )
     checks.equal("token without rights: status", error.status_code, 403)
     checks.has("token without rights: content", error.content, "(/vms/900, VM.Audit)")

@@ -139,6 +139,7 @@ impl Lab {
         };
         let (stop, told) = watch::channel(false);
         let state = Arc::new(state);
+        site.start_daemons();
         let mut running = vec![tokio::spawn(server.run(told.clone()))];
         if settings.state.is_some() {
             running.push(tokio::spawn(keep_saving(Arc::clone(&site), Arc::clone(&state), told)));

@@ -4,6 +4,7 @@
 //! refused early and what fails late, locks, what lags behind. The lab knows nothing of talmox's
 //! engine or inventory, and the engine knows nothing of the lab.
 
+mod archive;
 mod blob;
 mod certificate;
 mod checksum;

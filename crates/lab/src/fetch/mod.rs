@@ -57,8 +57,15 @@ pub(crate) struct Response {
 pub(crate) enum FetchError {
     NotAUrl,
     UnknownHost(String),
-    Connect { host: String, port: u16, source: io::Error },
-    Certificate { host: String },
+    Connect {
+        host: String,
+        port: u16,
+        source: io::Error,
+    },
+    Certificate {
+        host: String,
+    },
+    /// The connection, or what came over it.
     Broken(io::Error),
     TooManyRedirects,
 }
@@ -100,7 +107,7 @@ impl FetchError {
             Self::Certificate { host } => {
                 format!("Can't connect to {host} (certificate verify failed)")
             }
-            Self::Broken(_) => "Server closed connection without sending any data back".to_owned(),
+            Self::Broken(error) => error.to_string(),
             Self::TooManyRedirects => "Too many redirects".to_owned(),
         };
         format!("500 {why}")
@@ -197,9 +204,10 @@ fn read_head(
     let mut line = String::new();
     head.read_line(&mut line)?;
     let mut words = line.trim_end().splitn(3, ' ');
-    let status = match (words.next(), words.next().map(str::parse)) {
-        (Some("HTTP/1.0" | "HTTP/1.1"), Some(Ok(status))) => status,
-        _ => return Err(broken("no status line")),
+    let (Some("HTTP/1.0" | "HTTP/1.1"), Some(Ok(status))) =
+        (words.next(), words.next().map(str::parse))
+    else {
+        return Err(broken("no status line"));
     };
     let reason = words.next().unwrap_or_default().to_owned();
     let mut headers = vec![];

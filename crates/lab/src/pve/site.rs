@@ -13,12 +13,16 @@ use super::latency::{Profile, Work};
 use super::lock::Locks;
 use super::task::TaskHandle;
 use super::world::{Caller, World};
+use super::{ha, sampler};
 use crate::blob::Blobs;
+use crate::fetch::Outside;
 
 pub(crate) struct Site {
     pub(crate) clock: Clock,
     pub(crate) blobs: Blobs,
     pub(crate) locks: Locks,
+    /// What the hosts can reach beyond the lab.
+    pub(crate) outside: Outside,
     pub(crate) faults: Faults,
     pub(crate) guests: Guests,
     profile: Profile,
@@ -42,6 +46,7 @@ impl Site {
             clock,
             blobs,
             locks: Locks::new(clock),
+            outside: Outside::default(),
             faults: Faults::default(),
             guests: Guests::default(),
             profile,
@@ -59,6 +64,13 @@ impl Site {
     /// SHA-256 of the certificate that the hosts show, as `/nodes` has it.
     pub(crate) fn fingerprint(&self) -> &str {
         &self.fingerprint
+    }
+
+    /// Starts what runs on the hosts by itself: the status daemon and the HA manager. They end with
+    /// the site.
+    pub(crate) fn start_daemons(self: &Arc<Self>) {
+        tokio::spawn(sampler::run(Arc::downgrade(self)));
+        tokio::spawn(ha::run(Arc::downgrade(self)));
     }
 
     /// The world, for as long as it takes to look or to change something; never across a wait.

@@ -25,7 +25,6 @@ fn plain(nth: usize) -> Host {
         bridges: vec![first_bridge(&ip)],
         pci: vec![],
         booted: 0,
-        fingerprint: None,
         settings: BTreeMap::new(),
         ip,
     }

@@ -12,7 +12,7 @@ use serde_json::Value as Json;
 type Stream = BufReader<StreamOwned<ClientConnection, TcpStream>>;
 
 /// How long the lab may be silent before the run is given up.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 pub(crate) struct Client {
     address: SocketAddr,
@@ -59,10 +59,8 @@ impl Client {
     ) -> io::Result<Answer> {
         let form = encode(params);
         let in_query = matches!(method, "GET" | "DELETE");
-        let target = match in_query && !form.is_empty() {
-            true => format!("{path}?{form}"),
-            false => path.to_owned(),
-        };
+        let target =
+            if in_query && !form.is_empty() { format!("{path}?{form}") } else { path.to_owned() };
         let body = if in_query { "" } else { form.as_str() };
         let request = |body| Request {
             method,
@@ -72,16 +70,16 @@ impl Client {
             body,
         };
         let kept = self.open.is_some();
-        match self.send(who, request(&mut body.as_bytes())) {
+        match self.send(who, &mut request(&mut body.as_bytes())) {
             // A kept connection may have been closed meanwhile, as any server may do.
             Err(error) if kept && is_closed(&error) => {
-                self.send(who, request(&mut body.as_bytes()))
+                self.send(who, &mut request(&mut body.as_bytes()))
             }
             other => other,
         }
     }
 
-    pub(crate) fn send(&mut self, who: &Identity, request: Request<'_>) -> io::Result<Answer> {
+    pub(crate) fn send(&mut self, who: &Identity, request: &mut Request<'_>) -> io::Result<Answer> {
         let mut stream = match self.open.take() {
             Some(stream) => stream,
             None => self.connect()?,
@@ -155,15 +153,12 @@ fn read_answer(stream: &mut Stream) -> io::Result<(Answer, bool)> {
         }
     }
     let mut body = vec![];
-    match length {
-        Some(length) => {
-            body.resize(length, 0);
-            stream.read_exact(&mut body)?;
-        }
-        None => {
-            keep = false;
-            stream.read_to_end(&mut body)?;
-        }
+    if let Some(length) = length {
+        body.resize(length, 0);
+        stream.read_exact(&mut body)?;
+    } else {
+        keep = false;
+        stream.read_to_end(&mut body)?;
     }
     let body = serde_json::from_slice(&body).unwrap_or(Json::Null);
     Ok((Answer { status, reason, body }, keep))

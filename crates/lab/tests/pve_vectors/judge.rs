@@ -84,6 +84,11 @@ impl Judge {
             let text = format!("status {status}, found {} {message:?}", seen.answer.status);
             found.add(Level::Status, text);
         }
+        for state in [&seen.before, &seen.after] {
+            if let Some(reason) = &state.unreadable {
+                found.add(Level::State, reason.clone());
+            }
+        }
         errors(expect, seen, &mut found);
         task(expect, seen, &mut found);
         configs(step, expect, seen, &mut found);
@@ -203,11 +208,13 @@ fn configs(step: &Step, expect: &Json, seen: &Observation, found: &mut Found<'_>
                 let text = format!("VM {vmid} {expected}, found {}", status(after));
                 found.add(Level::State, text);
             }
-            None if !starts && before.is_some() && after.is_some() => {
-                if status(before) != status(after) {
-                    let (before, after) = (status(before), status(after));
-                    found.add(Level::State, format!("VM {vmid} still {before}, found {after}"));
-                }
+            None if !starts
+                && before.is_some()
+                && after.is_some()
+                && status(before) != status(after) =>
+            {
+                let (before, after) = (status(before), status(after));
+                found.add(Level::State, format!("VM {vmid} still {before}, found {after}"));
             }
             _ => {}
         }

@@ -182,15 +182,14 @@ fn outcome(labs: &Labs, vector: &Vector, release: Release) -> Outcome {
     let mut at = 0;
     let mut run = || -> Result<(), String> {
         let lab = labs.start(vector.scenario(release)?)?;
-        let mut replay = Replay::new(vector, lab.client())?;
+        let mut replay = Replay::new(vector, lab::client(&lab)?)?;
         for (step, expect) in vector.steps.iter().zip(expect) {
             at += 1;
             let seen = replay.step(step)?;
             let differences = judge.differences(step, expect, &seen);
             outcome.differences.extend(differences.into_iter().map(|one| (at, one)));
         }
-        labs.stop(lab);
-        Ok(())
+        labs.stop(lab)
     };
     if let Err(text) = run() {
         let difference = Difference { level: Level::Status, text, classified: false };

@@ -32,6 +32,8 @@ pub(crate) struct TaskSeen {
 pub(crate) struct State {
     pub(crate) vms: BTreeMap<String, VmSeen>,
     pub(crate) volumes: BTreeSet<String>,
+    /// Why not everything could be read.
+    pub(crate) unreadable: Option<String>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -74,7 +76,7 @@ impl<'v> Replay<'v> {
         let node = step.node().map(str::to_owned).or(first).unwrap_or_default();
         let before = match self.state.remove(&node) {
             Some(state) => state,
-            None => self.look(&node)?,
+            None => self.look(&node),
         };
         let answer = self.send(step).map_err(|e| format!("{} {}: {e}", step.method, step.path))?;
         self.digests.push(answer.body["data"]["digest"].as_str().map(str::to_owned));
@@ -82,7 +84,7 @@ impl<'v> Replay<'v> {
             Some(upid) if upid.starts_with("UPID:") => Some(self.await_task(upid)?),
             _ => None,
         };
-        let after = if step.only_reads() { before.clone() } else { self.look(&node)? };
+        let after = if step.only_reads() { before.clone() } else { self.look(&node) };
         // What another host has may have changed with this one.
         self.state.clear();
         self.state.insert(node, after.clone());
@@ -101,7 +103,7 @@ impl<'v> Replay<'v> {
         let mut body = upload::body(&params, file);
         self.client.send(
             &who,
-            Request {
+            &mut Request {
                 method: &step.method,
                 target: &path,
                 content_type: &format!("multipart/form-data; boundary={}", upload::BOUNDARY),
@@ -123,9 +125,10 @@ impl<'v> Replay<'v> {
         if let Some(known) = self.identities.get(who) {
             return Ok(known.clone());
         }
-        let identity = match who.contains('!') {
-            true => Identity::Token { id: who.to_owned(), secret: SECRET.to_owned() },
-            false => self.log_in(who)?,
+        let identity = if who.contains('!') {
+            Identity::Token { id: who.to_owned(), secret: SECRET.to_owned() }
+        } else {
+            self.log_in(who)?
         };
         self.identities.insert(who.to_owned(), identity.clone());
         Ok(identity)
@@ -177,8 +180,16 @@ impl<'v> Replay<'v> {
         })
     }
 
-    fn look(&mut self, node: &str) -> Seen<State> {
+    fn look(&mut self, node: &str) -> State {
         let mut state = State::default();
+        state.unreadable = self.look_at_vms(&mut state).err();
+        if let Err(reason) = self.look_at_volumes(node, &mut state) {
+            state.unreadable = Some(reason);
+        }
+        state
+    }
+
+    fn look_at_vms(&mut self, state: &mut State) -> Seen<()> {
         for host in self.vector.nodes() {
             let list = self.ask(&format!("/nodes/{host}/qemu"))?;
             for vm in list.as_array().into_iter().flatten() {
@@ -190,6 +201,10 @@ impl<'v> Replay<'v> {
                 state.vms.insert(vmid, seen);
             }
         }
+        Ok(())
+    }
+
+    fn look_at_volumes(&mut self, node: &str, state: &mut State) -> Seen<()> {
         let storages = self.ask(&format!("/nodes/{node}/storage?enabled=1"))?;
         for storage in storages.as_array().into_iter().flatten() {
             let name = storage["storage"].as_str().unwrap_or_default();
@@ -198,7 +213,7 @@ impl<'v> Replay<'v> {
             let volumes = volumes.filter_map(|volume| volume["volid"].as_str());
             state.volumes.extend(volumes.map(own_file));
         }
-        Ok(state)
+        Ok(())
     }
 }
 

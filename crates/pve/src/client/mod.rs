@@ -26,7 +26,7 @@ use tokio_rustls::TlsConnector;
 
 use crate::error::PveError;
 use crate::id::StorageId;
-use crate::request::Request;
+use crate::request::{Method, Request, Scope};
 use crate::tls::{self, TrustError};
 
 pub use crate::tls::Trust;
@@ -122,8 +122,15 @@ impl Client {
         self.0.limiter.set_shared(storages.into_iter().collect::<BTreeSet<_>>());
     }
 
-    /// Sends one request.
+    /// Sends one request. A change that burdens storages waits for room on them.
     pub async fn send<T>(&self, request: &Request<T>) -> Result<T, PveError> {
+        let is_burden = request.method() != Method::Get && !request.scope().storages.is_empty();
+        let scope = if is_burden { request.scope() } else { &Scope::default() };
+        let _permits = self.0.limiter.acquire(scope).await;
+        self.send_now(request).await
+    }
+
+    async fn send_now<T>(&self, request: &Request<T>) -> Result<T, PveError> {
         let call = send::Call::of(request);
         let answer = self.0.call(&call).await?;
         (request.decode)(&answer).map_err(|error| PveError::lost(&call.operation, error))

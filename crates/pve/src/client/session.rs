@@ -31,12 +31,12 @@ impl Inner {
         // An ageing ticket vouches for its successor; one that was refused does not.
         let old = session.take().filter(|session| refused != Some(session.nth));
         let renewed = match old {
-            Some(old) => self.log_in(operation, username, &old.ticket.ticket).await,
-            None => self.log_in(operation, username, password).await,
+            Some(old) => self.log_in(operation, username, &old.ticket.ticket).await.ok(),
+            None => None,
         };
         let ticket = match renewed {
-            Err(error) if error.is_auth() => self.log_in(operation, username, password).await?,
-            renewed => renewed?,
+            Some(ticket) => ticket,
+            None => self.log_in(operation, username, password).await?,
         };
         let new = Session { ticket, since: now, nth };
         let pass = Pass::of_session(&new);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use talmox_clock::Deadline;
+use talmox_clock::{Clock, Deadline};
 
 use super::{Client, Permits};
 use crate::api::task::{self, TaskState};
@@ -13,8 +13,10 @@ use crate::request::Request;
 /// First and longest time between two looks at a task.
 const FIRST: Duration = Duration::from_millis(200);
 const LONGEST: Duration = Duration::from_secs(3);
-/// How long a task that was just started may be unknown, or one that just ended be without its last words.
+/// How long a task that was just started may be unknown, or one that just ended be without its last words; and how
+/// often it is looked at in any case, as on a fast clock the time is over before the first answer comes.
 const GRACE: Duration = Duration::from_secs(15);
+const LOOKS: u32 = 6;
 /// How many lines of a failed task's log are told.
 const TAIL: u64 = 25;
 
@@ -49,7 +51,7 @@ impl Client {
     /// Waits for room and sends the request.
     pub async fn start(&self, request: &Request<Upid>) -> Result<Running, PveError> {
         let permits = self.0.limiter.acquire(request.scope()).await;
-        let upid = self.send(request).await?;
+        let upid = self.send_now(request).await?;
         Ok(Running { upid, operation: request.operation(), permits })
     }
 
@@ -74,8 +76,8 @@ impl Client {
     ) -> Result<TaskDone, PveError> {
         let clock = self.0.clock;
         let deadline = clock.deadline(patience);
-        let unknown = clock.deadline(GRACE);
-        let mut undecided: Option<Deadline> = None;
+        let mut unknown = Grace::new(clock);
+        let mut undecided = Grace::new(clock);
         let mut pause = FIRST;
         for nth in 0.. {
             let mut trouble = None;
@@ -86,15 +88,12 @@ impl Client {
                 Ok(TaskState::Failed { exit }) => {
                     return Err(self.failure(upid, operation, exit).await);
                 }
-                Ok(TaskState::Undecided) => {
-                    let limit = undecided.get_or_insert_with(|| clock.deadline(GRACE));
-                    if limit.has_passed() {
-                        let exit = "it stopped without saying how".to_owned();
-                        return Err(self.failure(upid, operation, exit).await);
-                    }
+                Ok(TaskState::Undecided) if undecided.is_over() => {
+                    let exit = "it stopped without saying how".to_owned();
+                    return Err(self.failure(upid, operation, exit).await);
                 }
-                Ok(TaskState::Running) => {}
-                Err(error) if is_passing(&error, &unknown) => trouble = Some(error),
+                Ok(TaskState::Running | TaskState::Undecided) => {}
+                Err(error) if is_passing(&error, &mut unknown) => trouble = Some(error),
                 Err(error) => return Err(unwatched(upid, operation, error)),
             }
             if deadline.has_passed() {
@@ -127,11 +126,31 @@ impl Client {
     }
 }
 
+/// How long something odd is put up with, from when it is first seen.
+struct Grace {
+    clock: Clock,
+    until: Option<Deadline>,
+    looks: u32,
+}
+
+impl Grace {
+    fn new(clock: Clock) -> Self {
+        Self { clock, until: None, looks: 0 }
+    }
+
+    /// To be asked once for every odd answer.
+    fn is_over(&mut self) -> bool {
+        self.looks += 1;
+        let until = self.until.get_or_insert_with(|| self.clock.deadline(GRACE));
+        self.looks > LOOKS && until.has_passed()
+    }
+}
+
 /// Whether the next look may go better: the way to the node was disturbed, or it does not know its new task yet.
-fn is_passing(error: &PveError, unknown: &Deadline) -> bool {
+fn is_passing(error: &PveError, unknown: &mut Grace) -> bool {
     match error {
         PveError::NotSent { .. } | PveError::MaybeApplied { .. } => true,
-        PveError::Rejected(_) => error.is_not_found() && !unknown.has_passed(),
+        PveError::Rejected(_) => error.is_not_found() && !unknown.is_over(),
         PveError::TaskFailed(_) => false,
     }
 }

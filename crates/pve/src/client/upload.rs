@@ -8,8 +8,9 @@ use tokio::io::AsyncRead;
 
 use super::body::{FileForm, Outgoing};
 use super::connection::{Broken, exchange, open};
-use super::send::http;
+use super::send::{Call, http};
 use super::{Client, Running};
+use crate::api::cluster;
 use crate::api::storage::Upload;
 use crate::error::{NotSent, PveError};
 use crate::request::Method;
@@ -50,6 +51,11 @@ impl Client {
         let request = upload.request();
         let operation = request.operation();
         let permits = inner.limiter.acquire(request.scope()).await;
+        // Gigabytes are no way to learn that one is not let in, and a ticket cannot be renewed amid them.
+        inner.call(&Call::of(&cluster::version())).await.map_err(|error| match error {
+            PveError::Rejected(_) => error,
+            error => PveError::not_sent(&operation, NotSent::Login(Box::new(error))),
+        })?;
         let pass = inner.pass(&operation, None).await?;
         // Connected first: after the first byte of the file there is no way back.
         let mut failure = NotSent::Closed;

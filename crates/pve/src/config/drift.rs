@@ -1,6 +1,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::rule::{self, NET_DEFAULTS, Parts, Rule};
+use super::rule::{self, DriveParts, NET_DEFAULTS, Parts, Rule};
 use super::{VmConfig, VmOptions};
 use crate::property::{BootOrder, Drive, DriveSource, Net, Properties, Smbios, Tags, truthy};
 use crate::wire::split;
@@ -49,9 +49,9 @@ fn is_same(key: &str, wanted: &str, found: Option<&str>) -> bool {
         Rule::Boot => BootOrder::parse(wanted) == BootOrder::parse(text),
         Rule::Smbios => smbios(wanted, text),
         Rule::Net => found.is_some_and(|found| net(&Net::parse(wanted), &Net::parse(found))),
-        Rule::Drive(parts) => found.is_some_and(|found| {
-            drive(parts, key.starts_with("efidisk"), &Drive::parse(wanted), &Drive::parse(found))
-        }),
+        Rule::Drive(parts) => {
+            found.is_some_and(|found| drive(parts, &Drive::parse(wanted), &Drive::parse(found)))
+        }
         Rule::Parts(rule) => parts(rule, wanted) == parts(rule, text),
         Rule::Hidden => true,
     }
@@ -104,7 +104,7 @@ fn net(wanted: &Net, found: &Net) -> bool {
 }
 
 /// Volumes have names of Proxmox's choice, and grow.
-fn drive(rule: Parts, is_efi: bool, wanted: &Drive, found: &Drive) -> bool {
+fn drive(rule: DriveParts, wanted: &Drive, found: &Drive) -> bool {
     if wanted.storage() != found.storage() {
         return false;
     }
@@ -120,8 +120,7 @@ fn drive(rule: Parts, is_efi: bool, wanted: &Drive, found: &Drive) -> bool {
     if wanted.is_cdrom() && wanted.volume_id() != found.volume_id() {
         return false;
     }
-    // How big the firmware's variables are is the storage's affair, and a small disk may still be imported.
-    let is_big_enough = is_efi
+    let is_big_enough = rule.is_state
         || match (wanted.size(), found.size()) {
             (Some(wanted), Some(found)) => found >= wanted,
             _ => true,
@@ -132,7 +131,7 @@ fn drive(rule: Parts, is_efi: bool, wanted: &Drive, found: &Drive) -> bool {
         for transient in ["size", "format", "import-from", "ms-cert"] {
             let _value = options.remove(transient);
         }
-        canonical(&options, rule.defaults)
+        canonical(&options, rule.parts.defaults)
     };
     is_big_enough && options(wanted) == options(found)
 }
@@ -174,7 +173,7 @@ mod tests {
         other("efidisk0", "local-lvm:1", found);
         same(
             "tpmstate0",
-            "local-lvm:0,version=v2.0",
+            "local-lvm:1,version=v2.0",
             "local-lvm:vm-300-disk-2,size=4M,version=v2.0",
         );
         other("tpmstate0", "local-lvm:0", "local-lvm:vm-300-disk-2,size=4M,version=v2.0");

@@ -19,11 +19,19 @@ pub(super) enum Rule {
     List,
     Boot,
     Net,
-    Drive(Parts),
+    Drive(DriveParts),
     Smbios,
     Parts(Parts),
     /// Never shown as it was sent.
     Hidden,
+}
+
+/// The property string of a drive.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct DriveParts {
+    /// Whether it keeps the state of firmware or TPM, whose size is nobody's choice.
+    pub(super) is_state: bool,
+    pub(super) parts: Parts,
 }
 
 /// A property string.
@@ -42,35 +50,32 @@ const fn parts(
     Rule::Parts(Parts { default_key, defaults })
 }
 
-const DISK: Parts = Parts {
-    default_key: Some("file"),
-    defaults: &[
-        ("aio", ""),
-        ("backup", "1"),
-        ("cache", "none"),
-        ("detect_zeroes", "1"),
-        ("discard", "ignore"),
-        ("iothread", "0"),
-        ("media", "disk"),
-        ("replicate", "1"),
-        ("ro", "0"),
-        ("shared", "0"),
-        ("snapshot", "0"),
-        ("ssd", "0"),
-    ],
-};
-const EFIDISK: Parts =
-    Parts { default_key: Some("file"), defaults: &[("efitype", "2m"), ("pre-enrolled-keys", "0")] };
-const TPMSTATE: Parts = Parts { default_key: Some("file"), defaults: &[("version", "v1.2")] };
+const fn drive(is_state: bool, defaults: &'static [(&'static str, &'static str)]) -> Rule {
+    Rule::Drive(DriveParts { is_state, parts: Parts { default_key: Some("file"), defaults } })
+}
+
+const DISK_DEFAULTS: &[(&str, &str)] = &[
+    ("backup", "1"),
+    ("cache", "none"),
+    ("detect_zeroes", "1"),
+    ("discard", "ignore"),
+    ("iothread", "0"),
+    ("media", "disk"),
+    ("replicate", "1"),
+    ("ro", "0"),
+    ("shared", "0"),
+    ("snapshot", "0"),
+    ("ssd", "0"),
+];
 
 pub(super) const NET_DEFAULTS: &[(&str, &str)] = &[("firewall", "0"), ("link_down", "0")];
 
 /// The rule for an option.
 pub(super) fn of(key: &str) -> Rule {
     match key.trim_end_matches(|c: char| c.is_ascii_digit()) {
-        "efidisk" => return Rule::Drive(EFIDISK),
-        "tpmstate" => return Rule::Drive(TPMSTATE),
-        "ide" | "sata" | "scsi" | "virtio" | "unused" => return Rule::Drive(DISK),
+        "efidisk" => return drive(true, &[("efitype", "2m"), ("pre-enrolled-keys", "0")]),
+        "tpmstate" => return drive(true, &[("version", "v1.2")]),
+        "ide" | "sata" | "scsi" | "virtio" | "unused" => return drive(false, DISK_DEFAULTS),
         "net" => return Rule::Net,
         "smbios" => return Rule::Smbios,
         "ipconfig" => return parts(None, &[]),

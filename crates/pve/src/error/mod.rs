@@ -10,7 +10,6 @@ use std::fmt;
 use std::io;
 
 use crate::id::Upid;
-use crate::secret::is_secret;
 use crate::wire::Unreadable;
 
 #[derive(Debug, thiserror::Error)]
@@ -81,9 +80,7 @@ impl fmt::Display for Rejection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} was refused: {} (status {})", self.operation, self.message, self.status)?;
         for (parameter, text) in &self.errors {
-            // Values may be quoted in what is said about them.
-            let text = if is_secret(parameter) { "is not accepted" } else { text.trim_end() };
-            write!(f, "; {parameter}: {}", text.replace('\n', " "))?;
+            write!(f, "; {parameter}: {}", text.trim_end().replace('\n', " "))?;
         }
         Ok(())
     }

@@ -52,6 +52,7 @@ pub(crate) fn interpret(
 
 fn errors(fields: Fields<'_>) -> BTreeMap<String, String> {
     let said = |(parameter, value): (&String, &Value)| {
+        // Values may be quoted in what is said about them.
         let text = text(value).unwrap_or_else(|| value.to_string());
         let text = if is_secret(parameter) { "is not accepted" } else { text.trim_end() };
         (parameter.clone(), text.to_owned())
@@ -96,6 +97,15 @@ mod tests {
         assert_eq!(refused(401, "No ticket", "").message, "No ticket");
         assert_eq!(refused(500, "it broke", "<html>").message, "it broke");
         assert_eq!(refused(500, "", "").message, "no reason was given");
+    }
+
+    #[test]
+    fn nothing_is_said_about_the_value_of_a_secret() {
+        let body = r#"{"errors":{"cipassword":"value 'hunter2' does not match","ciuser":"odd"}}"#;
+        let rejection = refused(400, "Parameter verification failed.", body);
+        assert_eq!(rejection.errors["ciuser"], "odd");
+        let shown = format!("{rejection} {rejection:?}");
+        assert!(shown.contains("cipassword") && !shown.contains("hunter2"), "{shown}");
     }
 
     #[test]

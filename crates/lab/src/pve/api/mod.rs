@@ -1,8 +1,16 @@
 //! The calls, one file for each part of the tree of paths.
 
+mod access;
+mod cluster;
 mod dispatch;
+mod index;
+mod node;
+mod pool;
 mod qemu;
 mod reply;
+mod storage;
+#[cfg(test)]
+pub(super) mod testing;
 mod version;
 
 pub(crate) use dispatch::answer;

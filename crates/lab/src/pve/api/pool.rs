@@ -10,7 +10,7 @@ use crate::pve::schema::{Endpoint, Method};
 use crate::pve::world::{Pool, World};
 use crate::pve::{Refusal, Release};
 
-pub(crate) fn answer(endpoint: &Endpoint, call: &Call) -> Outcome {
+pub(super) fn answer(endpoint: &Endpoint, call: &Call) -> Outcome {
     use Method::{Delete, Get, Post, Put};
     match endpoint.id() {
         (Get, "/pools") => list(call),

@@ -11,7 +11,7 @@ mod tests;
 use std::collections::BTreeMap;
 
 pub(crate) use path::{is_acl_path, normalize};
-pub(crate) use privilege::{all_privileges, built_in_role, built_in_roles, is_privilege};
+pub(crate) use privilege::{built_in_role, built_in_roles};
 
 use super::Refusal;
 use super::world::{Caller, World};

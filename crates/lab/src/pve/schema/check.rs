@@ -1,6 +1,7 @@
 //! Judges values. Every value has one fault at most, the first found; several values may be wrong at
 //! once, and the answer names them all.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use super::endpoint::Endpoint;
@@ -25,8 +26,8 @@ pub(crate) fn verify(
                 }
             }
             None if endpoint.open => {
-                if let Ok(text) = value.scalar() {
-                    parameters.insert(name.clone(), Verified::Text(text));
+                if let Raw::Text(text) = value {
+                    parameters.insert(name.clone(), Verified::Text(text.clone()));
                 }
             }
             None => errors.add(name, UNDEFINED.to_owned()),
@@ -93,22 +94,7 @@ fn judge(
     value: &Raw,
     errors: &mut Errors,
 ) -> Option<Verified> {
-    let joined;
-    let value = match (property.kind, value) {
-        // Forms have no lists; older callers send them in one text, newer ones as arrays.
-        (Kind::Text, Raw::List(items)) if matches!(property.rule, Some(Rule::Each(_))) => {
-            joined = Raw::Text(join(items));
-            &joined
-        }
-        (Kind::List, Raw::Text(_) | Raw::Number(_))
-            if value.scalar().is_ok_and(|t| is_true(&t)) =>
-        {
-            joined = Raw::List(vec![value.clone()]);
-            &joined
-        }
-        _ => value,
-    };
-    match (property.kind, value) {
+    match (property.kind, normalized(property, value).as_ref()) {
         (_, Raw::Null) => None,
         (Kind::Flag, Raw::Flag(flag)) => Some(Verified::Text(u8::from(*flag).to_string())),
         (Kind::List, Raw::List(items)) => {
@@ -135,6 +121,20 @@ fn judge(
             };
             checked.map_err(|error| errors.add(name, error)).ok().map(Verified::Text)
         }
+    }
+}
+
+/// Lists came in one text once, and do so still; arrays are newer, and forms cannot tell one item
+/// from an array of one.
+fn normalized<'a>(property: &Property, value: &'a Raw) -> Cow<'a, Raw> {
+    let listed = matches!(property.rule, Some(Rule::Each(_)));
+    match (property.kind, value) {
+        (Kind::Text, Raw::List(items)) if listed => Cow::Owned(Raw::Text(join(items))),
+        (Kind::List, Raw::Text(_) | Raw::Number(_)) => match value.scalar() {
+            Ok(text) if is_true(&text) => Cow::Owned(Raw::List(vec![value.clone()])),
+            _ => Cow::Borrowed(value),
+        },
+        _ => Cow::Borrowed(value),
     }
 }
 

@@ -20,6 +20,8 @@ mod value;
 mod vm;
 
 #[cfg(test)]
+mod against_schema;
+#[cfg(test)]
 mod against_vectors;
 #[cfg(test)]
 mod tests;

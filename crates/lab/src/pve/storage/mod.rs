@@ -3,6 +3,7 @@
 //! Everything here acts on the world at once. Time passes, and the locks of storages are held, where
 //! a task calls this. Rights are looked at by those who call, apart from [`check_access`].
 
+mod access;
 mod alloc;
 mod base;
 mod copy;
@@ -14,6 +15,7 @@ mod volume;
 #[cfg(test)]
 pub(crate) mod fixture;
 
+pub(crate) use access::check_access;
 pub(crate) use alloc::{Allocation, alloc, room};
 pub(crate) use base::{clone_image, create_base, is_base_in_use};
 pub(crate) use copy::{check_untrusted, copy};

@@ -14,9 +14,6 @@ pub(crate) struct Host {
     pub(crate) pci: Vec<PciDevice>,
     /// Since when it is up, in seconds since 1970.
     pub(crate) booted: u64,
-    /// SHA-256 of its certificate, as `/nodes` lists it.
-    #[serde(default)]
-    pub(crate) fingerprint: Option<String>,
     /// `search`, `dns1` to `dns3`, `timezone`.
     #[serde(default)]
     pub(crate) settings: BTreeMap<String, String>,

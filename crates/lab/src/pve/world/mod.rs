@@ -91,9 +91,10 @@ pub(crate) struct Service {
 pub(crate) enum ServiceState {
     Started,
     Stopped,
-    /// On its way to a host, running or not.
+    /// On its way to a host; without a break, or stopped and started again.
     Migrate {
         target: String,
+        online: bool,
     },
     /// Its host is gone, and nobody knows yet whether it still runs there.
     Fence,

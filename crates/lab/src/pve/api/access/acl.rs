@@ -111,9 +111,8 @@ fn check_role(
         return Ok(());
     }
     let verb = if removes { "remove" } else { "add" };
-    let refuse = |why: &str| {
-        Err(Refusal::parameter("role", format!("Cannot {verb} role '{role}'{why}")))
-    };
+    let refuse =
+        |why: &str| Err(Refusal::parameter("role", format!("Cannot {verb} role '{role}'{why}")));
     for privilege in privileges {
         match held.get(privilege) {
             None => {

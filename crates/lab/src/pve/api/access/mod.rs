@@ -12,12 +12,13 @@ use crate::pve::api::{index, not_implemented};
 use crate::pve::call::{Call, Outcome};
 use crate::pve::schema::{Endpoint, Method};
 
-pub(crate) fn answer(endpoint: &Endpoint, call: &Call) -> Outcome {
+pub(super) fn answer(endpoint: &Endpoint, call: &Call) -> Outcome {
     use Method::{Delete, Get, Post, Put};
     match endpoint.id() {
-        (Get, "/access") => index::of("subdir", &[
-            "users", "groups", "roles", "acl", "domains", "openid", "tfa", "ticket", "password",
-        ]),
+        (Get, "/access") => index::of(
+            "subdir",
+            &["users", "groups", "roles", "acl", "domains", "openid", "tfa", "ticket", "password"],
+        ),
         (Get, "/access/permissions") => permission::read(call),
         (Get, "/access/acl") => acl::read(call),
         (Put, "/access/acl") => acl::update(call),

@@ -10,9 +10,9 @@ use crate::pve::world::World;
 
 pub(super) fn list(call: &Call) -> Outcome {
     let world = call.world();
-    let names: BTreeSet<&str> =
-        built_in_roles().chain(world.access.roles.keys().map(String::as_str)).collect();
-    let shown = names.into_iter().map(|name| {
+    let added = world.access.roles.keys().cloned();
+    let names: BTreeSet<String> = built_in_roles().map(str::to_owned).chain(added).collect();
+    let shown = names.iter().map(|name| {
         json!({
             "roleid": name,
             "privs": world.role(name).unwrap_or_default().join(","),

@@ -43,9 +43,11 @@ pub(super) fn read(call: &Call) -> Outcome {
 pub(super) fn check_exists<'a>(world: &'a World, id: &str) -> Result<&'a Token, Refusal> {
     let (owner, name) = id.split_once('!').unwrap_or((id, ""));
     user::find(world, owner)?;
-    world.access.tokens.get(id).ok_or_else(|| {
-        Refusal::failed(format!("no such token '{name}' for user '{owner}'"))
-    })
+    world
+        .access
+        .tokens
+        .get(id)
+        .ok_or_else(|| Refusal::failed(format!("no such token '{name}' for user '{owner}'")))
 }
 
 /// The secret is told this once.
@@ -59,7 +61,8 @@ pub(super) fn create(call: &Call) -> Outcome {
         return Err(Refusal::parameter("tokenid", "Token already exists."));
     }
     // What was sent is told as it was sent.
-    let mut info = json!({ "privsep": params.text("privsep").map_or(json!(1), |sent| json!(sent)) });
+    let mut info =
+        json!({ "privsep": params.text("privsep").map_or(json!(1), |sent| json!(sent)) });
     for name in ["expire", "comment"] {
         if let Some(sent) = params.text(name).filter(|sent| name == "expire" || !sent.is_empty()) {
             info[name] = json!(sent);

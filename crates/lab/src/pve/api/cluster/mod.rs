@@ -10,13 +10,13 @@ mod status;
 #[cfg(test)]
 mod tests;
 
-pub(super) use resource::{node_entry, storage_entry, vm_entry};
+pub(super) use resource::{load, node_entry, root_disk, storage_entry, vm_entry};
 
 use super::{index, not_implemented};
 use crate::pve::call::{Call, Outcome};
 use crate::pve::schema::{Endpoint, Method};
 
-pub(crate) fn answer(endpoint: &Endpoint, call: &Call) -> Outcome {
+pub(super) fn answer(endpoint: &Endpoint, call: &Call) -> Outcome {
     use Method::{Delete, Get, Post, Put};
     match endpoint.id() {
         (Get, "/cluster") => status::index(),

@@ -114,14 +114,16 @@ pub(super) fn update(call: &Call) -> Outcome {
 fn check_range(range: &str) -> Result<(), Refusal> {
     let bound = |name: &str, default: u64| {
         let parts = range.split(',').filter_map(|part| part.split_once('='));
-        parts.filter(|(key, _)| *key == name).find_map(|(_, value)| value.parse().ok())
+        parts
+            .filter(|(key, _)| *key == name)
+            .find_map(|(_, value)| value.parse().ok())
             .unwrap_or(default)
     };
     let (lower, upper) = (bound("lower", 100), bound("upper", 1_000_000));
     match lower > upper {
-        true => Err(Refusal::failed(format!(
-            "lower ({lower}) <= upper ({upper}) boundary rule broken"
-        ))),
+        true => {
+            Err(Refusal::failed(format!("lower ({lower}) <= upper ({upper}) boundary rule broken")))
+        }
         false => Ok(()),
     }
 }

@@ -2,11 +2,11 @@
 
 use serde_json::{Map, Value as Json, json};
 
+use crate::pve::Release;
 use crate::pve::api::reply::{data, flag};
 use crate::pve::call::{Call, Outcome};
 use crate::pve::sampler;
 use crate::pve::world::{Host, Storage, World};
-use crate::pve::Release;
 
 type Entry = Map<String, Json>;
 
@@ -35,17 +35,19 @@ pub(super) fn list(call: &Call) -> Outcome {
 }
 
 fn pools<'a>(call: &'a Call, world: &'a World) -> impl Iterator<Item = Entry> + 'a {
-    let seen = world.pools.keys().filter(|id| {
-        world.allowed(&call.caller, &format!("/pool/{id}"), &["Pool.Audit"])
-    });
+    let seen = world
+        .pools
+        .keys()
+        .filter(|id| world.allowed(&call.caller, &format!("/pool/{id}"), &["Pool.Audit"]));
     seen.map(|id| object(json!({ "id": format!("/pool/{id}"), "pool": id, "type": "pool" })))
 }
 
 /// Name and status are as last seen; tags, lock and pool are as they are.
 fn vms<'a>(call: &'a Call, world: &'a World) -> impl Iterator<Item = Entry> + 'a {
-    let seen = world.vms.iter().filter(|(vmid, _)| {
-        world.allowed(&call.caller, &format!("/vms/{vmid}"), &["VM.Audit"])
-    });
+    let seen = world
+        .vms
+        .iter()
+        .filter(|(vmid, _)| world.allowed(&call.caller, &format!("/vms/{vmid}"), &["VM.Audit"]));
     seen.map(|(vmid, vm)| {
         let mut entry = vm_entry(world, *vmid, call.now());
         for option in ["lock", "tags"] {
@@ -53,9 +55,8 @@ fn vms<'a>(call: &'a Call, world: &'a World) -> impl Iterator<Item = Entry> + 'a
                 entry.insert(option.to_owned(), json!(value));
             }
         }
-        let sees = |pool: &&str| {
-            world.allowed(&call.caller, &format!("/pool/{pool}"), &["Pool.Audit"])
-        };
+        let sees =
+            |pool: &&str| world.allowed(&call.caller, &format!("/pool/{pool}"), &["Pool.Audit"]);
         if let Some(pool) = world.pool_of(*vmid).filter(sees) {
             entry.insert("pool".to_owned(), json!(pool));
         }

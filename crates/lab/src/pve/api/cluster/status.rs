@@ -5,18 +5,39 @@ use std::cmp::Reverse;
 use serde_json::{Value as Json, json};
 
 use crate::pve::Refusal;
+use crate::pve::api::index as names;
 use crate::pve::api::node::task;
 use crate::pve::api::reply::{data, flag};
-use crate::pve::api::index as names;
 use crate::pve::call::{Call, Outcome};
 use crate::pve::world::{Task, TaskState};
 
 pub(super) fn index() -> Outcome {
-    names::of("name", &[
-        "acme", "backup", "backup-info", "bulk-action", "ceph", "config", "firewall", "ha", "jobs",
-        "log", "mapping", "metrics", "notifications", "nextid", "options", "qemu", "replication",
-        "resources", "status", "tasks", "sdn",
-    ])
+    names::of(
+        "name",
+        &[
+            "acme",
+            "backup",
+            "backup-info",
+            "bulk-action",
+            "ceph",
+            "config",
+            "firewall",
+            "ha",
+            "jobs",
+            "log",
+            "mapping",
+            "metrics",
+            "notifications",
+            "nextid",
+            "options",
+            "qemu",
+            "replication",
+            "resources",
+            "status",
+            "tasks",
+            "sdn",
+        ],
+    )
 }
 
 /// A host that is in no cluster tells of itself alone.
@@ -68,9 +89,9 @@ pub(super) fn next_id(call: &Call) -> Outcome {
     let (lower, upper) = (bound("lower", 100), bound("upper", 1_000_000));
     match (lower..upper).find(|vmid| !world.vms.contains_key(vmid)) {
         Some(vmid) => data(vmid),
-        None => Err(Refusal::failed(format!(
-            "unable to get any free VMID in range [{lower}, {upper}]"
-        ))),
+        None => {
+            Err(Refusal::failed(format!("unable to get any free VMID in range [{lower}, {upper}]")))
+        }
     }
 }
 
@@ -83,8 +104,7 @@ pub(super) fn tasks(call: &Call) -> Outcome {
     let caller = call.caller.to_string();
     let mut shown: Vec<&Task> = vec![];
     for node in world.hosts.keys() {
-        let mut tasks: Vec<&Task> =
-            world.tasks.iter().filter(|task| task.node == *node).collect();
+        let mut tasks: Vec<&Task> = world.tasks.iter().filter(|task| task.node == *node).collect();
         tasks.sort_by_key(|task| (is_over(task), Reverse((task.started, task.pid))));
         let running = tasks.iter().filter(|task| !is_over(task)).count();
         tasks.truncate(running.max(KEPT));

@@ -35,8 +35,14 @@ const OTHER: &str = "host kvm32 kvm64 max qemu32 qemu64";
 /// Models that are QEMU's `qemu64` with some flags.
 const LEVELS: [&str; 4] = ["x86-64-v2", "x86-64-v2-AES", "x86-64-v3", "x86-64-v4"];
 
-/// QEMU's models of a release.
+/// QEMU's models of a release, in the order in which messages list them.
 pub(crate) fn cpu_models(release: Release) -> Vec<CpuModel> {
+    let mut models: Vec<CpuModel> = unsorted(release).collect();
+    models.sort_by_key(|model| model.name.to_ascii_lowercase());
+    models
+}
+
+fn unsorted(release: Release) -> impl Iterator<Item = CpuModel> {
     let groups = [
         (INTEL, "GenuineIntel", Release::V8),
         (INTEL_SINCE_9, "GenuineIntel", Release::V9),
@@ -45,20 +51,15 @@ pub(crate) fn cpu_models(release: Release) -> Vec<CpuModel> {
         (ARM_SINCE_9, "ARM", Release::V9),
         (OTHER, "default", Release::V8),
     ];
-    let mut models: Vec<CpuModel> = groups
-        .into_iter()
-        .filter(|(_, _, since)| release >= *since)
-        .flat_map(|(names, vendor, _)| {
-            names.split_whitespace().map(move |name| CpuModel { name, vendor })
-        })
-        .collect();
-    models.sort_by_key(|model| model.name.to_ascii_lowercase());
-    models
+    let of_release = groups.into_iter().filter(move |(_, _, since)| release >= *since);
+    of_release.flat_map(|(names, vendor, _)| {
+        names.split_whitespace().map(move |name| CpuModel { name, vendor })
+    })
 }
 
 /// Whether a VM can have the type without anybody having defined it.
 fn is_cpu_model(release: Release, name: &str) -> bool {
-    LEVELS.contains(&name) || cpu_models(release).iter().any(|model| model.name == name)
+    LEVELS.contains(&name) || unsorted(release).any(|model| model.name == name)
 }
 
 /// Flags that may be set per VM, in the order in which a refusal lists them.

@@ -79,7 +79,7 @@ pub(super) fn shared(release: Release, name: FormatName) -> &'static Arc<Format>
     &formats[&name]
 }
 
-fn all(release: Release) -> BTreeMap<FormatName, Arc<Format>> {
+pub(super) fn all(release: Release) -> BTreeMap<FormatName, Arc<Format>> {
     let makers = [drive::FORMATS, device::FORMATS, guest::FORMATS, datacenter::FORMATS];
     makers.concat().into_iter().map(|(name, make)| (name, Arc::new(make(release)))).collect()
 }

@@ -1,0 +1,140 @@
+//! What the manager has done: tasks of root's on the VM's host.
+
+use std::sync::Arc;
+
+use super::place::place;
+use crate::pve::latency::Work;
+use crate::pve::schema::is_drive;
+use crate::pve::site::Site;
+use crate::pve::task::TaskHandle;
+use crate::pve::world::{Caller, Run, ServiceState, Vm, VolumeId, World};
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Order {
+    Start,
+    Stop,
+    Move {
+        target: String,
+        /// Without a break.
+        online: bool,
+        /// It runs afterwards.
+        starts: bool,
+    },
+}
+
+/// Begins a task on the host that the VM is on.
+pub(super) fn begin(site: &Arc<Site>, vmid: u32, order: Order) {
+    let Some(node) = site.world().vms.get(&vmid).map(|vm| vm.node.clone()) else { return };
+    let kind = match order {
+        Order::Start => "qmstart",
+        Order::Stop => "qmshutdown",
+        Order::Move { .. } => "qmigrate",
+    };
+    let root = Caller { user: "root@pam".to_owned(), token: None };
+    site.start(&node, kind, &vmid.to_string(), &root, |task| async move {
+        let done = carry_out(&task, vmid, &order).await;
+        settle(&mut task.site.world(), vmid, &order, done.is_ok());
+        done
+    });
+}
+
+async fn carry_out(task: &TaskHandle, vmid: u32, order: &Order) -> Result<(), String> {
+    match order {
+        Order::Start => start(task, vmid).await,
+        Order::Stop => stop(task, vmid).await,
+        Order::Move { target, online: true, .. } => {
+            let memory = 1 << 30;
+            task.wait(Work::Migrate { bytes: memory }).await?;
+            settle_on(task, vmid, target)
+        }
+        Order::Move { target, online: false, starts } => {
+            stop(task, vmid).await?;
+            settle_on(task, vmid, target)?;
+            if *starts { start(task, vmid).await } else { Ok(()) }
+        }
+    }
+}
+
+async fn start(task: &TaskHandle, vmid: u32) -> Result<(), String> {
+    with_vm(task, vmid, |world, vm| check_volumes(world, vm))?;
+    task.wait(Work::Start).await?;
+    let since = task.site.now();
+    let pid = task.site.chance(&format!("pid/{vmid}")).below(4_000_000);
+    let mut world = task.site.world();
+    let vm = world.vms.get_mut(&vmid).ok_or_else(|| format!("VM {vmid} does not exist"))?;
+    vm.run = Some(Run {
+        since,
+        pid: u32::try_from(pid).unwrap_or_default() + 1000,
+        paused: false,
+        config: vm.config.clone(),
+        agent: None,
+    });
+    Ok(())
+}
+
+async fn stop(task: &TaskHandle, vmid: u32) -> Result<(), String> {
+    task.wait(Work::PowerDown).await?;
+    if let Some(vm) = task.site.world().vms.get_mut(&vmid) {
+        vm.run = None;
+    }
+    Ok(())
+}
+
+fn settle_on(task: &TaskHandle, vmid: u32, target: &str) -> Result<(), String> {
+    let mut world = task.site.world();
+    if !world.hosts.get(target).is_some_and(|host| host.online) {
+        return Err(format!("no such cluster node '{target}'"));
+    }
+    let vm = world.vms.get_mut(&vmid).ok_or_else(|| format!("VM {vmid} does not exist"))?;
+    target.clone_into(&mut vm.node);
+    Ok(())
+}
+
+fn with_vm<T>(
+    task: &TaskHandle,
+    vmid: u32,
+    look: impl FnOnce(&World, &Vm) -> Result<T, String>,
+) -> Result<T, String> {
+    let world = task.site.world();
+    let vm = world.vms.get(&vmid).ok_or_else(|| format!("VM {vmid} does not exist"))?;
+    look(&world, vm)
+}
+
+/// Disks on local storage do not follow their VM to another host.
+fn check_volumes(world: &World, vm: &Vm) -> Result<(), String> {
+    for (key, value) in vm.config.iter().filter(|(key, _)| is_drive(key)) {
+        let file = value.split(',').next().unwrap_or_default();
+        let Some(volume) = VolumeId::parse(file) else { continue };
+        let storage = world.storage_on(&volume.storage, &vm.node).map_err(|why| why.to_string())?;
+        if storage.volume(&vm.node, &volume.name).is_none() && !key.starts_with("unused") {
+            return Err(format!("volume '{volume}' does not exist"));
+        }
+    }
+    Ok(())
+}
+
+/// A start that failed is tried again, then on another host, then given up.
+fn settle(world: &mut World, vmid: u32, order: &Order, succeeded: bool) {
+    let sid = format!("vm:{vmid}");
+    let limit = |name: &str| {
+        let given = world.ha.resources.get(&sid).and_then(|options| options.get(name));
+        given.and_then(|given| given.parse::<u32>().ok()).unwrap_or(1)
+    };
+    let (restarts, relocates) = (limit("max_restart"), limit("max_relocate"));
+    let Some(service) = world.ha.services.get_mut(&sid) else { return };
+    if let Order::Move { .. } = order {
+        service.state = ServiceState::Started;
+    }
+    if succeeded || *order == Order::Stop {
+        return;
+    }
+    service.failures += 1;
+    if service.failures > restarts + relocates {
+        service.state = ServiceState::Error;
+    } else if service.failures > restarts {
+        let node = service.node.clone();
+        if let Some(target) = place(world, &sid, Some(&node)) {
+            super::order_move(world, &sid, &target, false);
+        }
+    }
+}

@@ -1,0 +1,160 @@
+use std::time::Duration;
+
+use talmox_pve::api::{cluster, pool, qemu};
+use talmox_pve::client::{Client, Endpoint, Settings, Timeouts};
+use talmox_pve::error::{Lost, NotSent, PveError};
+use talmox_pve::id::VmId;
+use tokio::net::TcpListener;
+
+use crate::server::{Deed, Server, data, json};
+
+const VERSION: &str = r#"{"version":"9.1.6","release":"9.1"}"#;
+
+fn vm() -> qemu::Vm {
+    qemu::Vm::new(&"pve1".parse().unwrap(), VmId::new(300).unwrap())
+}
+
+/// An endpoint that nobody listens on.
+async fn nowhere() -> Endpoint {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    Endpoint::new("127.0.0.1", listener.local_addr().unwrap().port())
+}
+
+#[tokio::test]
+async fn connections_are_used_again_and_requests_are_plain() {
+    let server = Server::start(|_, _| data(VERSION)).await;
+    let client = server.client();
+    for _ in 0..3 {
+        client.send(&cluster::version()).await.unwrap();
+    }
+    let seen = server.seen();
+    assert!(seen.iter().all(|seen| seen.connection == 0), "one connection is enough");
+    assert_eq!(seen[0].line, "GET /api2/json/version");
+    assert_eq!(seen[0].header("host"), Some("pve.test:8006"));
+    assert_eq!(seen[0].header("authorization"), Some("PVEAPIToken=talmox@pve!ci=01234567-secret"));
+    assert_eq!((seen[0].header("content-length"), seen[0].header("content-type")), (None, None));
+}
+
+#[tokio::test]
+async fn writes_carry_forms_and_deletes_carry_nothing() {
+    let server = Server::start(|_, _| data("null")).await;
+    let client = server.client();
+    let id = "talos".parse().unwrap();
+    client.send(&pool::create(&id, Some("a & b"))).await.unwrap();
+    client.send(&pool::delete(&id)).await.unwrap();
+    let seen = server.seen();
+    assert_eq!(seen[0].line, "POST /api2/json/pools");
+    assert_eq!(seen[0].header("content-type"), Some("application/x-www-form-urlencoded"));
+    assert_eq!(seen[0].text(), "poolid=talos&comment=a%20%26%20b");
+    assert_eq!(seen[1].line, "DELETE /api2/json/pools?poolid=talos");
+    assert_eq!(seen[1].length, 0);
+}
+
+#[tokio::test]
+async fn the_reason_is_read_where_there_is_no_body() {
+    let server = Server::start(|_, _| {
+        let line =
+            "HTTP/1.1 500 Configuration file 'nodes/pve1/qemu-server/300.conf' does not exist";
+        Deed::Say(format!("{line}\r\nContent-Length: 0\r\n\r\n"))
+    })
+    .await;
+    let error = server.client().send(&qemu::config(&vm())).await.unwrap_err();
+    assert!(error.is_not_found(), "{error:?}");
+    assert_eq!(
+        error.to_string(),
+        "GET /nodes/pve1/qemu/300/config was refused: Configuration file \
+         'nodes/pve1/qemu-server/300.conf' does not exist (status 500)"
+    );
+}
+
+#[tokio::test]
+async fn a_read_that_was_cut_is_asked_again() {
+    let server = Server::start(|_, nth| if nth == 0 { Deed::Cut } else { data(VERSION) }).await;
+    server.client().send(&cluster::version()).await.unwrap();
+    assert_eq!(server.lines().len(), 2);
+}
+
+#[tokio::test]
+async fn a_write_that_was_cut_may_have_been_done_and_is_not_sent_again() {
+    let server = Server::start(|_, _| Deed::Cut).await;
+    let error = server.client().send(&qemu::start(&vm())).await.unwrap_err();
+    assert!(matches!(error, PveError::MaybeApplied { source: Lost::Cut(_), .. }), "{error:?}");
+    assert!(!error.is_retryable());
+    assert_eq!(server.lines().len(), 1);
+}
+
+#[tokio::test]
+async fn a_write_that_is_not_answered_may_have_been_done() {
+    let server = Server::start(|_, _| Deed::Hang).await;
+    let timeouts = Timeouts { answer: Duration::from_millis(100), ..Timeouts::default() };
+    let client = Client::new(Settings { timeouts, ..server.settings() }).unwrap();
+    let error = client.send(&qemu::start(&vm())).await.unwrap_err();
+    assert!(matches!(error, PveError::MaybeApplied { source: Lost::Silent, .. }), "{error:?}");
+}
+
+#[tokio::test]
+async fn an_answer_that_makes_no_sense_may_hide_a_deed() {
+    for odd in ["<html>", r#"{"data":{"x":1}}"#, r#"{"data":"UPID:odd"}"#] {
+        let server = Server::start(move |_, _| json("200 OK", odd)).await;
+        let error = server.client().send(&qemu::start(&vm())).await.unwrap_err();
+        assert!(
+            matches!(error, PveError::MaybeApplied { source: Lost::Unreadable(_), .. }),
+            "{error:?}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn when_one_endpoint_is_down_the_next_one_is_asked() {
+    let server = Server::start(|_, _| data(VERSION)).await;
+    let endpoints = vec![nowhere().await, server.endpoint()];
+    let client = Client::new(Settings { endpoints, ..server.settings() }).unwrap();
+    client.send(&cluster::version()).await.unwrap();
+    // Writes too: nothing was sent to the first.
+    client.send(&pool::create(&"talos".parse().unwrap(), None)).await.unwrap();
+    assert_eq!(server.lines().len(), 2);
+}
+
+#[tokio::test]
+async fn when_all_endpoints_are_down_nothing_was_sent() {
+    let server = Server::start(|_, _| data(VERSION)).await;
+    let endpoints = vec![nowhere().await, nowhere().await];
+    let client = Client::new(Settings { endpoints, ..server.settings() }).unwrap();
+    let error = client.send(&qemu::start(&vm())).await.unwrap_err();
+    assert!(
+        matches!(error, PveError::NotSent { source: NotSent::Connect { .. }, .. }),
+        "{error:?}"
+    );
+    assert!(error.is_retryable());
+}
+
+#[tokio::test]
+async fn a_connection_that_the_server_left_is_not_used_for_a_write() {
+    // Hangs up after every answer, without having said so.
+    let server = Server::start(|_, nth| match nth {
+        0 => data(VERSION),
+        1 => Deed::Cut,
+        _ => data("null"),
+    })
+    .await;
+    let client = server.client();
+    client.send(&cluster::version()).await.unwrap();
+    // The read is cut and asked again on a new connection.
+    client.send(&pool::list()).await.unwrap();
+    client.send(&pool::create(&"talos".parse().unwrap(), None)).await.unwrap();
+    assert_eq!(server.seen().last().unwrap().connection, 1);
+}
+
+#[tokio::test]
+async fn a_lost_node_is_told_apart_from_a_lost_answer() {
+    let server = Server::start(|seen, _| {
+        let is_start = seen.line.ends_with("/start");
+        json(if is_start { "596 Connection timed out" } else { "595 No route to host" }, "")
+    })
+    .await;
+    let client = server.client();
+    let error = client.send(&qemu::config(&vm())).await.unwrap_err();
+    assert!(error.is_node_scoped() && error.is_retryable(), "{error:?}");
+    let error = client.send(&qemu::start(&vm())).await.unwrap_err();
+    assert!(error.is_node_scoped() && !error.is_retryable(), "{error:?}");
+}

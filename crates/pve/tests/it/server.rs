@@ -1,0 +1,197 @@
+//! A tiny HTTPS server on loopback that does exactly what it is told to.
+
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+
+use rustls::ServerConfig;
+use talmox_clock::Clock;
+use talmox_pve::client::{
+    ApiToken, Client, Credentials, Endpoint, Limits, Settings, Timeouts, Trust,
+};
+use talmox_pve::fingerprint::Fingerprint;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
+
+/// A request as it came.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Seen {
+    /// Method and target.
+    pub(crate) line: String,
+    /// With names in lower case.
+    pub(crate) headers: Vec<(String, String)>,
+    /// Of an upload only the first and last kilobyte.
+    pub(crate) body: Vec<u8>,
+    /// How long the body was.
+    pub(crate) length: u64,
+    /// Which connection it came on.
+    pub(crate) connection: usize,
+}
+
+impl Seen {
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        self.headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
+    }
+
+    pub(crate) fn text(&self) -> String {
+        String::from_utf8_lossy(&self.body).into_owned()
+    }
+}
+
+/// What the server does with a request.
+pub(crate) enum Deed {
+    /// Sends these bytes and keeps the connection.
+    Say(String),
+    /// Hangs up without a word.
+    Cut,
+    /// Says nothing and keeps the connection.
+    Hang,
+}
+
+/// An answer with a body of JSON.
+pub(crate) fn json(status: &str, body: &str) -> Deed {
+    Deed::Say(format!("HTTP/1.1 {status}\r\nContent-Length: {}\r\n\r\n{body}", body.len()))
+}
+
+/// An answer with `{"data": …}`.
+pub(crate) fn data(body: &str) -> Deed {
+    json("200 OK", &format!(r#"{{"data":{body}}}"#))
+}
+
+type Handler = dyn Fn(&Seen, usize) -> Deed + Send + Sync;
+
+pub(crate) struct Server {
+    pub(crate) address: SocketAddr,
+    pub(crate) fingerprint: Fingerprint,
+    pub(crate) pem: String,
+    seen: Arc<Mutex<Vec<Seen>>>,
+}
+
+impl Server {
+    /// Starts one. The handler gets each request and the how-manieth it is, from 0.
+    pub(crate) async fn start(
+        handler: impl Fn(&Seen, usize) -> Deed + Send + Sync + 'static,
+    ) -> Self {
+        let made = rcgen::generate_simple_self_signed(vec!["pve.test".to_owned()]).unwrap();
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let key = made.signing_key.serialize_der().try_into().unwrap();
+        let config = ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_no_client_auth()
+            .with_single_cert(vec![made.cert.der().clone()], key)
+            .unwrap();
+        let acceptor = TlsAcceptor::from(Arc::new(config));
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let seen = Arc::new(Mutex::new(vec![]));
+        let handler: Arc<Handler> = Arc::new(handler);
+        let log = Arc::clone(&seen);
+        tokio::spawn(async move {
+            for connection in 0.. {
+                let (socket, _) = listener.accept().await.unwrap();
+                tokio::spawn(serve(
+                    acceptor.clone(),
+                    socket,
+                    connection,
+                    Arc::clone(&handler),
+                    Arc::clone(&log),
+                ));
+            }
+        });
+        Self { address, fingerprint: Fingerprint::of(made.cert.der()), pem: made.cert.pem(), seen }
+    }
+
+    /// All requests so far.
+    pub(crate) fn seen(&self) -> Vec<Seen> {
+        self.seen.lock().unwrap().clone()
+    }
+
+    /// Their first lines.
+    pub(crate) fn lines(&self) -> Vec<String> {
+        self.seen().into_iter().map(|seen| seen.line).collect()
+    }
+
+    pub(crate) fn endpoint(&self) -> Endpoint {
+        let reach = Some((self.address.ip().to_string(), self.address.port()));
+        Endpoint { reach, ..Endpoint::new("pve.test", 8006) }
+    }
+
+    /// Settings for a client that knows this server, by token, on a fast clock.
+    pub(crate) fn settings(&self) -> Settings {
+        let token: ApiToken = "talmox@pve!ci=01234567-secret".parse().unwrap();
+        Settings {
+            endpoints: vec![self.endpoint()],
+            trust: Trust::Pinned([self.fingerprint].into()),
+            credentials: Credentials::Token(token),
+            limits: Limits::default(),
+            timeouts: Timeouts::default(),
+            clock: Clock::scaled(1000.0),
+            seed: 7,
+        }
+    }
+
+    pub(crate) fn client(&self) -> Client {
+        Client::new(self.settings()).unwrap()
+    }
+}
+
+async fn serve(
+    acceptor: TlsAcceptor,
+    socket: TcpStream,
+    connection: usize,
+    handler: Arc<Handler>,
+    log: Arc<Mutex<Vec<Seen>>>,
+) {
+    // A client that does not trust us hangs up here.
+    let Ok(mut stream) = acceptor.accept(socket).await else { return };
+    while let Some(mut request) = read(&mut stream).await {
+        request.connection = connection;
+        let nth = {
+            let mut log = log.lock().unwrap();
+            log.push(request.clone());
+            log.len() - 1
+        };
+        match handler(&request, nth) {
+            Deed::Say(text) => stream.write_all(text.as_bytes()).await.unwrap(),
+            Deed::Cut => return,
+            Deed::Hang => std::future::pending().await,
+        }
+    }
+}
+
+/// Reads one request; none if the client hung up.
+async fn read(stream: &mut TlsStream<TcpStream>) -> Option<Seen> {
+    let mut head = vec![];
+    while !head.ends_with(b"\r\n\r\n") {
+        head.push(stream.read_u8().await.ok()?);
+    }
+    let text = String::from_utf8(head).unwrap();
+    let mut lines = text.lines();
+    let line = lines.next()?.strip_suffix(" HTTP/1.1").unwrap().to_owned();
+    let pair = |line: &str| {
+        let (name, value) = line.split_once(": ")?;
+        Some((name.to_lowercase(), value.to_owned()))
+    };
+    let mut seen = Seen { line, headers: lines.filter_map(pair).collect(), ..Seen::default() };
+    assert_eq!(seen.header("transfer-encoding"), None, "Proxmox takes nothing in chunks");
+    let length: u64 = seen.header("content-length").map_or(0, |length| length.parse().unwrap());
+    let mut buffer = vec![0; 64 * 1024];
+    let (mut first, mut last) = (vec![], vec![]);
+    while seen.length < length {
+        let most = usize::try_from(length - seen.length).unwrap().min(buffer.len());
+        let count = stream.read(&mut buffer[..most]).await.ok().filter(|count| *count > 0)?;
+        seen.length += count as u64;
+        let mut bytes = &buffer[..count];
+        if first.len() < 1024 {
+            let (head, tail) = bytes.split_at(bytes.len().min(1024 - first.len()));
+            first.extend_from_slice(head);
+            bytes = tail;
+        }
+        last.extend_from_slice(bytes);
+        last.drain(..last.len().saturating_sub(1024));
+    }
+    seen.body = [first, last].concat();
+    Some(seen)
+}

@@ -1,0 +1,125 @@
+use std::time::Duration;
+
+use talmox_clock::Clock;
+use talmox_pve::Secret;
+use talmox_pve::api::{cluster, pool};
+use talmox_pve::client::{Client, Credentials, Settings};
+use talmox_pve::error::{NotSent, PveError};
+
+use crate::server::{Deed, Seen, Server, data, json};
+
+const LOGIN: &str = "POST /api2/json/access/ticket";
+const VERSION: &str = r#"{"version":"9.1.6"}"#;
+
+fn client(server: &Server, clock: Clock) -> Client {
+    let credentials =
+        Credentials::Password { username: "root@pam".to_owned(), password: Secret::new("hunter2") };
+    Client::new(Settings { credentials, clock, ..server.settings() }).unwrap()
+}
+
+fn ticket(nth: usize) -> Deed {
+    data(&format!(r#"{{"ticket":"PVE:root@pam:{nth}::x","CSRFPreventionToken":"csrf-{nth}"}}"#))
+}
+
+fn refused() -> Deed {
+    Deed::Say("HTTP/1.1 401 No ticket\r\nContent-Length: 0\r\nConnection: close\r\n\r\n".to_owned())
+}
+
+fn has_ticket(seen: &Seen, nth: usize) -> bool {
+    seen.header("cookie") == Some(&format!("PVEAuthCookie=PVE%3Aroot%40pam%3A{nth}%3A%3Ax"))
+}
+
+#[tokio::test]
+async fn a_ticket_is_got_once_and_shown_with_every_request() {
+    let server =
+        Server::start(|seen, nth| if seen.line == LOGIN { ticket(nth) } else { data("null") })
+            .await;
+    let client = client(&server, Clock::real());
+    client.send(&pool::list()).await.unwrap();
+    client.send(&pool::create(&"talos".parse().unwrap(), None)).await.unwrap();
+    let seen = server.seen();
+    assert_eq!(seen.len(), 3);
+    assert_eq!(seen[0].text(), "username=root%40pam&password=hunter2");
+    assert_eq!(seen[0].header("cookie"), None);
+    assert!(has_ticket(&seen[1], 0) && has_ticket(&seen[2], 0));
+    assert_eq!(seen[2].header("csrfpreventiontoken"), Some("csrf-0"));
+}
+
+#[tokio::test]
+async fn a_ticket_that_is_refused_is_renewed_once() {
+    let server = Server::start(|seen, nth| match seen.line.as_str() {
+        LOGIN => ticket(nth),
+        _ if has_ticket(seen, 0) => refused(),
+        _ => data(VERSION),
+    })
+    .await;
+    client(&server, Clock::real()).send(&cluster::version()).await.unwrap();
+    let seen = server.seen();
+    let get = "GET /api2/json/version";
+    assert_eq!(server.lines(), [LOGIN, get, LOGIN, get]);
+    assert!(seen[2].text().ends_with("password=hunter2"), "not by the ticket that was refused");
+    assert!(has_ticket(&seen[3], 2));
+}
+
+#[tokio::test]
+async fn who_is_refused_twice_is_told() {
+    let server =
+        Server::start(|seen, nth| if seen.line == LOGIN { ticket(nth) } else { refused() }).await;
+    let error = client(&server, Clock::real()).send(&cluster::version()).await.unwrap_err();
+    assert!(error.is_auth(), "{error:?}");
+    assert_eq!(server.lines().len(), 4);
+}
+
+#[tokio::test]
+async fn several_refused_requests_share_one_renewal() {
+    let server = Server::start(|seen, nth| match seen.line.as_str() {
+        LOGIN => ticket(nth),
+        _ if has_ticket(seen, 0) => refused(),
+        _ => data(VERSION),
+    })
+    .await;
+    let client = client(&server, Clock::real());
+    let ask = || async { client.send(&cluster::version()).await.map(drop) };
+    let (one, two, three) = tokio::join!(ask(), ask(), ask());
+    one.and(two).and(three).unwrap();
+    let logins = server.lines().iter().filter(|line| *line == LOGIN).count();
+    assert_eq!(logins, 2);
+}
+
+#[tokio::test]
+async fn an_ageing_ticket_vouches_for_the_next() {
+    let server =
+        Server::start(|seen, nth| if seen.line == LOGIN { ticket(nth) } else { data(VERSION) })
+            .await;
+    let clock = Clock::scaled(100_000.0);
+    let client = client(&server, clock);
+    client.send(&cluster::version()).await.unwrap();
+    clock.sleep(Duration::from_hours(2)).await;
+    client.send(&cluster::version()).await.unwrap();
+    let seen = server.seen();
+    let renewal = seen.iter().skip(1).find(|seen| seen.line == LOGIN).unwrap();
+    assert!(renewal.text().contains("password=PVE%3Aroot%40pam%3A"), "{}", renewal.text());
+}
+
+#[tokio::test]
+async fn a_wrong_password_is_a_rejection_and_shows_nothing() {
+    let server = Server::start(|_, _| json("401 authentication failure", "")).await;
+    let error = client(&server, Clock::real()).send(&cluster::version()).await.unwrap_err();
+    assert!(error.is_auth() && matches!(error, PveError::Rejected(_)), "{error:?}");
+    assert!(!format!("{error:?} {error}").contains("hunter2"));
+    assert_eq!(server.lines(), [LOGIN], "tried again it might lock the account");
+}
+
+#[tokio::test]
+async fn what_goes_wrong_at_login_is_not_sent() {
+    let second_factor = r#"{"ticket":"PVE:!tfa!x","CSRFPreventionToken":"y","NeedTFA":1}"#;
+    let server = Server::start(move |_, _| data(second_factor)).await;
+    let request = pool::create(&"talos".parse().unwrap(), None);
+    let error = client(&server, Clock::real()).send(&request).await.unwrap_err();
+    assert!(matches!(error, PveError::NotSent { source: NotSent::Login(_), .. }), "{error:?}");
+
+    let server = Server::start(|_, _| Deed::Cut).await;
+    let error = client(&server, Clock::real()).send(&request).await.unwrap_err();
+    assert!(matches!(error, PveError::NotSent { source: NotSent::Login(_), .. }), "{error:?}");
+    assert_eq!(server.lines(), [LOGIN, LOGIN], "a login can be tried again");
+}

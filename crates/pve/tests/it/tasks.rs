@@ -1,0 +1,168 @@
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use talmox_pve::api::qemu;
+use talmox_pve::client::{Client, Limits, Settings, TaskDone};
+use talmox_pve::error::{Lost, PveError};
+use talmox_pve::id::{Upid, VmId};
+
+use crate::server::{Deed, Server, data, json};
+
+/// It runs on another node than the one the request names.
+const UPID: &str = "UPID:pve2:0000ABCD:123456789:65F0C0DE:qmstart:300:talmox@pve!ci:";
+const PATIENCE: Duration = Duration::from_mins(10);
+
+fn vm() -> qemu::Vm {
+    qemu::Vm::new(&"pve1".parse().unwrap(), VmId::new(300).unwrap())
+}
+
+fn stopped(exit: &str) -> Deed {
+    data(&format!(r#"{{"status":"stopped","exitstatus":"{exit}"}}"#))
+}
+
+fn running() -> Deed {
+    data(r#"{"status":"running"}"#)
+}
+
+fn no_such_task() -> Deed {
+    let body = r#"{"data":null,"message":"Parameter verification failed.\n","errors":{"upid":"no such task"}}"#;
+    json("400 Parameter verification failed.", body)
+}
+
+/// A server that starts a task, then answers questions about it one after the other.
+async fn with_task(answers: impl Fn(usize) -> Deed + Send + Sync + 'static) -> Server {
+    let asked = AtomicUsize::new(0);
+    Server::start(move |seen, _| {
+        if seen.line.ends_with("/status/start") {
+            return data(&format!("{UPID:?}"));
+        }
+        if seen.line.contains("/log?") {
+            let number = |key: &str| -> u64 {
+                let start = seen.line.find(key).unwrap() + key.len();
+                seen.line[start..].split('&').next().unwrap().parse().unwrap()
+            };
+            let (start, limit) = (number("start="), number("limit="));
+            let line = |n: u64| format!(r#"{{"n":{n},"t":"line {n}"}}"#);
+            let lines: Vec<String> = (start + 1..=(start + limit).min(40)).map(line).collect();
+            return json("200 OK", &format!(r#"{{"data":[{}],"total":40}}"#, lines.join(",")));
+        }
+        assert!(
+            seen.line.starts_with("GET /api2/json/nodes/pve2/tasks/UPID%3Apve2%3A"),
+            "{}",
+            seen.line
+        );
+        answers(asked.fetch_add(1, Ordering::Relaxed))
+    })
+    .await
+}
+
+async fn run(server: &Server) -> Result<TaskDone, PveError> {
+    server.client().run(&qemu::start(&vm()), PATIENCE).await
+}
+
+#[tokio::test]
+async fn a_task_is_followed_to_its_end() {
+    let server = with_task(|nth| match nth {
+        0 | 1 => no_such_task(),
+        2 => running(),
+        3 => Deed::Cut,
+        4 => json("596 Connection timed out", ""),
+        5 => stopped("unexpected status"),
+        _ => stopped("WARNINGS: 2"),
+    })
+    .await;
+    let done = run(&server).await.unwrap();
+    assert_eq!(done.warnings, 2);
+    assert_eq!(done.upid.to_string(), UPID);
+}
+
+#[tokio::test]
+async fn a_failed_task_tells_the_end_of_its_log() {
+    let server = with_task(|nth| match nth {
+        0 => running(),
+        _ => stopped("VM is locked (clone)"),
+    })
+    .await;
+    let error = run(&server).await.unwrap_err();
+    assert!(error.is_locked(), "{error:?}");
+    let PveError::TaskFailed(failure) = error else { panic!("{error:?}") };
+    assert_eq!(failure.exit, "VM is locked (clone)");
+    assert_eq!(failure.log_tail.len(), 25);
+    assert_eq!(failure.log_tail[24], "line 40");
+    assert_eq!(
+        failure.to_string(),
+        "POST /nodes/pve1/qemu/300/status/start failed on pve2: VM is locked (clone)"
+    );
+}
+
+#[tokio::test]
+async fn a_task_that_does_not_end_is_named() {
+    let server = with_task(|_| running()).await;
+    let upid: Upid = UPID.parse().unwrap();
+    let error = server.client().wait(&upid, Duration::from_secs(20)).await.unwrap_err();
+    let PveError::MaybeApplied { source: Lost::Unfinished { upid: named }, .. } = &error else {
+        panic!("{error:?}")
+    };
+    assert_eq!(*named, upid);
+}
+
+#[tokio::test]
+async fn a_task_that_nobody_knows_is_given_up() {
+    let server = with_task(|_| no_such_task()).await;
+    let error = run(&server).await.unwrap_err();
+    assert!(
+        matches!(&error, PveError::MaybeApplied { source: Lost::Unwatched { .. }, .. }),
+        "{error:?}"
+    );
+    // Well before the patience of ten minutes is over.
+    assert!(server.lines().len() < 30);
+}
+
+#[tokio::test]
+async fn a_task_that_may_not_be_looked_at_is_still_a_task() {
+    let server = with_task(|_| json("403 Permission check failed", "")).await;
+    let error = run(&server).await.unwrap_err();
+    let PveError::MaybeApplied { source: Lost::Unwatched { source, .. }, .. } = &error else {
+        panic!("{error:?}")
+    };
+    assert!(source.is_permission());
+    assert_eq!(server.lines().len(), 2);
+}
+
+#[tokio::test]
+async fn a_task_that_stops_without_a_word_has_failed_after_a_while() {
+    let server = with_task(|_| stopped("unexpected status")).await;
+    let error = run(&server).await.unwrap_err();
+    assert!(matches!(&error, PveError::TaskFailed(_)), "{error:?}");
+}
+
+#[tokio::test]
+async fn a_host_runs_only_so_many_tasks() {
+    let most = Arc::new(AtomicUsize::new(0));
+    let seen_most = Arc::clone(&most);
+    let now = AtomicUsize::new(0);
+    let asked = AtomicUsize::new(0);
+    let server = Server::start(move |seen, _| {
+        if seen.line.ends_with("/status/start") {
+            let running = now.fetch_add(1, Ordering::SeqCst) + 1;
+            seen_most.fetch_max(running, Ordering::SeqCst);
+            return data(&format!("{UPID:?}"));
+        }
+        if asked.fetch_add(1, Ordering::SeqCst) % 3 < 2 {
+            return running();
+        }
+        now.fetch_sub(1, Ordering::SeqCst);
+        stopped("OK")
+    })
+    .await;
+    let limits = Limits { per_host: 2, ..Limits::default() };
+    let client = Client::new(Settings { limits, ..server.settings() }).unwrap();
+    let request = qemu::start(&vm());
+    let one = || client.run(&request, PATIENCE);
+    let done = tokio::join!(one(), one(), one(), one(), one());
+    for done in <[_; 5]>::from(done) {
+        done.unwrap();
+    }
+    assert_eq!(most.load(Ordering::SeqCst), 2);
+}

@@ -1,0 +1,55 @@
+use std::collections::BTreeSet;
+use std::error::Error as _;
+
+use talmox_pve::api::cluster;
+use talmox_pve::client::{Client, Settings, Trust};
+use talmox_pve::error::{NotSent, PveError};
+use talmox_pve::fingerprint::Fingerprint;
+
+use crate::server::{Server, data};
+
+async fn server() -> Server {
+    Server::start(|_, _| data(r#"{"version":"9.1.6","release":"9.1"}"#)).await
+}
+
+async fn ask(server: &Server, trust: Trust) -> Result<cluster::Version, PveError> {
+    let client = Client::new(Settings { trust, ..server.settings() }).unwrap();
+    client.send(&cluster::version()).await
+}
+
+#[tokio::test]
+async fn the_pinned_server_is_trusted_and_no_other() {
+    let server = server().await;
+    let other = Fingerprint([7; 32]);
+    let version = ask(&server, Trust::Pinned([other, server.fingerprint].into())).await.unwrap();
+    assert_eq!(version.major(), Some(9));
+
+    let error = ask(&server, Trust::Pinned([other].into())).await.unwrap_err();
+    assert!(matches!(error, PveError::NotSent { source: NotSent::Tls { .. }, .. }), "{error:?}");
+    assert_eq!(error.to_string(), "GET /version was not sent");
+    assert!(
+        error.source().unwrap().to_string().starts_with("no trusted TLS connection to 127.0.0.1:")
+    );
+    assert_eq!(server.lines().len(), 1, "nothing was sent to the one who was not trusted");
+}
+
+#[tokio::test]
+async fn an_authority_vouches_for_its_servers() {
+    let server = server().await;
+    assert!(ask(&server, Trust::Authorities(server.pem.clone().into_bytes())).await.is_ok());
+    let stranger = rcgen::generate_simple_self_signed(vec!["pve.test".to_owned()]).unwrap();
+    let error =
+        ask(&server, Trust::Authorities(stranger.cert.pem().into_bytes())).await.unwrap_err();
+    assert!(matches!(error, PveError::NotSent { source: NotSent::Tls { .. }, .. }), "{error:?}");
+}
+
+#[tokio::test]
+async fn to_trust_nobody_or_everybody_must_be_said() {
+    let server = server().await;
+    let client = |trust| Client::new(Settings { trust, ..server.settings() });
+    assert!(client(Trust::Pinned(BTreeSet::new())).is_err());
+    assert!(!client(Trust::Pinned([server.fingerprint].into())).unwrap().is_insecure());
+    let insecure = client(Trust::Insecure).unwrap();
+    assert!(insecure.is_insecure());
+    assert!(insecure.send(&cluster::version()).await.is_ok());
+}
