@@ -68,6 +68,7 @@ async fn start(task: &TaskHandle, vmid: u32) -> Result<(), String> {
         paused: false,
         config: vm.config.clone(),
         agent: None,
+        held_drives: [].into(),
     });
     Ok(())
 }
