@@ -129,6 +129,21 @@ impl Site {
         }
     }
 
+    /// A host loses its power, and every guest on it.
+    pub(crate) fn switch_off_host(&self, name: &str) {
+        let lost: Vec<u32> = {
+            let mut world = self.world();
+            let runs = world.vms.iter().filter(|(_, vm)| vm.node == name && vm.is_running());
+            let lost = runs.map(|(vmid, _)| *vmid).collect();
+            world.switch_off(name);
+            lost
+        };
+        for vmid in lost {
+            self.guests.release(vmid);
+            self.guests.tell(name, vmid, Moment::Stopped);
+        }
+    }
+
     /// The guest boots again by itself. Changes that are pending stay so.
     #[cfg_attr(not(test), expect(dead_code, reason = "for those who play guests"))]
     pub(crate) fn guest_reset(&self, vmid: u32) {

@@ -22,6 +22,8 @@ pub(crate) enum Work {
     Allocate,
     /// Reading and writing bytes of an image.
     Copy { bytes: u64 },
+    /// Going on with a copy that has begun.
+    Transfer { bytes: u64 },
     /// Getting bytes from elsewhere on the network.
     Fetch { bytes: u64 },
     /// QEMU, from its start until it runs.
@@ -50,6 +52,7 @@ impl Profile {
             Work::Call => call,
             Work::Allocate => allocate,
             Work::Copy { bytes } => allocate + moved(bytes, disk),
+            Work::Transfer { bytes } => moved(bytes, disk),
             Work::Fetch { bytes } => allocate + moved(bytes, network),
             Work::Start => start,
             Work::PowerDown => power_down,

@@ -8,6 +8,7 @@ mod alloc;
 mod base;
 mod copy;
 mod name;
+mod rename;
 mod rules;
 mod snapshot;
 mod volume;
@@ -20,6 +21,7 @@ pub(crate) use alloc::{Allocation, alloc, room};
 pub(crate) use base::{clone_image, create_base, is_base_in_use};
 pub(crate) use copy::{check_untrusted, copy};
 pub(crate) use name::{BaseName, VolumeName, check_file_name, full_name, normalise};
+pub(crate) use rename::rename;
 pub(crate) use rules::{
     Feature, default_format, folder, format_or_default, formats, has_feature, path, rounded,
 };

@@ -161,7 +161,6 @@ fn host() -> Host {
         }],
         pci: vec![],
         booted: 0,
-        fingerprint: None,
         settings: [("search", "lan"), ("dns1", "10.0.0.1")]
             .map(|(key, value)| (key.to_owned(), value.to_owned()))
             .into(),

@@ -205,3 +205,16 @@ async fn a_guest_boots_again_by_itself() {
     assert_eq!(events.recv().await.unwrap().moment, Moment::Stopped);
     assert!(bench.is_running(100) && !bench.is_running(101));
 }
+
+#[tokio::test]
+async fn guests_go_down_with_their_host() {
+    let bench = Bench::new();
+    bench.running(100, &[]);
+    bench.vm(101, &[]);
+    let mut events = bench.site.guests.watch();
+    bench.site.switch_off_host("pve1");
+    let stopped = GuestEvent { node: "pve1".to_owned(), vmid: 100, moment: Moment::Stopped };
+    assert_eq!(events.recv().await, Some(stopped));
+    assert!(events.try_recv().is_err());
+    assert!(!bench.is_running(100));
+}

@@ -1,0 +1,65 @@
+//! Volumes that change hands.
+
+use super::super::Refusal;
+use super::super::world::{VolumeId, World};
+use super::alloc::{Allocation, first_free};
+use super::name::full_name;
+use super::volume::{name_of, storage_mut, volume_mut};
+
+/// Gives a volume to another guest, under the first name of that guest's that is free.
+pub(crate) fn rename(
+    world: &mut World,
+    node: &str,
+    id: &VolumeId,
+    vmid: u32,
+) -> Result<VolumeId, Refusal> {
+    world.storage_on(&id.storage, node)?;
+    let name = name_of(world, id)?;
+    let volume = volume_mut(world, node, id)?.clone();
+    let storage = storage_mut(world, &id.storage)?;
+    let kind = storage.kind;
+    let new = Allocation {
+        node,
+        storage: &id.storage,
+        vmid,
+        format: Some(name.format),
+        name: None,
+        kib: 0,
+        now: 0,
+    };
+    let file = first_free(storage, &new, name.format, "vm")?;
+    let key = if kind.has_files() { format!("{vmid}/{file}") } else { file };
+    let renamed = VolumeId::new(&id.storage, full_name(kind, &key, &volume));
+    storage.take(node, &name.key(kind));
+    storage.put(node, key, volume);
+    Ok(renamed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fixture::{volume, world};
+    use super::super::volume::{find, put};
+    use super::*;
+
+    #[test]
+    fn the_new_owner_is_in_the_name() {
+        let mut world = world();
+        let id = |text| VolumeId::parse(text).unwrap();
+        for (old, new, format) in [
+            ("lvmthin:vm-1-disk-3", "lvmthin:vm-2-disk-0", "raw"),
+            ("dir:1/vm-1-disk-0.qcow2", "dir:2/vm-2-disk-0.qcow2", "qcow2"),
+            (
+                "nfs:9/base-9-disk-0.raw/1/vm-1-disk-0.qcow2",
+                "nfs:9/base-9-disk-0.raw/2/vm-2-disk-0.qcow2",
+                "qcow2",
+            ),
+        ] {
+            put(&mut world, "pve1", &id(old), volume(format, 4 << 20)).unwrap();
+            let renamed = rename(&mut world, "pve1", &id(old), 2).unwrap();
+            assert_eq!(renamed.to_string(), new);
+            assert_eq!(find(&world, "pve1", &id(old)), Ok(None));
+            assert!(find(&world, "pve1", &renamed).unwrap().is_some());
+        }
+        assert!(rename(&mut world, "pve1", &id("lvmthin:vm-1-disk-3"), 2).is_err());
+    }
+}
