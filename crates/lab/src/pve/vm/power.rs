@@ -95,6 +95,11 @@ impl Power {
         let machine = match machine {
             _ if resume => {
                 self.worker.log("Resuming suspended VM");
+                let has_state = self.read(|vm| vm.config.contains_key("vmstate"))?;
+                if !has_state {
+                    // Only a scenario can say that a VM is suspended and leave out to where.
+                    return Err(Refusal::failed("start failed: QEMU exited with code 1"));
+                }
                 self.read(|vm| vm.config.get("runningmachine").cloned())?
             }
             other => other.map(str::to_owned),
