@@ -7,7 +7,7 @@ use clap::builder::styling::AnsiColor;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::command::{
-    check, config, export, import, init, kubeconfig, render, schema, secrets, talosconfig,
+    check, config, export, import, init, kubeconfig, lab, render, schema, secrets, talosconfig,
 };
 
 const STYLES: Styles = Styles::styled()
@@ -75,5 +75,6 @@ pub(crate) enum Command {
     Config(config::ConfigArgs),
     Export(export::ExportArgs),
     Import(import::ImportArgs),
+    Lab(lab::LabArgs),
     Schema(schema::SchemaArgs),
 }

@@ -18,3 +18,4 @@ mod state;
 
 pub use lab::{Lab, PveReady, Ready, Settings};
 pub use scenario::{Scenario, ScenarioError};
+pub use state::has_state;

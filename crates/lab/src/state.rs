@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::io;
+use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
 use aws_lc_rs::rand;
@@ -18,6 +19,11 @@ const WORLD: &str = "world.json";
 const KEYS: &str = "keys.json";
 /// Told apart from what later versions write.
 const FORMAT: u32 = 1;
+
+/// Whether a lab was kept in this folder.
+pub fn has_state(folder: &Path) -> bool {
+    folder.join(WORLD).exists()
+}
 
 /// Everything that lasts, in its folder.
 #[derive(Debug)]

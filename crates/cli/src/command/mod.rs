@@ -7,6 +7,7 @@ pub(crate) mod export;
 pub(crate) mod import;
 pub(crate) mod init;
 pub(crate) mod kubeconfig;
+pub(crate) mod lab;
 pub(crate) mod render;
 pub(crate) mod schema;
 pub(crate) mod secrets;
@@ -39,6 +40,7 @@ pub(crate) fn run() -> ExitCode {
         Command::Schema(_) => schema::run(&printer),
         Command::Secrets(args) => secrets::run(&args, &cli.global, &printer),
         Command::Kubeconfig(args) => kubeconfig::run(&args, &cli.global, &printer),
+        Command::Lab(args) => lab::run(&args, &printer),
         Command::Render(args) => render::run(&args, &cli.global, &printer),
         Command::Talosconfig(args) => talosconfig::run(&args, &cli.global, &printer),
     };

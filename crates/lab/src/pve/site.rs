@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::future::Future;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use talmox_clock::{Chance, Clock};
 
@@ -100,6 +101,11 @@ impl Site {
         }
     }
 
+    /// How long this work takes, without chance.
+    pub(crate) fn time(&self, work: Work) -> Duration {
+        self.profile.time(work)
+    }
+
     /// Begins a task on a host and gives its UPID; `work` runs on by itself.
     pub(crate) fn start<F, W>(
         self: &Arc<Self>,
@@ -114,7 +120,8 @@ impl Site {
         F: Future<Output = Result<(), String>> + Send + 'static,
     {
         let upid = self.world().tasks.begin(node, kind, id, &caller.to_string(), self.now());
-        let handle = TaskHandle::new(Arc::clone(self), upid.clone());
+        let trouble = self.trouble(node, kind, id);
+        let handle = TaskHandle::new(Arc::clone(self), upid.clone(), trouble);
         let running = work(handle.clone());
         tokio::spawn(async move {
             let result = running.await;

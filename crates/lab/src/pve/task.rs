@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use super::fault::Trouble;
 use super::latency::Work;
 use super::site::Site;
 use super::world::TaskState;
@@ -13,11 +14,12 @@ pub(crate) struct TaskHandle {
     pub(crate) site: Arc<Site>,
     pub(crate) upid: String,
     warnings: Arc<AtomicU32>,
+    trouble: Arc<Trouble>,
 }
 
 impl TaskHandle {
-    pub(crate) fn new(site: Arc<Site>, upid: String) -> Self {
-        Self { site, upid, warnings: Arc::default() }
+    pub(crate) fn new(site: Arc<Site>, upid: String, trouble: Trouble) -> Self {
+        Self { site, upid, warnings: Arc::default(), trouble: Arc::new(trouble) }
     }
 
     pub(crate) fn log(&self, line: impl Into<String>) {
@@ -35,6 +37,7 @@ impl TaskHandle {
     /// Lets the time pass that this work takes. Fails when the task was told to stop meanwhile.
     pub(crate) async fn wait(&self, work: Work) -> Result<(), String> {
         let object = self.object();
+        self.trouble.strike(&self.site, work).await?;
         self.site.wait(work, &object).await;
         let world = self.site.world();
         match world.tasks.get(&self.upid).map(|task| &task.state) {
@@ -55,7 +58,7 @@ impl TaskHandle {
 
     pub(super) fn end(&self, result: Result<(), String>) {
         let warnings = self.warnings.load(Ordering::Relaxed);
-        let (exit, line) = match result {
+        let (exit, line) = match result.and_then(|()| self.trouble.at_the_end()) {
             Ok(()) if warnings > 0 => {
                 (format!("WARNINGS: {warnings}"), format!("TASK WARNINGS: {warnings}"))
             }

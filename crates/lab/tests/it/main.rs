@@ -1,5 +1,14 @@
 //! Everything that is tested from outside, in one program.
+#![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
+mod abuse;
+mod auth;
+mod fault;
+mod http;
+mod keep;
+mod record;
+mod support;
+mod upload;
 mod vector_comparison;
 #[path = "../pve_vectors/wildcard.rs"]
 mod wildcard;

@@ -5,11 +5,13 @@
 //! same calls meet the same faults again.
 
 mod script;
+mod trouble;
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use regex_lite::Regex;
+pub(crate) use trouble::Trouble;
 
 use super::site::Site;
 
@@ -193,7 +195,7 @@ impl Action {
                 site.world().access.tokens.remove(token);
             }
             Self::Down { host, lasts } => {
-                site.world().switch_off(host);
+                site.switch_off_host(host);
                 if let Some(lasts) = *lasts {
                     let (site, host) = (Arc::clone(site), host.clone());
                     tokio::spawn(async move {

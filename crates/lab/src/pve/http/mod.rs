@@ -23,7 +23,7 @@ use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 
 use connection::Connection;
-pub(crate) use text::{Params, escape, unescape};
+pub(crate) use text::{Params, unescape};
 use wire::Wire;
 
 use super::gate::Gate;

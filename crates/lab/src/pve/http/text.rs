@@ -10,21 +10,6 @@ pub(crate) fn unescape(text: &str) -> String {
     decode(text, false)
 }
 
-/// Encodes all but letters, digits and `-_.!~*'()`, as cookies and tickets have it.
-pub(crate) fn escape(text: &str) -> String {
-    let mut escaped = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' => escaped.push(char::from(byte)),
-            b'-' | b'_' | b'.' | b'!' | b'~' | b'*' | b'\'' | b'(' | b')' => {
-                escaped.push(char::from(byte));
-            }
-            _ => escaped.push_str(&format!("%{byte:02X}")),
-        }
-    }
-    escaped
-}
-
 fn decode(text: &str, plus_is_blank: bool) -> String {
     let bytes = text.as_bytes();
     let mut decoded = Vec::with_capacity(bytes.len());
@@ -120,12 +105,5 @@ mod tests {
         });
         assert_eq!(Json::Object(params), expected);
         assert_eq!(unescape("local%3Aiso%2fx+y%"), "local:iso/x+y%");
-    }
-
-    #[test]
-    fn escaped_texts_come_back() {
-        let ticket = "PVE:root@pam:6735F0A1::ab+/=";
-        assert_eq!(escape(ticket), "PVE%3Aroot%40pam%3A6735F0A1%3A%3Aab%2B%2F%3D");
-        assert_eq!(unescape(&escape(ticket)), ticket);
     }
 }

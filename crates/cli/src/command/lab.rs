@@ -1,0 +1,28 @@
+//! `talmox lab`
+
+mod serve;
+
+use clap::{Args, Subcommand};
+
+use super::Outcome;
+use crate::printer::Printer;
+
+/// Run a simulated Proxmox VE on this machine, to try things out
+#[derive(Debug, Args)]
+#[command(arg_required_else_help = true, subcommand_required = true)]
+#[command(disable_help_subcommand = true)]
+pub(crate) struct LabArgs {
+    #[command(subcommand)]
+    command: LabCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum LabCommand {
+    Serve(serve::ServeArgs),
+}
+
+pub(crate) fn run(args: &LabArgs, printer: &Printer) -> Outcome {
+    match &args.command {
+        LabCommand::Serve(args) => serve::run(args, printer),
+    }
+}

@@ -1,0 +1,251 @@
+//! `talmox lab serve`
+
+use std::fs;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use clap::{Args, ValueEnum};
+use talmox_lab::pve::{Fault, Profile, Release};
+use talmox_lab::{Lab, Ready, Scenario, ScenarioError, Settings};
+use talmox_talos_config::random::Randomness as _;
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::args::Format;
+use crate::command::Outcome;
+use crate::environment;
+use crate::error::{CommandError, Exit};
+use crate::printer::Printer;
+
+/// Serve a simulated Proxmox VE until it is told to stop
+///
+/// Without a scenario there is one host `pve` with the storages `local` and `local-lvm`. The lab listens
+/// on this machine only, has a certificate authority of its own, and prints how to get in. It
+/// stops on Ctrl-C or SIGTERM, and leaves nothing behind unless --state names a folder for it.
+///
+/// With --format json it prints one line once it is ready: {"pve": {"url", "node", "ca",
+/// "fingerprint", "token_id", "token_secret", "username", "password"}, "seed"}.
+#[derive(Debug, Args)]
+pub(crate) struct ServeArgs {
+    /// What the lab consists of: hosts, storages, VMs, users and so on
+    #[arg(long, value_name = "FILE")]
+    scenario: Option<PathBuf>,
+
+    /// Where to listen; port 0 takes any that is free
+    #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:0")]
+    listen: SocketAddr,
+
+    /// Listen on an address that others can reach too
+    ///
+    /// Whoever can connect and knows the token can do everything that the lab does: write to this
+    /// machine's disk, and let it fetch from the network.
+    #[arg(long)]
+    allow_remote: bool,
+
+    /// What chance is drawn from; the same seed gives the same run [default: by chance]
+    #[arg(long, value_name = "NUMBER")]
+    seed: Option<u64>,
+
+    /// How slow the simulated machines are: fast, homelab or slow
+    #[arg(long, value_name = "PROFILE", default_value = "fast", hide_possible_values = true)]
+    profile: ProfileArg,
+
+    /// How much faster than ours the lab's time passes
+    #[arg(long, value_name = "FACTOR", default_value = "1", value_parser = speed)]
+    speed: f64,
+
+    /// The Proxmox VE to be: 9.2 or 8.4 [default: the scenario's, else 9.2]
+    #[arg(long, value_name = "RELEASE", value_parser = release)]
+    release: Option<Release>,
+
+    /// Keep the lab in this folder, and go on from what is there
+    ///
+    /// A lab that goes on finds its guests switched off, as after a power cut.
+    #[arg(long, value_name = "DIR")]
+    state: Option<PathBuf>,
+
+    /// Write every request and answer to this file, one JSON line each, without secrets
+    #[arg(long, value_name = "FILE")]
+    record: Option<PathBuf>,
+
+    /// What goes wrong, beside what the scenario says: a YAML file with `faults:`
+    #[arg(long, value_name = "FILE")]
+    faults: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum ProfileArg {
+    #[value(hide = true)]
+    Instant,
+    Fast,
+    Homelab,
+    Slow,
+}
+
+fn speed(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(speed) if speed.is_finite() && speed > 0.0 => Ok(speed),
+        _ => Err("a speed is a number above 0".to_owned()),
+    }
+}
+
+fn release(text: &str) -> Result<Release, String> {
+    match text {
+        "9.2" | "9" => Ok(Release::V9),
+        "8.4" | "8" => Ok(Release::V8),
+        _ => Err("known are 9.2 and 8.4".to_owned()),
+    }
+}
+
+pub(super) fn run(args: &ServeArgs, printer: &Printer) -> Outcome {
+    check_address(args, printer)?;
+    let settings = settings(args, printer)?;
+    let seed = settings.seed;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| CommandError::failed("cannot start the lab").because(error))?;
+    runtime.block_on(serve(settings, |ready| {
+        let text = match printer.format {
+            Format::Json => one_line(ready, seed),
+            Format::Text => welcome(ready, seed),
+        };
+        printer.result(&text)
+    }))?;
+    // Tasks of the lab may still be waiting; nobody waits for them.
+    runtime.shutdown_background();
+    Ok(Exit::Fine)
+}
+
+fn check_address(args: &ServeArgs, printer: &Printer) -> Result<(), CommandError> {
+    if args.listen.ip().is_loopback() {
+        return Ok(());
+    }
+    if !args.allow_remote {
+        let message = format!("{} can be reached from other machines", args.listen);
+        return Err(CommandError::usage(message).hint(
+            "listen on 127.0.0.1, or give --allow-remote if others are really meant to get in",
+        ));
+    }
+    printer.warn(&format!(
+        "the lab listens on {}: whoever reaches this machine can try to get in. Its password and \
+         token are the only protection; do not leave it running.",
+        args.listen
+    ));
+    Ok(())
+}
+
+fn settings(args: &ServeArgs, printer: &Printer) -> Result<Settings, CommandError> {
+    let goes_on = args.state.as_deref().is_some_and(talmox_lab::has_state);
+    if goes_on && (args.scenario.is_some() || args.release.is_some()) {
+        printer.warn("the lab goes on from its state; --scenario and --release are for new ones");
+    }
+    let mut scenario = match &args.scenario {
+        Some(path) => {
+            Scenario::parse(&path.display().to_string(), &read(path)?).map_err(not_understood)?
+        }
+        None => Scenario::default(),
+    };
+    if let Some(release) = args.release {
+        scenario = scenario.with_release(release);
+    }
+    let faults = match &args.faults {
+        Some(path) => {
+            Fault::parse(&path.display().to_string(), &read(path)?).map_err(not_understood)?
+        }
+        None => vec![],
+    };
+    Ok(Settings {
+        scenario,
+        listen: args.listen,
+        seed: args.seed.unwrap_or_else(any_seed),
+        profile: match args.profile {
+            ProfileArg::Instant => Profile::Instant,
+            ProfileArg::Fast => Profile::Fast,
+            ProfileArg::Homelab => Profile::Homelab,
+            ProfileArg::Slow => Profile::Slow,
+        },
+        speed: args.speed,
+        state: args.state.clone(),
+        record: args.record.clone(),
+        faults,
+        ..Settings::default()
+    })
+}
+
+fn read(path: &Path) -> Result<String, CommandError> {
+    fs::read_to_string(path).map_err(|error| {
+        CommandError::failed(format!("cannot read {}", path.display())).because(error)
+    })
+}
+
+fn not_understood(error: ScenarioError) -> CommandError {
+    let told = CommandError::failed(error.to_string());
+    match error.hint {
+        Some(hint) => told.hint(hint),
+        None => told,
+    }
+}
+
+fn any_seed() -> u64 {
+    let mut bytes = [0; 4];
+    environment::Kernel.fill(&mut bytes);
+    u64::from(u32::from_le_bytes(bytes))
+}
+
+async fn serve(
+    settings: Settings,
+    tell: impl FnOnce(&Ready) -> Result<(), CommandError>,
+) -> Result<(), CommandError> {
+    let cannot =
+        |what: &'static str| move |error: std::io::Error| CommandError::failed(what).because(error);
+    let mut interrupted =
+        signal(SignalKind::interrupt()).map_err(cannot("cannot wait for Ctrl-C"))?;
+    let mut terminated =
+        signal(SignalKind::terminate()).map_err(cannot("cannot wait for SIGTERM"))?;
+    let lab = Lab::start(settings).map_err(cannot("cannot start the lab"))?;
+    tell(&lab.ready())?;
+    tokio::select! {
+        _ = interrupted.recv() => {}
+        _ = terminated.recv() => {}
+    }
+    lab.stop().await.map_err(cannot("cannot save the lab"))
+}
+
+fn one_line(ready: &Ready, seed: u64) -> String {
+    let mut line = serde_json::json!(ready);
+    line["seed"] = seed.into();
+    format!("{line}\n")
+}
+
+fn welcome(ready: &Ready, seed: u64) -> String {
+    let pve = &ready.pve;
+    let ca = pve.ca.display();
+    format!(
+        "The lab is ready. It stops on Ctrl-C.
+
+  Proxmox VE   {url}  (host {node})
+  authority    {ca}
+  fingerprint  {fingerprint}
+  API token    {token_id}={token_secret}
+  login        {username} with password {password}
+  seed         {seed}
+
+Try it:
+
+  curl --cacert {ca} -H 'Authorization: PVEAPIToken={token_id}={token_secret}' {url}/api2/json/version
+
+For other programs:
+
+  export PROXMOX_VE_ENDPOINT='{url}'
+  export PROXMOX_VE_API_TOKEN='{token_id}={token_secret}'
+  export SSL_CERT_FILE='{ca}'
+",
+        url = pve.url,
+        node = pve.node,
+        fingerprint = pve.fingerprint,
+        token_id = pve.token_id,
+        token_secret = pve.token_secret,
+        username = pve.username,
+        password = pve.password,
+    )
+}

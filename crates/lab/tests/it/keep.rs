@@ -1,0 +1,92 @@
+//! Labs that are kept, and labs that leave nothing behind.
+
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::time::Duration;
+
+use talmox_lab::{Lab, Settings};
+
+use crate::support::{TestLab, scenario, settings};
+
+fn kept(folder: &Path) -> Settings {
+    Settings { state: Some(folder.to_owned()), ..settings() }
+}
+
+#[test]
+fn a_lab_goes_on_from_its_state() {
+    let folder = tempfile::tempdir().unwrap();
+    let yaml = "nodes: [{name: atlas}]\nvms: [{vmid: 101, node: atlas, status: running, config: {name: web, cores: 2}}]";
+    let first = TestLab::start(Settings { state: Some(folder.path().into()), ..scenario(yaml) });
+    let before = first.pve.clone();
+    let change = first.request("PUT", "/nodes/atlas/qemu/101/config", "", "description=kept");
+    assert_eq!(change.status, 200, "{}", change.text());
+    first.stop();
+
+    let second = TestLab::start(kept(folder.path()));
+    assert_eq!(second.pve.node, "atlas");
+    assert_eq!(second.pve.fingerprint, before.fingerprint);
+    assert_eq!(second.pve.token_secret, before.token_secret);
+    assert_eq!(second.pve.password, before.password);
+    let config = second.get("/nodes/atlas/qemu/101/config").json();
+    assert_eq!(config["data"]["description"], "kept");
+    second.stop();
+}
+
+#[test]
+fn a_lab_that_is_killed_comes_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let yaml = "vms: [{vmid: 101, node: pve, config: {name: web}}]";
+    let first = TestLab::start(Settings { state: Some(folder.path().into()), ..scenario(yaml) });
+    let change = first.request("PUT", "/nodes/pve/qemu/101/config", "", "description=kept");
+    assert_eq!(change.status, 200, "{}", change.text());
+    let world = folder.path().join("world.json");
+    let is_saved = || std::fs::read_to_string(&world).unwrap().contains("kept");
+    for _ in 0..200 {
+        if is_saved() {
+            break;
+        }
+        std::thread::park_timeout(Duration::from_millis(50));
+    }
+    assert!(is_saved(), "it is saved within seconds");
+    first.kill();
+
+    let second = TestLab::start(kept(folder.path()));
+    let config = second.get("/nodes/pve/qemu/101/config").json();
+    assert_eq!(config["data"]["description"], "kept");
+}
+
+#[test]
+fn state_is_for_its_owner_only_and_for_one_lab_at_a_time() {
+    let folder = tempfile::tempdir().unwrap();
+    let inner = folder.path().join("new/state");
+    let lab = TestLab::start(kept(&inner));
+    let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode(&inner), 0o700);
+    for file in ["world.json", "keys.json", "ca.pem"] {
+        assert_eq!(mode(&inner.join(file)), 0o600, "{file}");
+    }
+    let error = Lab::start(kept(&inner)).unwrap_err();
+    assert!(error.to_string().contains("another lab uses"), "{error}");
+    lab.stop();
+}
+
+#[test]
+fn state_that_cannot_be_read_is_said_and_left_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let world = folder.path().join("world.json");
+    for text in ["{", r#"{"format":99,"runs":0,"world":{}}"#] {
+        std::fs::write(&world, text).unwrap();
+        let error = Lab::start(kept(folder.path())).unwrap_err();
+        assert!(error.to_string().contains("world.json"), "{error}");
+        assert_eq!(std::fs::read_to_string(&world).unwrap(), text);
+    }
+}
+
+#[test]
+fn a_lab_without_state_leaves_nothing_behind() {
+    let lab = TestLab::new();
+    let folder = lab.pve.ca.parent().unwrap().to_owned();
+    assert!(folder.exists());
+    lab.stop();
+    assert!(!folder.exists());
+}

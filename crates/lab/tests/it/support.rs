@@ -1,0 +1,194 @@
+//! A lab of its own for each test, and a client that hides nothing.
+
+use std::io::{self, Read, Write};
+use std::net::TcpStream;
+use std::sync::Arc;
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{
+    ClientConfig, ClientConnection, RootCertStore, StreamOwned, SupportedProtocolVersion,
+};
+use serde_json::Value as Json;
+use talmox_lab::pve::Profile;
+use talmox_lab::{Lab, PveReady, Scenario, Settings};
+use tokio::runtime::{Builder, Runtime};
+
+pub(crate) type Tls = StreamOwned<ClientConnection, TcpStream>;
+
+pub(crate) struct TestLab {
+    runtime: Runtime,
+    lab: Option<Lab>,
+    pub(crate) pve: PveReady,
+    tls: Arc<ClientConfig>,
+}
+
+/// An answer, taken apart.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) reason: String,
+    pub(crate) version: String,
+    headers: Vec<(String, String)>,
+    pub(crate) body: Vec<u8>,
+}
+
+/// Time passes a thousand times as fast, and nothing takes any.
+pub(crate) fn settings() -> Settings {
+    Settings { speed: 1000.0, profile: Profile::Instant, ..Settings::default() }
+}
+
+pub(crate) fn scenario(yaml: &str) -> Settings {
+    Settings { scenario: Scenario::parse("test", yaml).unwrap(), ..settings() }
+}
+
+impl TestLab {
+    pub(crate) fn new() -> Self {
+        Self::start(settings())
+    }
+
+    pub(crate) fn start(settings: Settings) -> Self {
+        let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+        let lab = runtime.block_on(async { Lab::start(settings) }).unwrap();
+        let pve = lab.ready().pve;
+        let pem = std::fs::read_to_string(&pve.ca).unwrap();
+        let tls = client_config(&pem, rustls::ALL_VERSIONS);
+        Self { runtime, lab: Some(lab), pve, tls }
+    }
+
+    pub(crate) fn lab(&self) -> &Lab {
+        self.lab.as_ref().unwrap()
+    }
+
+    pub(crate) fn stop(mut self) {
+        self.runtime.block_on(self.lab.take().unwrap().stop()).unwrap();
+    }
+
+    /// As a kill does: nothing is saved, nothing is said.
+    pub(crate) fn kill(mut self) {
+        drop(self.lab.take());
+        self.runtime.shutdown_background();
+    }
+
+    pub(crate) fn plain(&self) -> TcpStream {
+        let socket = TcpStream::connect(self.lab().address()).unwrap();
+        socket.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        socket
+    }
+
+    pub(crate) fn connect(&self) -> Tls {
+        self.connect_with(Arc::clone(&self.tls))
+    }
+
+    pub(crate) fn connect_with(&self, config: Arc<ClientConfig>) -> Tls {
+        let name = ServerName::try_from("localhost").unwrap();
+        StreamOwned::new(ClientConnection::new(config, name).unwrap(), self.plain())
+    }
+
+    /// A client that speaks these versions of TLS only.
+    pub(crate) fn tls(&self, versions: &[&'static SupportedProtocolVersion]) -> Arc<ClientConfig> {
+        client_config(&std::fs::read_to_string(&self.pve.ca).unwrap(), versions)
+    }
+
+    /// Sends these bytes on a new connection and reads one answer.
+    pub(crate) fn raw(&self, bytes: impl AsRef<[u8]>) -> Answer {
+        let mut stream = self.connect();
+        stream.write_all(bytes.as_ref()).unwrap();
+        Answer::read(&mut stream).unwrap()
+    }
+
+    pub(crate) fn token_header(&self) -> String {
+        format!("Authorization: PVEAPIToken={}={}\r\n", self.pve.token_id, self.pve.token_secret)
+    }
+
+    /// With the lab's token; `headers` end their lines themselves.
+    pub(crate) fn request(&self, method: &str, path: &str, headers: &str, body: &str) -> Answer {
+        self.raw(self.text(method, path, headers, body))
+    }
+
+    /// A request as text.
+    pub(crate) fn text(&self, method: &str, path: &str, headers: &str, body: &str) -> String {
+        let token = self.token_header();
+        let length = match body.len() {
+            0 => String::new(),
+            length => format!("Content-Length: {length}\r\n"),
+        };
+        format!(
+            "{method} /api2/json{path} HTTP/1.1\r\nHost: localhost\r\n{token}{length}{headers}\r\n{body}"
+        )
+    }
+
+    pub(crate) fn get(&self, path: &str) -> Answer {
+        self.request("GET", path, "", "")
+    }
+}
+
+fn client_config(pem: &str, versions: &[&'static SupportedProtocolVersion]) -> Arc<ClientConfig> {
+    let base64: String = pem.lines().filter(|line| !line.starts_with("-----")).collect();
+    let mut roots = RootCertStore::empty();
+    roots.add(CertificateDer::from(STANDARD.decode(base64).unwrap())).unwrap();
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let config = ClientConfig::builder_with_provider(provider)
+        .with_protocol_versions(versions)
+        .unwrap()
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    Arc::new(config)
+}
+
+impl Answer {
+    pub(crate) fn read(stream: &mut impl Read) -> io::Result<Self> {
+        let mut head = vec![];
+        while !head.ends_with(b"\r\n\r\n") {
+            let mut byte = [0];
+            if stream.read(&mut byte)? == 0 {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+            head.push(byte[0]);
+        }
+        let head = String::from_utf8(head).unwrap();
+        let (first, rest) = head.split_once("\r\n").unwrap();
+        let mut words = first.splitn(3, ' ');
+        let version = words.next().unwrap().to_owned();
+        let status = words.next().unwrap().parse().unwrap();
+        let reason = words.next().unwrap().to_owned();
+        let headers = rest.lines().filter_map(|line| line.split_once(": "));
+        let headers = headers.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+        let mut answer = Self { status, reason, version, headers, body: vec![] };
+        match answer.header("Content-Length").map(|length| length.parse().unwrap()) {
+            Some(length) => {
+                answer.body = vec![0; length];
+                stream.read_exact(&mut answer.body)?;
+            }
+            None if status != 100 => {
+                stream.read_to_end(&mut answer.body)?;
+            }
+            None => {}
+        }
+        Ok(answer)
+    }
+
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        self.headers.iter().find(|(given, _)| given == name).map(|(_, value)| value.as_str())
+    }
+
+    pub(crate) fn json(&self) -> Json {
+        serde_json::from_slice(&self.body).unwrap()
+    }
+
+    pub(crate) fn text(&self) -> String {
+        String::from_utf8(self.body.clone()).unwrap()
+    }
+
+    /// Status and reason, as the first line has them.
+    pub(crate) fn line(&self) -> (u16, &str) {
+        (self.status, &self.reason)
+    }
+}
+
+/// Whether the other side hung up, without a word more.
+pub(crate) fn is_closed(stream: &mut impl Read) -> bool {
+    matches!(stream.read(&mut [0]), Ok(0))
+}
