@@ -13,7 +13,7 @@ pub(crate) const CALL_PATIENCE: Duration = Duration::from_secs(10);
 /// How long the workers of create and clone wait for it.
 pub(crate) const WORKER_PATIENCE: Duration = Duration::from_secs(1);
 /// How long an allocation waits for its storage.
-const STORAGE_PATIENCE: Duration = Duration::from_secs(60);
+const STORAGE_PATIENCE: Duration = Duration::from_mins(1);
 
 #[derive(Debug)]
 pub(crate) struct Locks {
