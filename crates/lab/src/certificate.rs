@@ -10,8 +10,8 @@ use rcgen::{
     BasicConstraints, CertificateParams, CertifiedIssuer, DistinguishedName, DnType,
     ExtendedKeyUsagePurpose, IsCa, KeyPair, KeyUsagePurpose, SanType,
 };
-use rustls::ServerConfig;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
+use rustls::{RootCertStore, ServerConfig};
 use serde::{Deserialize, Serialize};
 
 /// What a server needs, in DER. The authority's own key is gone once it has signed.
@@ -76,6 +76,13 @@ impl Identity {
         }
         pem.push_str("-----END CERTIFICATE-----\n");
         pem
+    }
+
+    /// For clients inside the lab: whom this authority vouches for is believed.
+    pub(crate) fn roots(&self) -> Result<RootCertStore, rustls::Error> {
+        let mut roots = RootCertStore::empty();
+        roots.add(CertificateDer::from(self.authority.clone()))?;
+        Ok(roots)
     }
 
     /// TLS 1.2 and 1.3, as pveproxy has them.

@@ -1,5 +1,6 @@
 //! A lab that runs: started from settings, stopped when told.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -14,6 +15,7 @@ use tokio::task::JoinHandle;
 use tokio_rustls::TlsAcceptor;
 
 use crate::Scenario;
+use crate::fetch::Outside;
 use crate::folder::Folder;
 use crate::pve::{Fault, Faults, Gate, Keys, Patience, Profile, Recorder, Server, Site, stopped};
 use crate::state::State;
@@ -40,6 +42,8 @@ pub struct Settings {
     pub record: Option<PathBuf>,
     /// What goes wrong, beside what the scenario says.
     pub faults: Vec<Fault>,
+    /// What the hosts can reach beyond loopback: `host:port`, and the loopback address for it.
+    pub reach: BTreeMap<String, SocketAddr>,
     pub patience: Patience,
 }
 
@@ -54,6 +58,7 @@ impl Default for Settings {
             state: None,
             record: None,
             faults: vec![],
+            reach: BTreeMap::new(),
             patience: Patience::default(),
         }
     }
@@ -117,7 +122,9 @@ impl Lab {
         let identity = &state.keys.identity;
         state.folder.write("ca.pem", identity.authority_pem().as_bytes())?;
         let seed = seed.wrapping_add(state.runs.wrapping_mul(RUN_STEP));
-        let site = Site::new(world, blobs, clock, seed, profile);
+        let mut site = Site::new(world, blobs, clock, seed, profile);
+        let roots = identity.roots().map_err(io::Error::other)?;
+        site.outside = Outside { reach: settings.reach, roots };
         let site = Arc::new(site.with_fingerprint(identity.fingerprint()));
         for fault in faults {
             site.faults.add(fault);

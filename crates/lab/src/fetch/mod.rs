@@ -158,13 +158,13 @@ impl Outside {
     fn send(&self, method: Method, url: &Url, verify: bool) -> Result<Response, FetchError> {
         let mut stream = self.connect(url, verify)?;
         let verb = if method == Method::Head { "HEAD" } else { "GET" };
-        write!(
-            stream,
+        let request = format!(
             "{verb} {} HTTP/1.1\r\nHost: {}\r\nUser-Agent: Wget/1.24.5\r\nAccept: */*\r\n\
              Accept-Encoding: identity\r\nConnection: close\r\n\r\n",
             url.path,
             url.authority()
-        )?;
+        );
+        stream.write_all(request.as_bytes())?;
         stream.flush()?;
         read_head(BufReader::new(stream), method)
     }

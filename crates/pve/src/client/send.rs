@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use hyper::header::{CONTENT_TYPE, HOST, HeaderValue};
+use hyper::header::{CONTENT_LENGTH, CONTENT_TYPE, HOST, HeaderValue};
 
 use super::Inner;
 use super::auth::Pass;
@@ -49,9 +49,11 @@ impl Call {
     fn http(&self, endpoint: &Endpoint, pass: &Pass) -> hyper::Request<Outgoing> {
         let mut request =
             http(self.method, &self.target, endpoint, pass, Outgoing::whole(self.body.clone()));
-        if self.body.is_some() {
+        if let Some(body) = &self.body {
             let form = HeaderValue::from_static("application/x-www-form-urlencoded");
             request.headers_mut().insert(CONTENT_TYPE, form);
+            // An empty form too says how long it is: gateways refuse what does not.
+            request.headers_mut().insert(CONTENT_LENGTH, body.len().into());
         }
         request
     }
@@ -126,6 +128,7 @@ impl Inner {
                     PveError::not_sent(&call.operation, source)
                 }
                 Err(Failure::Lost(source)) => {
+                    self.endpoints.failed(index);
                     let error = PveError::lost(&call.operation, source);
                     if !call.is_repeatable {
                         return Err(error);

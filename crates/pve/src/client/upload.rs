@@ -61,7 +61,6 @@ impl Client {
         let mut failure = NotSent::Closed;
         for index in inner.endpoints.order(Some(&upload.node)) {
             let contact = &inner.endpoints.all[index];
-            let _turn = contact.gate.acquire().await.expect("invariant: never closed");
             let mut connection =
                 match open(&contact.endpoint, &inner.tls, inner.timeouts.connect).await {
                     Ok(connection) => connection,

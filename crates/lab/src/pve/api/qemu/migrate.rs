@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value as Json, json};
 
-use super::status::is_ha_managed;
 use super::vmid;
 use crate::pve::call::{Call, Outcome, Reply};
 use crate::pve::latency::Work;
@@ -64,7 +63,7 @@ pub(super) fn get(call: &Call) -> Outcome {
     });
     if call.release == Release::V9 {
         answer["has-dbus-vmstate"] = json!(1);
-        if is_ha_managed(&world, vmid) {
+        if world.is_ha_managed(vmid) {
             answer["dependent-ha-resources"] = json!([]);
         }
     }
@@ -131,7 +130,7 @@ fn disk_shown(file: &str, reference: &Reference) -> Json {
 pub(super) fn post(call: &Call) -> Outcome {
     let migration = prepared(call)?;
     let (vmid, id) = (migration.vmid, migration.vmid.to_string());
-    if is_ha_managed(&call.world(), vmid) {
+    if call.world().is_ha_managed(vmid) {
         let upid = call.site.start(&call.node, "hamigrate", &id, &call.caller, |task| async move {
             let target = &migration.target;
             task.log(format!("Requesting HA migration for VM {vmid} to node {target}"));

@@ -9,6 +9,9 @@ mod options;
 mod status;
 mod upload;
 
+#[cfg(test)]
+mod tests;
+
 use super::not_implemented;
 use crate::pve::call::{Call, Outcome, Upload};
 use crate::pve::schema::{Endpoint, Method};
