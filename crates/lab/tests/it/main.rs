@@ -2,7 +2,9 @@
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 mod abuse;
+mod access;
 mod auth;
+mod cluster;
 mod fault;
 mod http;
 mod keep;
