@@ -1,4 +1,37 @@
 //! Proxmox VE as talmox speaks to it.
+//!
+//! A call is a value: [`api`] makes it, [`Client`] sends it. Nothing here prints, and time and
+//! chance come from `talmox-clock`.
+//!
+//! ```no_run
+//! use std::time::Duration;
+//! use talmox_clock::Clock;
+//! use talmox_pve::api::{cluster, qemu};
+//! use talmox_pve::client::{Client, Credentials, Endpoint, Limits, Settings, Timeouts, Trust};
+//! use talmox_pve::id::VmId;
+//!
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! let client = Client::new(Settings {
+//!     endpoints: vec![Endpoint::new("atlas", 8006)],
+//!     trust: Trust::System,
+//!     credentials: Credentials::Token("talmox@pve!ci=01234567-89ab".parse()?),
+//!     limits: Limits::default(),
+//!     timeouts: Timeouts::default(),
+//!     clock: Clock::real(),
+//!     seed: 0,
+//! })?;
+//! let version = client.send(&cluster::version()).await?;
+//! println!("{}", version.release);
+//!
+//! let vm = qemu::Vm::new(&"atlas".parse()?, VmId::new(300)?);
+//! match client.run(&qemu::start(&vm), Duration::from_mins(2)).await {
+//!     Ok(done) => println!("running, with {} warnings", done.warnings),
+//!     Err(error) if error.is_locked() => println!("try again later"),
+//!     Err(error) => return Err(error.into()),
+//! }
+//! # Ok(())
+//! # }
+//! ```
 
 pub mod api;
 pub mod client;

@@ -47,6 +47,7 @@ pub(crate) struct Guests {
 
 impl Guests {
     /// All events from now on.
+    #[cfg_attr(not(test), expect(dead_code, reason = "for those who play guests"))]
     pub(crate) fn watch(&self) -> mpsc::UnboundedReceiver<GuestEvent> {
         let (sender, receiver) = mpsc::unbounded_channel();
         locked(&self.watchers).push(sender);
@@ -54,11 +55,13 @@ impl Guests {
     }
 
     /// From now on it is up to the caller what this guest does when its power button is pressed.
+    #[cfg_attr(not(test), expect(dead_code, reason = "for those who play guests"))]
     pub(crate) fn play(&self, vmid: u32) {
         locked(&self.played).insert(vmid);
     }
 
     /// The guest is left to itself again.
+    #[cfg_attr(not(test), expect(dead_code, reason = "for those who play guests"))]
     pub(crate) fn leave(&self, vmid: u32) {
         locked(&self.played).remove(&vmid);
     }
@@ -126,7 +129,23 @@ impl Site {
         }
     }
 
+    /// A host loses its power, and every guest on it.
+    pub(crate) fn switch_off_host(&self, name: &str) {
+        let lost: Vec<u32> = {
+            let mut world = self.world();
+            let runs = world.vms.iter().filter(|(_, vm)| vm.node == name && vm.is_running());
+            let lost = runs.map(|(vmid, _)| *vmid).collect();
+            world.switch_off(name);
+            lost
+        };
+        for vmid in lost {
+            self.guests.release(vmid);
+            self.guests.tell(name, vmid, Moment::Stopped);
+        }
+    }
+
     /// The guest boots again by itself. Changes that are pending stay so.
+    #[cfg_attr(not(test), expect(dead_code, reason = "for those who play guests"))]
     pub(crate) fn guest_reset(&self, vmid: u32) {
         let found = self.world().vms.get(&vmid).and_then(|vm| {
             let run = vm.run.as_ref()?;

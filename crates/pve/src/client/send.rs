@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use hyper::header::{CONTENT_TYPE, HOST, HeaderValue};
+use hyper::header::{CONTENT_LENGTH, CONTENT_TYPE, HOST, HeaderValue};
 
 use super::Inner;
 use super::auth::Pass;
@@ -49,15 +49,18 @@ impl Call {
     fn http(&self, endpoint: &Endpoint, pass: &Pass) -> hyper::Request<Outgoing> {
         let mut request =
             http(self.method, &self.target, endpoint, pass, Outgoing::whole(self.body.clone()));
-        if self.body.is_some() {
+        if let Some(body) = &self.body {
             let form = HeaderValue::from_static("application/x-www-form-urlencoded");
             request.headers_mut().insert(CONTENT_TYPE, form);
+            // An empty form too says how long it is: gateways refuse what does not.
+            request.headers_mut().insert(CONTENT_LENGTH, body.len().into());
         }
         request
     }
 }
 
-/// A request on the wire. The target is made of escaped parts, the host was resolved before: nothing can go wrong.
+/// A request on the wire. The target is made of escaped parts, the host was resolved before:
+/// nothing can go wrong.
 pub(super) fn http(
     method: Method,
     target: &str,
@@ -114,10 +117,15 @@ impl Inner {
             }
             let failure = match self.attempt(index, call, pass).await {
                 Ok(Reply { status, reason, body }) => {
-                    self.endpoints.worked(index);
                     match interpret(&call.operation, status, &reason, &body) {
-                        Err(error) if call.is_repeatable && is_gateway(&error) => error,
-                        result => return result,
+                        Err(error) if call.is_repeatable && is_gateway(&error) => {
+                            self.endpoints.failed(index);
+                            error
+                        }
+                        result => {
+                            self.endpoints.worked(index);
+                            return result;
+                        }
                     }
                 }
                 Err(Failure::NotSent(source)) => {
@@ -126,6 +134,7 @@ impl Inner {
                     PveError::not_sent(&call.operation, source)
                 }
                 Err(Failure::Lost(source)) => {
+                    self.endpoints.failed(index);
                     let error = PveError::lost(&call.operation, source);
                     if !call.is_repeatable {
                         return Err(error);

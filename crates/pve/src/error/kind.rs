@@ -1,4 +1,5 @@
-//! What an error is about, read from its status and its words: Proxmox says nearly everything with status 500.
+//! What an error is about, read from its status and its words: Proxmox says nearly everything with
+//! status 500.
 
 use super::{Lost, NotSent, PveError};
 
@@ -22,19 +23,27 @@ impl PveError {
         }
     }
 
-    /// What was asked for is not there. A caller with few rights is told "permission" instead.
+    /// The VM is not there, or not on this node. A caller with few rights is told "permission"
+    /// instead.
+    pub fn is_vm_missing(&self) -> bool {
+        let is_file = self.says(&["Configuration file '"]) && self.says(&["' does not exist"]);
+        is_file || self.says(&["unable to find configuration file for VM"])
+    }
+
+    /// What was asked for, or something that it needs, is not there.
     pub fn is_not_found(&self) -> bool {
         !self.is_permission()
             && self.says(&["does not exist", "unable to find configuration file", "no such task"])
     }
 
     pub fn is_already_exists(&self) -> bool {
-        self.says(&["already exists", "refusing to override existing file"])
+        self.says(&["already exists", "already used", "refusing to override existing file"])
     }
 
     /// The caller is known and may not do this.
     pub fn is_permission(&self) -> bool {
-        self.status() == Some(403) || self.says(&["Permission check failed", "only root can"])
+        self.status() == Some(403)
+            || self.says(&["Permission check failed", "only root can", "Only root "])
     }
 
     /// The caller is not known, or no longer.
@@ -50,7 +59,8 @@ impl PveError {
         self.says(&["file change by other user"])
     }
 
-    /// Whether the same request may simply be sent again: it was not sent, or was turned away by a lock.
+    /// Whether the same request may simply be sent again: it was not sent, or was turned away by a
+    /// lock.
     pub fn is_retryable(&self) -> bool {
         matches!(self, Self::NotSent { .. }) || self.is_locked()
     }
@@ -122,13 +132,20 @@ mod tests {
     fn words_say_what_it_is_about() {
         let gone =
             answer(500, "Configuration file 'nodes/pve1/qemu-server/401.conf' does not exist");
-        assert!(gone.is_not_found());
+        assert!(gone.is_not_found() && gone.is_vm_missing());
+        assert!(
+            task("unable to find configuration file for VM 100 on node 'pve2'").is_vm_missing()
+        );
+        let storage = answer(500, "storage 'ghost' does not exist");
+        assert!(storage.is_not_found() && !storage.is_vm_missing());
         let pool = answer(403, "Permission check failed (pool 'nosuch' does not exist)");
         assert!(pool.is_permission() && !pool.is_not_found());
         assert!(
             answer(500, "unable to create VM 300 - VM 300 already exists on node 'pve1'")
                 .is_already_exists()
         );
+        assert!(task("snapshot name 's1' already used").is_already_exists());
+        assert!(answer(500, "Only root can pass arbitrary filesystem paths.").is_permission());
         assert!(task("refusing to override existing file '/x'").is_already_exists());
         let late = task(
             "unable to create VM 300 - 403 Permission check failed (/vms/300, VM.Config.Options)",

@@ -1,7 +1,8 @@
 use std::time::Duration;
 
+use talmox_clock::Clock;
 use talmox_pve::api::{cluster, pool, qemu};
-use talmox_pve::client::{Client, Endpoint, Settings, Timeouts};
+use talmox_pve::client::{Client, Endpoint, Settings, Timeouts, Trust};
 use talmox_pve::error::{Lost, NotSent, PveError};
 use talmox_pve::id::VmId;
 use tokio::net::TcpListener;
@@ -47,7 +48,9 @@ async fn writes_carry_forms_and_deletes_carry_nothing() {
     assert_eq!(seen[0].header("content-type"), Some("application/x-www-form-urlencoded"));
     assert_eq!(seen[0].text(), "poolid=talos&comment=a%20%26%20b");
     assert_eq!(seen[1].line, "DELETE /api2/json/pools?poolid=talos");
-    assert_eq!(seen[1].length, 0);
+    assert_eq!(seen[1].header("content-length"), None);
+    client.send(&qemu::agent_ping(&vm())).await.unwrap();
+    assert_eq!(server.seen()[2].header("content-length"), Some("0"));
 }
 
 #[tokio::test]
@@ -113,6 +116,46 @@ async fn when_one_endpoint_is_down_the_next_one_is_asked() {
     // Writes too: nothing was sent to the first.
     client.send(&pool::create(&"talos".parse().unwrap(), None)).await.unwrap();
     assert_eq!(server.lines().len(), 2);
+}
+
+#[tokio::test]
+async fn behind_a_gateway_that_fails_another_endpoint_is_read_from() {
+    let gateway = Server::start(|_, _| json("502 Bad Gateway", "<html>")).await;
+    let server = Server::start(|_, _| data(VERSION)).await;
+    let settings = Settings {
+        endpoints: vec![gateway.endpoint(), server.endpoint()],
+        trust: Trust::Pinned([gateway.fingerprint, server.fingerprint].into()),
+        ..server.settings()
+    };
+    let client = Client::new(settings.clone()).unwrap();
+    client.send(&cluster::version()).await.unwrap();
+    assert_eq!((gateway.lines().len(), server.lines().len()), (1, 1));
+
+    let client = Client::new(settings).unwrap();
+    let error = client.send(&qemu::start(&vm())).await.unwrap_err();
+    assert!(
+        matches!(error, PveError::MaybeApplied { source: Lost::Proxy { .. }, .. }),
+        "{error:?}"
+    );
+    assert_eq!(server.lines().len(), 1, "nothing is changed twice");
+}
+
+#[tokio::test]
+async fn an_endpoint_that_went_silent_is_asked_last() {
+    let silent = Server::start(|_, _| Deed::Hang).await;
+    let server = Server::start(|_, _| data(VERSION)).await;
+    let settings = Settings {
+        endpoints: vec![silent.endpoint(), server.endpoint()],
+        trust: Trust::Pinned([silent.fingerprint, server.fingerprint].into()),
+        timeouts: Timeouts { answer: Duration::from_millis(200), ..Timeouts::default() },
+        clock: Clock::real(),
+        ..server.settings()
+    };
+    let client = Client::new(settings).unwrap();
+    for _ in 0..3 {
+        client.send(&cluster::version()).await.unwrap();
+    }
+    assert_eq!((silent.lines().len(), server.lines().len()), (1, 3));
 }
 
 #[tokio::test]

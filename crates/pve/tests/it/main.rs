@@ -3,6 +3,7 @@
 #![expect(clippy::disallowed_methods, reason = "data from elsewhere is named by variables")]
 
 mod answers;
+mod laws;
 mod server;
 mod session;
 mod tasks;

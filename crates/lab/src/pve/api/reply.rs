@@ -8,11 +8,7 @@ use crate::pve::call::{Outcome, Reply};
 /// What goes wrong while a configuration file is locked is told with what was tried, and as 500
 /// whatever it was.
 pub(super) fn within<T>(attempt: &str, result: Result<T, Refusal>) -> Result<T, Refusal> {
-    result.map_err(|refusal| {
-        let details: String =
-            refusal.errors.iter().map(|(name, text)| format!("\n{name}: {text}")).collect();
-        Refusal::failed(format!("{attempt}: {refusal}{details}"))
-    })
+    result.map_err(|refusal| Refusal::failed(format!("{attempt}: {refusal}")))
 }
 
 /// Flags are numbers in the answers.

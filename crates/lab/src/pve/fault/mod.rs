@@ -195,7 +195,7 @@ impl Action {
                 site.world().access.tokens.remove(token);
             }
             Self::Down { host, lasts } => {
-                site.world().switch_off(host);
+                site.switch_off_host(host);
                 if let Some(lasts) = *lasts {
                     let (site, host) = (Arc::clone(site), host.clone());
                     tokio::spawn(async move {

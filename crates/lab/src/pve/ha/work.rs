@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use super::place::place;
 use crate::pve::latency::Work;
-use crate::pve::schema::is_drive;
 use crate::pve::site::Site;
 use crate::pve::task::TaskHandle;
-use crate::pve::world::{Caller, Run, ServiceState, Vm, VolumeId, World};
+use crate::pve::vm::disks::Worker;
+use crate::pve::vm::power::{Power, Stop};
+use crate::pve::world::{Caller, ServiceState, World};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Order {
@@ -56,29 +57,22 @@ async fn carry_out(task: &TaskHandle, vmid: u32, order: &Order) -> Result<(), St
 }
 
 async fn start(task: &TaskHandle, vmid: u32) -> Result<(), String> {
-    with_vm(task, vmid, |world, vm| check_volumes(world, vm))?;
-    task.wait(Work::Start).await?;
-    let since = task.site.now();
-    let pid = task.site.chance(&format!("pid/{vmid}")).below(4_000_000);
-    let mut world = task.site.world();
-    let vm = world.vms.get_mut(&vmid).ok_or_else(|| format!("VM {vmid} does not exist"))?;
-    vm.run = Some(Run {
-        since,
-        pid: u32::try_from(pid).unwrap_or_default() + 1000,
-        paused: false,
-        config: vm.config.clone(),
-        agent: None,
-        held_drives: std::collections::BTreeSet::new(),
-    });
-    Ok(())
+    let started = power(task, vmid)?.start(false, None).await;
+    started.map_err(|refusal| refusal.to_string())
 }
 
 async fn stop(task: &TaskHandle, vmid: u32) -> Result<(), String> {
-    task.wait(Work::PowerDown).await?;
-    if let Some(vm) = task.site.world().vms.get_mut(&vmid) {
-        vm.run = None;
-    }
-    Ok(())
+    let how = Stop { shutdown: true, force: true, ..Stop::default() };
+    let stopped = power(task, vmid)?.stop(how).await;
+    stopped.map_err(|refusal| refusal.to_string())
+}
+
+/// The VM's power, on the host that it is on now.
+fn power(task: &TaskHandle, vmid: u32) -> Result<Power, String> {
+    let node = task.site.world().vms.get(&vmid).map(|vm| vm.node.clone());
+    let node = node.ok_or_else(|| format!("VM {vmid} does not exist"))?;
+    let caller = Caller { user: "root@pam".to_owned(), token: None };
+    Ok(Power { worker: Worker::Task(task.clone()), caller, node, vmid })
 }
 
 fn settle_on(task: &TaskHandle, vmid: u32, target: &str) -> Result<(), String> {
@@ -88,29 +82,6 @@ fn settle_on(task: &TaskHandle, vmid: u32, target: &str) -> Result<(), String> {
     }
     let vm = world.vms.get_mut(&vmid).ok_or_else(|| format!("VM {vmid} does not exist"))?;
     target.clone_into(&mut vm.node);
-    Ok(())
-}
-
-fn with_vm<T>(
-    task: &TaskHandle,
-    vmid: u32,
-    look: impl FnOnce(&World, &Vm) -> Result<T, String>,
-) -> Result<T, String> {
-    let world = task.site.world();
-    let vm = world.vms.get(&vmid).ok_or_else(|| format!("VM {vmid} does not exist"))?;
-    look(&world, vm)
-}
-
-/// Disks on local storage do not follow their VM to another host.
-fn check_volumes(world: &World, vm: &Vm) -> Result<(), String> {
-    for (key, value) in vm.config.iter().filter(|(key, _)| is_drive(key)) {
-        let file = value.split(',').next().unwrap_or_default();
-        let Some(volume) = VolumeId::parse(file) else { continue };
-        let storage = world.storage_on(&volume.storage, &vm.node).map_err(|why| why.to_string())?;
-        if storage.volume(&vm.node, &volume.name).is_none() && !key.starts_with("unused") {
-            return Err(format!("volume '{volume}' does not exist"));
-        }
-    }
     Ok(())
 }
 

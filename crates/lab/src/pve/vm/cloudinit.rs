@@ -182,9 +182,12 @@ pub(crate) fn dump(
 ) -> Result<String, Refusal> {
     let config = &world.vm(node, vmid)?.config;
     let is_nocloud = kind(config) == "nocloud";
-    let network = || match is_nocloud {
-        true => cloudinit_text::network_v1(world, node, config),
-        false => cloudinit_text::interfaces(world, node, config),
+    let network = || {
+        if is_nocloud {
+            cloudinit_text::network_v1(world, node, config)
+        } else {
+            cloudinit_text::interfaces(world, node, config)
+        }
     };
     Ok(match part {
         "user" => cloudinit_text::user(config, vmid, mask_password),

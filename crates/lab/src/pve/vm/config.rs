@@ -1,8 +1,12 @@
 //! A VM's configuration as callers see it, and as the file that its digest is made of.
 
+use std::collections::BTreeSet;
+
 use aws_lc_rs::digest;
+
 use serde_json::{Map, Value as Json, json};
 
+use super::drive;
 use crate::pve::schema::{self, Kind};
 use crate::pve::world::{Config, PendingDelete, Vm};
 use crate::pve::{Refusal, Release};
@@ -161,7 +165,7 @@ pub(crate) fn check_digest(vm: &Vm, seen: Option<&str>) -> Result<(), Refusal> {
 }
 
 /// Options are cleaned on their way into a file: the end of a description carries no white space,
-/// and one that is empty is not there at all.
+/// one that is empty is not there at all, and a volume that is used is not unused.
 pub(crate) fn tidy(config: &mut Config) {
     if let Some(description) = config.get_mut("description") {
         let length = description.trim_end().len();
@@ -170,7 +174,14 @@ pub(crate) fn tidy(config: &mut Config) {
             config.remove("description");
         }
     }
-    // An empty value reads back as the blank that stands for it in the file.
+    tidy_boot(config);
+    let used: BTreeSet<String> =
+        drive::drives(config).iter().map(|drive| drive.file().to_owned()).collect();
+    config.retain(|key, value| !(drive::is_unused(key) && used.contains(value)));
+}
+
+/// An empty value reads back as the blank that stands for it in the file.
+pub(crate) fn tidy_boot(config: &mut Config) {
     if config.get("boot").is_some_and(String::is_empty) {
         config.insert("boot".to_owned(), " ".to_owned());
     }

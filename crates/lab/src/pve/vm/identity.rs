@@ -44,15 +44,10 @@ pub(crate) fn net_with_new_mac(world: &World, chance: &mut Chance, text: &str) -
     format.print(&fields)
 }
 
-/// Gives every NIC a MAC that has none; the others stay as they were written.
+/// Writes every NIC in its usual order, and gives those a MAC that have none.
 pub(crate) fn complete_nets(world: &World, chance: &mut Chance, config: &mut Config) {
-    for (key, value) in config.iter_mut().filter(|(key, _)| is_net(key)) {
-        let format = schema::format(world.release, FormatName::Net);
-        let has_mac = format.parse(value).is_ok_and(|fields| fields.get("macaddr").is_some());
-        if !has_mac {
-            *value = net(world, chance, value);
-        }
-        debug_assert!(key.starts_with("net"));
+    for (_, value) in config.iter_mut().filter(|(key, _)| is_net(key)) {
+        *value = net(world, chance, value);
     }
 }
 

@@ -26,11 +26,11 @@ pub(crate) fn check(
     guests: &Guests,
     node: &str,
     vmid: u32,
-    forced_machine: Option<String>,
+    forced_machine: Option<&String>,
 ) -> Result<Launch, Refusal> {
     let options = &world.vm(node, vmid)?.config;
     check_volumes(world, node, options)?;
-    let machine = forced_machine.as_ref().or_else(|| options.get("machine"));
+    let machine = forced_machine.or_else(|| options.get("machine"));
     machine::check(world.release, node, machine)?;
     let mut warnings = firmware_warnings(world.release, options);
     check_usb(world, node, options)?;

@@ -18,11 +18,11 @@ use crate::pve::site::Site;
 use crate::pve::world::{Caller, Config, Run, TaskState, Vm, World};
 
 /// How long a shutdown waits for the guest if nobody says.
-const SHUTDOWN_PATIENCE: Duration = Duration::from_secs(60);
+const SHUTDOWN_PATIENCE: Duration = Duration::from_mins(1);
 /// How long the agent has to answer a ping.
 pub(crate) const PING_PATIENCE: Duration = Duration::from_secs(3);
 /// What follows a guest that went off waits longer for the lock than callers do.
-const CLEANUP_PATIENCE: Duration = Duration::from_secs(60);
+const CLEANUP_PATIENCE: Duration = Duration::from_mins(1);
 
 /// A VM whose power is switched, and on whose behalf.
 #[derive(Clone, Debug)]
@@ -95,13 +95,19 @@ impl Power {
         let machine = match machine {
             _ if resume => {
                 self.worker.log("Resuming suspended VM");
+                let has_state = self.read(|vm| vm.config.contains_key("vmstate"))?;
+                if !has_state {
+                    // Only a scenario can say that a VM is suspended and leave out to where.
+                    return Err(Refusal::failed("start failed: QEMU exited with code 1"));
+                }
                 self.read(|vm| vm.config.get("runningmachine").cloned())?
             }
             other => other.map(str::to_owned),
         };
         let launch = {
             let world = site.world();
-            let launch = launch::check(&world, &site.guests, &self.node, self.vmid, machine)?;
+            let launch =
+                launch::check(&world, &site.guests, &self.node, self.vmid, machine.as_ref())?;
             // The devices are the VM's from before QEMU is up.
             site.guests.hold(self.vmid, &launch.devices);
             launch

@@ -2,7 +2,7 @@ use serde_json::{Map, Value as Json, json};
 
 use super::user;
 use crate::pve::Refusal;
-use crate::pve::api::reply::{data, flag, within};
+use crate::pve::api::reply::{data, flag};
 use crate::pve::call::{Call, Outcome, Reply};
 use crate::pve::world::{Token, World};
 
@@ -81,16 +81,8 @@ pub(super) fn create(call: &Call) -> Outcome {
 pub(super) fn update(call: &Call) -> Outcome {
     let params = &call.params;
     let id = full_id(call);
-    let regenerate = params.flag("regenerate").unwrap_or_default();
-    let secret = regenerate.then(|| secret(call, &id));
     let mut world = call.world();
-    check_exists(&world, &id)?;
-    let removed = params.list("delete");
-    if let Some(unknown) = removed.iter().find(|name| **name != "comment") {
-        let unknown = Refusal::parameter("delete", format!("unknown option '{unknown}'"));
-        return within("updating token info failed", Err(unknown));
-    }
-    let token = world.access.tokens.get_mut(&id).ok_or_else(|| Refusal::failed("no such token"))?;
+    let mut token = check_exists(&world, &id)?.clone();
     if let Some(separated) = params.flag("privsep") {
         token.separated = separated;
     }
@@ -100,17 +92,8 @@ pub(super) fn update(call: &Call) -> Outcome {
     if let Some(comment) = params.text("comment") {
         token.comment = Some(comment.to_owned()).filter(|comment| !comment.is_empty());
     }
-    if !removed.is_empty() {
-        token.comment = None;
-    }
-    if let Some(secret) = &secret {
-        token.secret.clone_from(secret);
-    }
-    let mut shown = shown(token);
-    if let Some(secret) = secret {
-        shown.insert("value".to_owned(), json!(secret));
-        shown.insert("full-tokenid".to_owned(), json!(id));
-    }
+    let shown = shown(&token);
+    world.access.tokens.insert(id, token);
     data(shown)
 }
 

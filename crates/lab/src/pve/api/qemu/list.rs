@@ -207,6 +207,6 @@ fn ha(world: &World, vmid: u32) -> Json {
     let mut shown = Status::new();
     shown.insert("managed".to_owned(), json!(1));
     shown.extend(options.iter().map(|(key, value)| (key.clone(), json!(value))));
-    shown.entry("state").or_insert_with(|| json!("started"));
+    shown.insert("state".to_owned(), json!(world.ha_state(vmid).unwrap_or("started")));
     Json::Object(shown)
 }

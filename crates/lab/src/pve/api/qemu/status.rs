@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::vmid;
 use crate::pve::Refusal;
 use crate::pve::call::{Call, Outcome, Reply};
+use crate::pve::ha;
 use crate::pve::lock::CALL_PATIENCE;
 use crate::pve::task::TaskHandle;
 use crate::pve::vm::disks::Worker;
@@ -31,8 +32,8 @@ pub(super) fn start(call: &Call) -> Outcome {
     }
     let vmid = vmid(call);
     let id = vmid.to_string();
-    if is_ha_managed(&call.world(), vmid) && !is_set(call, "stateuri") {
-        return Ok(Reply::upid(ask_ha_to_start(call, vmid)));
+    if call.world().is_ha_managed(vmid) && !is_set(call, "stateuri") {
+        return Ok(Reply::upid(ha::request_start(&call.site, &call.node, vmid, &call.caller)));
     }
     let skip_lock = is_set(call, "skiplock");
     let machine = call.params.text("machine").map(str::to_owned);
@@ -52,9 +53,8 @@ pub(super) fn autostart(task: &TaskHandle, caller: &Caller, node: &str, vmid: u3
         node: node.to_owned(),
         vmid,
     };
-    if is_ha_managed(&task.site.world(), vmid) {
-        let site = &task.site;
-        site.start(node, "hastart", &vmid.to_string(), caller, |task| request(task, vmid, "start"));
+    if task.site.world().is_ha_managed(vmid) {
+        ha::request_start(&task.site, node, vmid, caller);
         return;
     }
     task.site.start(node, "qmstart", &vmid.to_string(), caller, |task| async move {
@@ -67,12 +67,12 @@ pub(super) fn stop(call: &Call) -> Outcome {
     check_root_only(call, &["skiplock", "keepActive", "migratedfrom"])?;
     let vmid = vmid(call);
     let overrule = is_set(call, "overrule-shutdown");
-    if is_ha_managed(&call.world(), vmid) && !call.params.has("migratedfrom") {
+    if call.world().is_ha_managed(vmid) && !call.params.has("migratedfrom") {
         if overrule {
             let text = "Not applicable for HA resources.";
             return Err(Refusal::parameter("overrule-shutdown", text));
         }
-        return Ok(Reply::upid(ask_ha_to_stop(call, vmid)));
+        return Ok(Reply::upid(ha::request_stop(&call.site, &call.node, vmid, &call.caller)));
     }
     let how = Stop {
         shutdown: false,
@@ -125,8 +125,8 @@ pub(super) fn shutdown(call: &Call) -> Outcome {
     if paused && !force {
         return Err(Refusal::failed("VM is paused - cannot shutdown"));
     }
-    if is_ha_managed(&call.world(), vmid) {
-        return Ok(Reply::upid(ask_ha_to_stop(call, vmid)));
+    if call.world().is_ha_managed(vmid) {
+        return Ok(Reply::upid(ha::request_stop(&call.site, &call.node, vmid, &call.caller)));
     }
     let how = Stop {
         shutdown: !paused,
@@ -191,7 +191,7 @@ pub(super) fn suspend(call: &Call) -> Outcome {
 fn state_storage(call: &Call) -> Result<String, Refusal> {
     let vmid = vmid(call);
     let world = call.world();
-    if is_ha_managed(&world, vmid) {
+    if world.is_ha_managed(vmid) {
         return Err(Refusal::failed("Cannot suspend HA managed VM to disk"));
     }
     world.check_vm(&call.caller, vmid, None, &["VM.Config.Disk"])?;
@@ -271,30 +271,4 @@ fn is_paused(call: &Call) -> bool {
     let world = call.world();
     let run = world.vm(&call.node, vmid(call)).ok().and_then(|vm| vm.run.as_ref());
     run.is_some_and(|run| run.paused)
-}
-
-pub(super) fn is_ha_managed(world: &World, vmid: u32) -> bool {
-    let resource = world.ha.resources.get(&format!("vm:{vmid}"));
-    resource.is_some_and(|options| options.get("state").is_none_or(|state| state != "ignored"))
-}
-
-fn ask_ha_to_start(call: &Call, vmid: u32) -> String {
-    let id = vmid.to_string();
-    call.site.start(&call.node, "hastart", &id, &call.caller, |task| request(task, vmid, "start"))
-}
-
-fn ask_ha_to_stop(call: &Call, vmid: u32) -> String {
-    let id = vmid.to_string();
-    call.site.start(&call.node, "hastop", &id, &call.caller, |task| request(task, vmid, "stop"))
-}
-
-/// The task only says what is wished; the manager sees to it in its own time.
-async fn request(task: TaskHandle, vmid: u32, what: &'static str) -> Result<(), String> {
-    task.log(format!("Requesting HA {what} for VM {vmid}"));
-    let state = if what == "start" { "started" } else { "stopped" };
-    let mut world = task.site.world();
-    if let Some(options) = world.ha.resources.get_mut(&format!("vm:{vmid}")) {
-        options.insert("state".to_owned(), state.to_owned());
-    }
-    Ok(())
 }

@@ -110,6 +110,9 @@ async fn a_shutdown_gives_up_on_a_guest_that_does_not_listen() {
     assert!(!bench.is_running(100));
     let said = "VM still running - terminating now with SIGTERM".to_owned();
     assert!(bench.log("qmshutdown").contains(&said));
+    assert_eq!(bench.task("/100/status/start", &[]).await, "OK");
+    bench.site.guests.leave(100);
+    assert_eq!(bench.task("/100/status/shutdown", &[("timeout", "5")]).await, "OK");
 }
 
 #[tokio::test]
@@ -201,4 +204,17 @@ async fn a_guest_boots_again_by_itself() {
     assert_eq!(events.recv().await.unwrap().moment, Moment::Reset);
     assert_eq!(events.recv().await.unwrap().moment, Moment::Stopped);
     assert!(bench.is_running(100) && !bench.is_running(101));
+}
+
+#[tokio::test]
+async fn guests_go_down_with_their_host() {
+    let bench = Bench::new();
+    bench.running(100, &[]);
+    bench.vm(101, &[]);
+    let mut events = bench.site.guests.watch();
+    bench.site.switch_off_host("pve1");
+    let stopped = GuestEvent { node: "pve1".to_owned(), vmid: 100, moment: Moment::Stopped };
+    assert_eq!(events.recv().await, Some(stopped));
+    assert!(events.try_recv().is_err());
+    assert!(!bench.is_running(100));
 }
