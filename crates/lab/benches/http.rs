@@ -200,7 +200,8 @@ fn client_config(root: CertificateDer<'static>) -> Arc<ClientConfig> {
     let mut roots = RootCertStore::empty();
     roots.add(root).unwrap();
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let config = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+    let config =
+        ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
     Arc::new(config.unwrap().with_root_certificates(roots).with_no_client_auth())
 }
 
@@ -209,7 +210,8 @@ fn own_certificate() -> (Arc<ServerConfig>, Arc<ClientConfig>) {
     let certificate = made.cert.der().clone();
     let key = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(made.signing_key.serialize_der()));
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let config = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+    let config =
+        ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
     let config = config.unwrap().with_no_client_auth();
     let config = config.with_single_cert(vec![certificate.clone()], key).unwrap();
     (Arc::new(config), client_config(certificate))

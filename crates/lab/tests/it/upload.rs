@@ -80,7 +80,8 @@ fn outcome(lab: &TestLab, answer: &Answer) -> String {
 }
 
 fn content(lab: &TestLab) -> Vec<(String, u64)> {
-    let Json::Array(list) = lab.get("/nodes/pve/storage/local/content").json()["data"].take() else {
+    let Json::Array(list) = lab.get("/nodes/pve/storage/local/content").json()["data"].take()
+    else {
         panic!("no list");
     };
     list.iter()
