@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use serde_json::Value as Json;
+use talmox_lab::pve::{Action, Fault, When};
 
 use crate::support::{Answer, TestLab, scenario, settings};
 
@@ -229,6 +230,27 @@ fn files_need_no_second_token() {
     let mut request = String::from_utf8(form("iso", "a.iso", b"x").request(&lab, PATH)).unwrap();
     request = request.replace(&lab.token_header(), &cookie);
     assert_eq!(outcome(&lab, &lab.raw(request)), "OK");
+}
+
+#[test]
+fn tasks_fail_on_order_and_storages_fill_up() {
+    let lab = TestLab::new();
+    let task = When { task: Some("imgcopy".to_owned()), ..When::default() };
+    let boom = |percent| Action::Fail { percent, message: format!("boom at {percent}") };
+    lab.lab().faults().add(Fault::new(task.clone(), boom(40)));
+    assert_eq!(outcome(&lab, &form("iso", "a.iso", b"x").send(&lab)), "boom at 40");
+    assert_eq!(content(&lab), []);
+
+    lab.lab().faults().add(Fault::new(task, boom(100)));
+    assert_eq!(outcome(&lab, &form("iso", "b.iso", b"x").send(&lab)), "boom at 100");
+    assert_eq!(content(&lab).len(), 1, "all was done");
+
+    let full = Action::Full { storage: "local".to_owned() };
+    let get = When { method: Some("GET".to_owned()), ..When::default() };
+    lab.lab().faults().add(Fault::new(get, full));
+    lab.get("/version");
+    let exit = outcome(&lab, &form("iso", "c.iso", b"x").send(&lab));
+    assert!(exit.contains("No space left on device"), "{exit}");
 }
 
 #[test]

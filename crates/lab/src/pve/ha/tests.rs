@@ -134,8 +134,9 @@ async fn rules_say_where_resources_go() {
 #[tokio::test]
 async fn what_cannot_start_anywhere_ends_in_error() {
     let bench = bench(Release::V9, &[101]);
-    let disk = ("scsi0".to_owned(), "gone:vm-101-disk-0,size=1G".to_owned());
-    bench.site.world().vms.get_mut(&101).expect("the VM").config.extend([disk]);
+    // Templates can move, but not start.
+    let template = ("template".to_owned(), "1".to_owned());
+    bench.site.world().vms.get_mut(&101).expect("the VM").config.extend([template]);
     settle(&bench).await;
     assert_eq!(bench.site.world().ha_state(101), Some("error"));
     assert!(!is_running(&bench, 101));

@@ -270,7 +270,7 @@ impl Change<'_> {
             self.fields(FormatName::Cpu, cpu).get("cputype").map(str::to_owned)
         };
         let Some(new) = model(new) else { return Ok(()) };
-        let unchanged = old.and_then(|old| model(old)).is_some_and(|old| old == new);
+        let unchanged = old.and_then(model).is_some_and(|old| old == new);
         match new.strip_prefix("custom-") {
             Some(name) if !unchanged => {
                 self.world.check(self.caller, &format!("/mapping/cpu/{name}"), &["Mapping.Use"])

@@ -92,6 +92,7 @@ fn replace_in(config: &mut Config, new: &BTreeMap<VolumeId, VolumeId>) {
 
 /// What is known of one volume of a VM from all the places that name it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "facts that do not depend on each other")]
 pub(crate) struct Reference {
     /// No place has it as a disk.
     pub(crate) cdrom: bool,

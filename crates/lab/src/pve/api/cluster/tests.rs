@@ -13,7 +13,7 @@ const ROOT: &str = "root@pam";
 const USER: &str = "ops@pve";
 
 fn ask(bench: &Bench, who: &str, method: Method, path: &str, sent: Json) -> Outcome {
-    bench.call(who, method, path, &sent, answer)
+    bench.call(who, method, path, sent, answer)
 }
 
 fn read(bench: &Bench, who: &str, path: &str, sent: Json) -> Json {
@@ -114,7 +114,7 @@ fn a_cluster_tells_of_its_members() {
         refusal(ask(&bench, USER, Get, "/cluster/status", json!({}))),
         "403 Permission check failed (/, Sys.Audit)"
     );
-    let nodes = data(bench.call(USER, Get, "/nodes", &json!({}), node::answer));
+    let nodes = data(bench.call(USER, Get, "/nodes", json!({}), node::answer));
     assert_eq!(nodes[1]["status"], "offline");
     assert!(nodes[0].get("maxcpu").is_none(), "how hosts are doing is for auditors");
 }
@@ -240,7 +240,7 @@ fn pools_hold_vms_and_storages() {
     let bench = Bench::new(Release::V9);
     bench.add_vm(101, "pve1", &[]);
     let ask = |who: &str, method, path: &str, sent: Json| {
-        bench.call(who, method, path, &sent, pool::answer)
+        bench.call(who, method, path, sent, pool::answer)
     };
     data(ask(ROOT, Post, "/pools", json!({ "poolid": "talos" })));
     data(ask(ROOT, Post, "/pools", json!({ "poolid": "talos/cp", "comment": "x" })));

@@ -122,8 +122,7 @@ impl Move {
 
     async fn run(&self, task: &TaskHandle) -> Result<(), Refusal> {
         let site = &task.site;
-        let lock = site.locks.vm(self.vmid, CALL_PATIENCE).await;
-        let _guard = lock.map_err(|timeout| Refusal::failed(timeout.to_string()))?;
+        let _guard = site.locks.vm(self.vmid, CALL_PATIENCE).await?;
         let found = self.look(&site.world())?;
         let volume = &found.volume;
         if site.world().release == Release::V9 {

@@ -66,8 +66,7 @@ pub(super) fn resize(call: &Call) -> Outcome {
 impl Resize {
     async fn run(&self, task: &TaskHandle) -> Result<(), Refusal> {
         let site = &task.site;
-        let lock = site.locks.vm(self.vmid, CALL_PATIENCE).await;
-        let _guard = lock.map_err(|timeout| Refusal::failed(timeout.to_string()))?;
+        let _guard = site.locks.vm(self.vmid, CALL_PATIENCE).await?;
         let looked = self.look(&site.world())?;
         let Some((mut drive, volume, bytes)) = looked else { return Ok(()) };
         task.wait(Work::Allocate).await.map_err(Refusal::failed)?;
@@ -76,8 +75,9 @@ impl Resize {
         drive.set_size(bytes);
         let vm = world.vm_mut(&self.node, self.vmid)?;
         vm.config.insert(self.disk.clone(), drive.print());
+        let is_qcow2 = storage::name_of(&world, &volume)?.format == "qcow2";
         drop(world);
-        if volume.name.ends_with(".qcow2") {
+        if is_qcow2 {
             task.log("Image resized.");
         }
         Ok(())
