@@ -85,14 +85,13 @@ impl State {
             None => (0, scenario.into_world(&blobs, now, &mut Chance::new(seed))?),
         };
         blobs.keep_only(&blobs_of(&world))?;
-        let keys = match folder.read(KEYS)? {
-            Some(bytes) => serde_json::from_slice(&bytes)
-                .map_err(|error| unreadable(&folder, KEYS, &error.to_string()))?,
-            None => {
-                let keys = new_keys(&world)?;
-                folder.write(KEYS, &serde_json::to_vec(&keys)?)?;
-                keys
-            }
+        let keys = if let Some(bytes) = folder.read(KEYS)? {
+            serde_json::from_slice(&bytes)
+                .map_err(|error| unreadable(&folder, KEYS, &error.to_string()))?
+        } else {
+            let keys = new_keys(&world)?;
+            folder.write(KEYS, &serde_json::to_vec(&keys)?)?;
+            keys
         };
         let state = Self { folder, keys, runs, saved: Mutex::default() };
         state.save(&world)?;

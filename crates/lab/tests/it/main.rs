@@ -9,6 +9,7 @@ mod fault;
 mod http;
 mod keep;
 mod record;
+mod storage;
 mod support;
 mod upload;
 mod vector_comparison;

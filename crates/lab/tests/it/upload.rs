@@ -67,7 +67,7 @@ impl Form {
 }
 
 /// Waits for the task in the answer; how it ended.
-fn outcome(lab: &TestLab, answer: &Answer) -> String {
+pub(crate) fn outcome(lab: &TestLab, answer: &Answer) -> String {
     assert_eq!(answer.status, 200, "{}", answer.text());
     let upid = answer.json()["data"].as_str().unwrap().to_owned();
     let node = upid.split(':').nth(1).unwrap().to_owned();
@@ -251,6 +251,22 @@ fn tasks_fail_on_order_and_storages_fill_up() {
     lab.get("/version");
     let exit = outcome(&lab, &form("iso", "c.iso", b"x").send(&lab));
     assert!(exit.contains("No space left on device"), "{exit}");
+}
+
+#[test]
+fn tasks_of_a_host_that_goes_down_are_gone() {
+    let lab = TestLab::start(scenario("nodes: [{name: pve1}, {name: pve2}]"));
+    let task = When { task: Some("imgcopy".to_owned()), ..When::default() };
+    lab.lab().faults().add(Fault::new(task.clone(), Action::Delay(Duration::from_secs(100_000))));
+    let request = form("iso", "a.iso", b"x").request(&lab, "/nodes/pve2/storage/local/upload");
+    let to_it = String::from_utf8(request).unwrap().replace("Host: localhost", "Host: pve2");
+    let answer = lab.raw(to_it);
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    let down = Action::Down { host: "pve2".to_owned(), lasts: Some(Duration::from_secs(100)) };
+    lab.lab().faults().add(Fault::new(When::default(), down));
+    lab.get("/version");
+    std::thread::park_timeout(Duration::from_millis(300));
+    assert_eq!(outcome(&lab, &answer), "unexpected status");
 }
 
 #[test]

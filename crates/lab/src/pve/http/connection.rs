@@ -75,9 +75,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Connection<S> {
     /// One request and its answer. Whether the connection goes on.
     async fn exchange(&mut self, may_stay: bool) -> Result<bool, Lost> {
         let reading = Head::read(&mut self.wire, self.patience.head);
-        let head = match tokio::time::timeout(self.patience.head, reading).await {
-            Ok(head) => head,
-            Err(_) => return Err(Lost::Silent),
+        let Ok(head) = tokio::time::timeout(self.patience.head, reading).await else {
+            return Err(Lost::Silent);
         };
         let head = match head {
             Ok(head) => head,
