@@ -67,7 +67,7 @@ impl Form {
 }
 
 /// Waits for the task in the answer; how it ended.
-fn outcome(lab: &TestLab, answer: &Answer) -> String {
+pub(crate) fn outcome(lab: &TestLab, answer: &Answer) -> String {
     assert_eq!(answer.status, 200, "{}", answer.text());
     let upid = answer.json()["data"].as_str().unwrap().to_owned();
     let node = upid.split(':').nth(1).unwrap().to_owned();
