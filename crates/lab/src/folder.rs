@@ -23,7 +23,7 @@ impl Folder {
         match lock.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
-                let text = format!("another lab uses {}", path.display());
+                let text = "another lab uses this folder";
                 return Err(io::Error::new(io::ErrorKind::ResourceBusy, text));
             }
             Err(TryLockError::Error(error)) => return Err(error),

@@ -148,7 +148,7 @@ fn names_cannot_climb_out() {
 #[test]
 fn a_client_that_leaves_early_leaves_nothing() {
     let lab = TestLab::new();
-    let request = form("iso", "a.iso", &[7; 500_000]).request(&lab, PATH);
+    let request = form("iso", "a.iso", &vec![7; 500_000]).request(&lab, PATH);
     for part in [request.len() / 2, request.len() - 5] {
         let mut stream = lab.connect();
         stream.write_all(&request[..part]).unwrap();
