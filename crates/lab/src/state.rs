@@ -90,7 +90,9 @@ impl State {
                 .map_err(|error| unreadable(&folder, KEYS, &error.to_string()))?
         } else {
             let keys = new_keys(&world)?;
-            folder.write(KEYS, &serde_json::to_vec(&keys)?)?;
+            if folder.is_kept() {
+                folder.write(KEYS, &serde_json::to_vec(&keys)?)?;
+            }
             keys
         };
         let state = Self { folder, keys, runs, saved: Mutex::default() };
@@ -100,7 +102,10 @@ impl State {
 
     /// Writes the world down, if it changed since the last time.
     pub(crate) fn save(&self, world: &World) -> io::Result<()> {
-        self.store(self.picture(world)?)
+        if self.folder.is_kept() {
+            self.store(self.picture(world)?)?;
+        }
+        Ok(())
     }
 
     /// The world as it is written; taking it needs the world, storing it does not.

@@ -139,9 +139,14 @@ fn what_cannot_be_started_is_explained() {
     assert!(run.stderr.contains("did you mean `storages`?"), "{}", run.stderr);
 
     folder.write("faults.yaml", "faults:\n  - {cut: sideways}\n");
-    let run = folder.talmox("lab serve --faults faults.yaml");
+    for option in ["--faults", "--scenario"] {
+        let run = folder.talmox(&format!("lab serve {option} faults.yaml"));
+        assert_eq!(run.code, 1);
+        assert!(run.stderr.contains("faults.yaml:2"), "{}", run.stderr);
+    }
+    let run = folder.talmox("lab serve --record no/such/folder/calls.jsonl");
     assert_eq!(run.code, 1);
-    assert!(run.stderr.contains("faults.yaml:2"), "{}", run.stderr);
+    assert!(run.stderr.contains("no/such/folder/calls.jsonl"), "{}", run.stderr);
 
     assert_eq!(folder.talmox("lab serve --scenario none.yaml").code, 1);
     for usage in ["--speed 0", "--speed fast", "--release 7", "--profile quick", "--listen here"] {

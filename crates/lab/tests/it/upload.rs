@@ -148,7 +148,7 @@ fn names_cannot_climb_out() {
 #[test]
 fn a_client_that_leaves_early_leaves_nothing() {
     let lab = TestLab::new();
-    let request = form("iso", "a.iso", &[7; 500_000]).request(&lab, PATH);
+    let request = form("iso", "a.iso", &vec![7; 500_000]).request(&lab, PATH);
     for part in [request.len() / 2, request.len() - 5] {
         let mut stream = lab.connect();
         stream.write_all(&request[..part]).unwrap();
@@ -188,7 +188,14 @@ fn forms_that_are_wrong_are_refused() {
     let headers = "Content-Type: application/octet-stream\r\n";
     let answer = lab.request("POST", PATH, headers, "x");
     let text = "upload 'Content-Type 'application/octet-stream' not implemented";
-    assert_eq!(answer.line(), (500, text));
+    assert_eq!(answer.line(), (506, text));
+    // Parameters without a file are judged as those of any call.
+    let answer = lab.request("POST", PATH, "", "content=iso");
+    assert_eq!(answer.status, 400);
+    assert!(answer.json()["errors"]["filename"].is_string());
+
+    let answer = form("iso", "", b"x").send(&lab);
+    assert_eq!((answer.status, answer.json()["errors"]["filename"].is_string()), (400, true));
 
     let answer = form("snippets", "a.yaml", b"x").send(&lab);
     assert_eq!(answer.status, 400);
