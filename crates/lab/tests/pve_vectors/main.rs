@@ -189,6 +189,8 @@ fn outcome(labs: &Labs, starts: &Starts, vector: &Vector, release: Release) -> O
             let differences = judge.differences(step, expect, &seen);
             outcome.differences.extend(differences.into_iter().map(|one| (at, one)));
         }
+        // The lab waits for clients that have not hung up.
+        drop(replay);
         labs.stop(lab)
     };
     if let Err(text) = run() {
