@@ -71,17 +71,16 @@ impl Server {
         let crowded = Arc::new(Notify::new());
         loop {
             tokio::select! {
-                accepted = self.listener.accept() => match accepted {
-                    Ok((socket, _)) => {
+                accepted = self.listener.accept() => {
+                    if let Ok((socket, _)) = accepted {
                         let idle = Idle { stop: stop.clone(), crowded: Arc::clone(&crowded) };
                         open.spawn(self.connection(socket, idle));
-                    }
-                    // Too many open files: whoever only sits there makes room for others.
-                    Err(_) => {
+                    } else {
+                        // Too many open files: whoever only sits there makes room for others.
                         crowded.notify_waiters();
                         Clock::real().sleep(Duration::from_millis(20)).await;
                     }
-                },
+                }
                 Some(_) = open.join_next() => {}
                 () = stopped(&mut told) => break,
             }
