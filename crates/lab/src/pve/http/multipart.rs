@@ -213,6 +213,9 @@ fn field_disposition(line: &str) -> Option<(&str, &str)> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
     use super::*;
 
     const BOUNDARY: &str = "----x7MA4";
@@ -256,6 +259,30 @@ mod tests {
             assert!(file == bytes, "{piece}");
             assert_eq!(multipart.filename.as_deref(), Some("a b.raw"));
             assert_eq!(multipart.fields().unwrap(), fields);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_comes_in_whatever_pieces_nothing_is_lost(
+            bytes in vec(prop_oneof![Just(b'\r'), Just(b'\n'), Just(b'-'), any::<u8>()], 0..3000),
+            piece in 1_usize..500,
+        ) {
+            let (multipart, file) = read(&form(&[("content", "iso")], "x", &bytes), piece);
+            prop_assert!(multipart.is_done() && file == bytes);
+        }
+
+        #[test]
+        fn nonsense_is_no_form_and_no_panic(
+            text in "(--|-x7MA4|----x7MA4|\r|\n|Content-Disposition: |form-data|; name=\"|filename|[ -~]){0,60}",
+            piece in 1_usize..50,
+        ) {
+            let mut multipart = Multipart::new(BOUNDARY);
+            for piece in text.as_bytes().chunks(piece) {
+                if multipart.push(piece).is_err() {
+                    break;
+                }
+            }
         }
     }
 
