@@ -112,7 +112,7 @@ fn run(folder: &Path, arguments: &Arguments) -> Result<bool, String> {
     let (wrong, all) = report::classified(&outcomes);
     println!("texts that clients classify: {} of {all} right", all - wrong);
     // A part of the vectors has shares of its own.
-    let low = if arguments.only.is_empty() { report::too_low(&outcomes) } else { vec![] };
+    let low = if arguments.only.is_empty() { report::too_low(&outcomes, &known) } else { vec![] };
     for line in &low {
         println!("TOO LOW {line}");
     }
