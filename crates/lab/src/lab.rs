@@ -19,6 +19,7 @@ use crate::fetch::Outside;
 use crate::folder::Folder;
 use crate::pve::{Fault, Faults, Gate, Keys, Patience, Profile, Recorder, Server, Site, stopped};
 use crate::state::State;
+use crate::tidy::keep_tidy;
 
 /// How often a changed world is written down, in real time.
 const SAVE_EVERY: Duration = Duration::from_secs(2);
@@ -151,7 +152,10 @@ impl Lab {
         let (stop, told) = watch::channel(false);
         let state = Arc::new(state);
         site.start_daemons();
-        let mut running = vec![tokio::spawn(server.run(told.clone()))];
+        let mut running = vec![
+            tokio::spawn(server.run(told.clone())),
+            tokio::spawn(keep_tidy(Arc::clone(&site), told.clone())),
+        ];
         if settings.state.is_some() {
             running.push(tokio::spawn(keep_saving(Arc::clone(&site), Arc::clone(&state), told)));
         }
