@@ -77,7 +77,7 @@ impl PveError {
             Self::Rejected(rejection) => {
                 contains(&rejection.message) || rejection.errors.values().any(|text| contains(text))
             }
-            Self::TaskFailed(failure) => contains(&failure.exit),
+            Self::TaskFailed(failure) => failure.words().any(contains),
             Self::NotSent { .. } | Self::MaybeApplied { .. } => false,
         }
     }
