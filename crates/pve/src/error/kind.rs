@@ -54,7 +54,7 @@ impl PveError {
 
     /// Somebody else changed the config in between.
     pub fn is_digest_mismatch(&self) -> bool {
-        self.says(&["file change by other user"])
+        self.says(&["file change by other user", "file changed by other user"])
     }
 
     /// Whether the same request may simply be sent again: it was not sent, or was turned away by a lock.
@@ -154,6 +154,8 @@ mod tests {
         );
         assert!(answer(401, "No ticket").is_auth());
         assert!(answer(500, "checksum mismatch (file change by other user?)").is_digest_mismatch());
+        let text = "update failed: detected modified configuration - file changed by other user? Try again.";
+        assert!(answer(500, text).is_digest_mismatch());
         let taken = interpret(
             "GET /cluster/nextid",
             400,

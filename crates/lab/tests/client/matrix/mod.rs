@@ -119,6 +119,9 @@ async fn strike(
         if class == Class::MaybeApplied && found == after {
             break;
         }
+        if let (Trouble::TaskFails, Some(mark)) = (trouble, operation.stuck) {
+            return stuck(&cell, operation, mark, &before, &found).await;
+        }
         if found != before {
             return Err(format!("half done: {}", difference(&before, &found)));
         }
@@ -137,6 +140,27 @@ async fn strike(
         return Ok(());
     }
     Err(format!("not as undisturbed: {}", difference(&after, &found)))
+}
+
+/// A task that failed half way left its mark. Trying again is refused and makes nothing worse.
+async fn stuck(
+    cell: &Cell,
+    operation: &Operation,
+    mark: &str,
+    before: &[String],
+    found: &[String],
+) -> Result<(), String> {
+    let more = found.iter().filter(|line| !before.contains(line));
+    if let Some(line) = more.clone().find(|line| !line.contains(mark)) {
+        return Err(format!("half done without `{mark}`: {line}"));
+    }
+    let again = operation.step.take(&cell.worker).await;
+    let is_refused = matches!(Class::of(&again), Class::Rejected | Class::TaskFailed);
+    let same = cell.look().await == found;
+    if more.count() > 0 && is_refused && same {
+        return Ok(());
+    }
+    Err(format!("not stuck at `{mark}`: {again:?}"))
 }
 
 /// What the one has and the other has not.

@@ -27,6 +27,8 @@ pub(super) struct Operation {
     pub(super) before: Option<Step>,
     /// The storage that it needs room on.
     pub(super) room: Option<&'static str>,
+    /// What stays behind in the VM's config when its task fails half way, as on a real host.
+    pub(super) stuck: Option<&'static str>,
 }
 
 /// The bytes of an uploaded image: no more than a name, and no less than qemu-img would take.
@@ -71,7 +73,7 @@ impl Step {
 }
 
 fn operation(name: &'static str, step: Step) -> Operation {
-    Operation { name, step, before: None, room: None }
+    Operation { name, step, before: None, room: None, stuck: None }
 }
 
 fn task(name: &'static str, request: Request<Upid>) -> Operation {
@@ -85,6 +87,10 @@ fn call(name: &'static str, request: Request<()>) -> Operation {
 impl Operation {
     fn needs(self, storage: &'static str) -> Self {
         Self { room: Some(storage), ..self }
+    }
+
+    fn leaves(self, mark: &'static str) -> Self {
+        Self { stuck: Some(mark), ..self }
     }
 
     fn after(self, step: Step) -> Self {
@@ -148,7 +154,7 @@ fn machines() -> Vec<Operation> {
         task("import", qemu::create(&vm(300), Some(&pool), &imported)).needs("local-lvm"),
         task("clone", clone(true)).needs("tank"),
         task("linked clone", clone(false)),
-        task("template", qemu::make_template(&vm(101))),
+        task("template", qemu::make_template(&vm(101))).leaves("template"),
         task("delete", qemu::delete(&vm(101), true)),
         task("migrate", qemu::migrate(&vm(104), &migrate(false))),
         task("migrate disks", qemu::migrate(&vm(101), &migrate(true))).needs("tank"),
@@ -181,8 +187,9 @@ fn disks() -> Vec<Operation> {
         call("cloudinit", qemu::regenerate_cloudinit(&vm(101))),
         task("snapshot", qemu::create_snapshot(&vm(101), &name, Some("x"), false)),
         task("snapshot with memory", qemu::create_snapshot(&vm(102), &name, None, true)),
-        task("delete snapshot", qemu::delete_snapshot(&vm(103), &id("before"))),
-        task("rollback", qemu::rollback(&vm(103), &id("before"), false)),
+        task("delete snapshot", qemu::delete_snapshot(&vm(103), &id("before")))
+            .leaves("snapshot-delete"),
+        task("rollback", qemu::rollback(&vm(103), &id("before"), false)).leaves("rollback"),
     ]
 }
 
