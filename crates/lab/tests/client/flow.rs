@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use talmox_lab::{Settings};
+use talmox_lab::Settings;
 use talmox_pve::api::qemu::{self, Vm};
 use talmox_pve::api::storage::{self, Content, Download, Upload};
 use talmox_pve::api::{cluster, pool};

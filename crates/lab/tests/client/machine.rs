@@ -61,7 +61,9 @@ async fn made_changed_and_destroyed() {
         let change =
             VmChange { digest: found.digest(), ..set(VmOptions::new().tags(&tags).cores(6)) };
         client.send(&qemu::set_config(&new, &change)).await.unwrap();
-        assert!(client.send(&qemu::set_config(&new, &change)).await.unwrap_err().is_digest_mismatch());
+        assert!(
+            client.send(&qemu::set_config(&new, &change)).await.unwrap_err().is_digest_mismatch()
+        );
         let described = set(VmOptions::new().description("twice"));
         client.run(&qemu::start_config(&new, &described), PATIENCE).await.unwrap();
         client.send(&qemu::regenerate_cloudinit(&new)).await.unwrap();
@@ -244,7 +246,8 @@ async fn vms_move_to_another_host() {
         assert!(!check.running && check.local_resources.is_empty());
         let disks: Vec<String> = check.local_disks.iter().map(|d| d.volume.to_string()).collect();
         assert!(disks.contains(&"local-lvm:vm-101-disk-0".to_owned()), "{disks:?}");
-        let migrate = qemu::Migrate { target: id("pve1"), online: false, local_disks_to: Some(tank) };
+        let migrate =
+            qemu::Migrate { target: id("pve1"), online: false, local_disks_to: Some(tank) };
         client.run(&qemu::migrate(&vm(101), &migrate), PATIENCE).await.unwrap();
         assert!(client.send(&qemu::config(&vm(101))).await.unwrap_err().is_vm_missing());
         let there = Vm::new(&target, vmid(101));

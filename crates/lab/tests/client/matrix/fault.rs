@@ -69,7 +69,7 @@ impl Trouble {
                 (call, Action::Full { storage })
             }
             Self::HostDown => {
-                let lasts = Some(Duration::from_secs(60));
+                let lasts = Some(Duration::from_mins(1));
                 (call, Action::Down { host: "pve2".to_owned(), lasts })
             }
             Self::TokenRevoked => (call, Action::Revoke { token: "root@pam!worker".to_owned() }),
@@ -85,9 +85,10 @@ impl Trouble {
                 Class::Rejected
             }
             Self::Late | Self::CutBefore | Self::CutAfter | Self::TimedOut => Class::MaybeApplied,
-            Self::TaskFails | Self::LockLostInTask if step.is_task() => Class::TaskFailed,
             Self::StorageFull if operation.room.is_none() => Class::Done,
-            Self::StorageFull if step.is_task() => Class::TaskFailed,
+            Self::TaskFails | Self::LockLostInTask | Self::StorageFull if step.is_task() => {
+                Class::TaskFailed
+            }
             Self::StorageFull => Class::Rejected,
             Self::HostDown if step.is_proxied() => Class::NotSent,
             Self::TaskFails | Self::LockLostInTask | Self::HostDown => Class::Done,
