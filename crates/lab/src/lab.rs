@@ -113,7 +113,7 @@ impl Lab {
         let Settings { scenario, listen, seed, profile, speed, .. } = settings;
         let clock = Clock::scaled(speed);
         let folder = match &settings.state {
-            Some(path) => Folder::open(path)?,
+            Some(path) => Folder::open(path).map_err(|error| at(&path.display(), &error))?,
             None => Folder::temporary()?,
         };
         let mut faults = Fault::of_scenario("scenario", &scenario).map_err(io::Error::other)?;
@@ -129,13 +129,17 @@ impl Lab {
         for fault in faults {
             site.faults.add(fault);
         }
-        let listener = std::net::TcpListener::bind(listen)?;
+        let listener = std::net::TcpListener::bind(listen).map_err(|error| at(&listen, &error))?;
         listener.set_nonblocking(true)?;
         let address = listener.local_addr()?;
+        let recorder = settings
+            .record
+            .as_deref()
+            .map(|path| Recorder::open(path).map_err(|error| at(&path.display(), &error)));
         let gate = Gate {
             site: Arc::clone(&site),
             keys: Keys::new(&state.keys.tickets),
-            recorder: settings.record.as_deref().map(Recorder::open).transpose()?,
+            recorder: recorder.transpose()?,
         };
         let tls = identity.server_config().map_err(io::Error::other)?;
         let server = Server {
@@ -195,6 +199,11 @@ impl Lab {
         }
         self.state.save(&self.site.world())
     }
+}
+
+/// Says what an error is about.
+fn at(place: &dyn std::fmt::Display, error: &io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("{place}: {error}"))
 }
 
 /// Saves now and then, so that a lab that is killed loses little.

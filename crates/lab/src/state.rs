@@ -85,14 +85,15 @@ impl State {
             None => (0, scenario.into_world(&blobs, now, &mut Chance::new(seed))?),
         };
         blobs.keep_only(&blobs_of(&world))?;
-        let keys = match folder.read(KEYS)? {
-            Some(bytes) => serde_json::from_slice(&bytes)
-                .map_err(|error| unreadable(&folder, KEYS, &error.to_string()))?,
-            None => {
-                let keys = new_keys(&world)?;
+        let keys = if let Some(bytes) = folder.read(KEYS)? {
+            serde_json::from_slice(&bytes)
+                .map_err(|error| unreadable(&folder, KEYS, &error.to_string()))?
+        } else {
+            let keys = new_keys(&world)?;
+            if folder.is_kept() {
                 folder.write(KEYS, &serde_json::to_vec(&keys)?)?;
-                keys
             }
+            keys
         };
         let state = Self { folder, keys, runs, saved: Mutex::default() };
         state.save(&world)?;
@@ -101,7 +102,10 @@ impl State {
 
     /// Writes the world down, if it changed since the last time.
     pub(crate) fn save(&self, world: &World) -> io::Result<()> {
-        self.store(self.picture(world)?)
+        if self.folder.is_kept() {
+            self.store(self.picture(world)?)?;
+        }
+        Ok(())
     }
 
     /// The world as it is written; taking it needs the world, storing it does not.

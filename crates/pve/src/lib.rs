@@ -1,6 +1,6 @@
 //! Proxmox VE as talmox speaks to it.
 //!
-//! A call is a value: [`api`] makes it, [`Client`] sends it. Nothing here prints or reads the environment, and time and
+//! A call is a value: [`api`] makes it, [`Client`] sends it. Nothing here prints, and time and
 //! chance come from `talmox-clock`.
 //!
 //! ```no_run

@@ -7,7 +7,7 @@ use zeroize::Zeroizing;
 /// What stands in place of a secret.
 pub(crate) const REDACTED: &str = "***";
 
-/// A password, the secret of a token, a ticket. Shows itself as `***` and leaves no trace in memory.
+/// A password, the secret of a token, a ticket. Shows itself as `***` and is wiped when dropped.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(Zeroizing<String>);
 

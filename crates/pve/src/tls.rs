@@ -70,7 +70,8 @@ pub(crate) fn config(trust: &Trust) -> Result<ClientConfig, TrustError> {
     Ok(config)
 }
 
-/// What stands in the usual places. The platform's own verifier would do the same on Linux, with more packages.
+/// What stands in the usual places, or where `SSL_CERT_FILE` and `SSL_CERT_DIR` say. The platform's
+/// own verifier would do the same on Linux, with more packages.
 fn system_roots() -> Result<RootCertStore, TrustError> {
     let found = rustls_native_certs::load_native_certs();
     let mut roots = RootCertStore::empty();
@@ -93,8 +94,8 @@ fn authorities(pem: &[u8]) -> Result<RootCertStore, TrustError> {
 
 type Accepts = Box<dyn Fn(Fingerprint) -> bool + Send + Sync>;
 
-/// Judges by the server's own certificate alone. Signatures are checked all the same: what is judged belongs to the
-/// key that answers.
+/// Judges by the server's own certificate alone. Signatures are checked all the same: what is
+/// judged belongs to the key that answers.
 pub(crate) struct ByLeaf {
     provider: Arc<CryptoProvider>,
     accepts: Accepts,

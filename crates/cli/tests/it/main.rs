@@ -7,6 +7,7 @@ mod clients;
 mod config;
 mod exchange;
 mod init;
+mod lab;
 mod readme;
 mod render;
 mod secrets;

@@ -17,11 +17,13 @@ const GRACE: u64 = 300;
 pub(crate) const KEY_BYTES: usize = 64;
 
 /// Calls that anybody may make, without being known.
-const OPEN: [(&str, &str); 4] = [
+const OPEN: [(&str, &str); 6] = [
     ("GET", "/access/domains"),
     ("GET", "/access/ticket"),
     ("POST", "/access/ticket"),
     ("POST", "/access/vncticket"),
+    ("POST", "/access/openid/login"),
+    ("POST", "/access/openid/auth-url"),
 ];
 
 /// What a client shows.

@@ -5,8 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde_json::{Value as Json, json};
-use talmox_clock::Clock;
+use serde_json::Value as Json;
 
 use super::auth::{Credentials, Keys, Stranger};
 use super::call::{Call, Outcome, Reply, Upload};
@@ -18,7 +17,8 @@ use super::record::{Entry, Recorder};
 use super::schema::{self, Endpoint, Method, Raw};
 use super::site::Site;
 use super::world::{Caller, World};
-use super::{Refusal, api};
+use super::{Refusal, api, login};
+use crate::blob::BlobId;
 
 /// How long a host waits for the answer of another, or of its own daemon.
 const PROXY_PATIENCE: Duration = Duration::from_secs(30);
@@ -60,8 +60,10 @@ pub(crate) enum Verdict {
 /// A call that passed all but the last gates.
 struct Passed {
     endpoint: &'static Endpoint,
+    caller: Caller,
     node: String,
     raw: BTreeMap<String, Raw>,
+    upload: Option<Upload>,
 }
 
 impl Gate {
@@ -97,35 +99,52 @@ impl Gate {
 
     pub(crate) async fn answer(self: &Arc<Self>, request: Request) -> Verdict {
         let blob = request.upload.as_ref().map(|upload| upload.blob.clone());
-        let verdict = self.answer_with_faults(request).await;
-        if let (Some(blob), Verdict::Answer(Err(_)) | Verdict::Stranger) = (blob, &verdict) {
-            // Nobody took the file.
-            std::fs::remove_file(self.site.blobs.path(&blob)).ok();
-        }
-        verdict
+        let then = match self.suffer(&request).await {
+            Ok(then) => then,
+            Err(verdict) => {
+                self.discard(blob.as_ref());
+                return verdict;
+            }
+        };
+        let outcome = match self.pass(request).await {
+            Ok(passed) => self.act(passed, blob).await,
+            Err(refusal) => {
+                self.discard(blob.as_ref());
+                Err(refusal)
+            }
+        };
+        then.unwrap_or(Verdict::Answer(outcome))
     }
 
-    async fn answer_with_faults(self: &Arc<Self>, request: Request) -> Verdict {
-        let vmid = vmid_of(&request);
+    /// A file that nobody took goes.
+    fn discard(&self, blob: Option<&BlobId>) {
+        if let Some(blob) = blob {
+            std::fs::remove_file(self.site.blobs.path(blob)).ok();
+        }
+    }
+
+    /// Faults. Some end the call here, some change what is told in the end.
+    async fn suffer(&self, request: &Request) -> Result<Option<Verdict>, Verdict> {
+        let vmid = vmid_of(request);
         let actions = self.site.faults.strike(&Sight {
             method: &request.method,
             path: &request.path,
             task: None,
             vmid,
-            host: host_of(&request),
+            host: host_of(request),
         });
         let mut then = None;
         for action in actions {
             action.befall(&self.site);
             match action {
                 Action::Refuse { status, message } => {
-                    return Verdict::Answer(Err(Refusal::new(status, message)));
+                    return Err(Verdict::Answer(Err(Refusal::new(status, message))));
                 }
                 Action::LostLock => {
                     self.site.clock.sleep(CALL_PATIENCE).await;
-                    return Verdict::Answer(Err(Refusal::failed(lock_timeout(vmid))));
+                    return Err(Verdict::Answer(Err(Refusal::failed(lock_timeout(vmid)))));
                 }
-                Action::CutBefore => return Verdict::Cut,
+                Action::CutBefore => return Err(Verdict::Cut),
                 Action::CutAfter => then = Some(Verdict::Cut),
                 Action::TimedOut => then = Some(Verdict::Answer(Err(timed_out()))),
                 Action::Delay(time) => {
@@ -137,16 +156,16 @@ impl Gate {
                 Action::Fail { .. } | Action::Full { .. } | Action::Down { .. } => {}
                 Action::Revoke { token } => {
                     if request.caller.as_ref().is_some_and(|caller| caller.to_string() == token) {
-                        return Verdict::Stranger;
+                        return Err(Verdict::Stranger);
                     }
                 }
             }
         }
-        let outcome = self.call(request).await;
-        then.unwrap_or(Verdict::Answer(outcome))
+        Ok(then)
     }
 
-    async fn call(self: &Arc<Self>, request: Request) -> Outcome {
+    /// All gates up to the host that answers.
+    async fn pass(&self, request: Request) -> Result<Passed, Refusal> {
         let Request { method, path, params, caller, with_token, contacted, upload } = request;
         let caller = caller.unwrap_or_else(|| Caller::parse(""));
         let release = self.site.world().release;
@@ -161,107 +180,55 @@ impl Gate {
                  ticket.\n)"
             )));
         }
-        let passed = {
+        let (node, is_up) = {
             let world = self.site.world();
             world.check_declared(&caller, &endpoint.permission, &raw)?;
             let node = host(&world, endpoint, &raw, &contacted)?;
-            Passed { endpoint, node, raw }
+            let is_up = world.hosts.get(&node).is_some_and(|host| host.online);
+            (node, is_up)
         };
-        if endpoint.proxied && !self.site.world().hosts[&passed.node].online {
+        if endpoint.proxied && !is_up {
             self.site.clock.sleep(NO_ROUTE_AFTER).await;
             return Err(Refusal::new(595, "No route to host"));
         }
-        self.site.wait(Work::Call, &path).await;
+        self.site.wait(Work::Call, endpoint.path).await;
+        Ok(Passed { endpoint, caller, node, raw, upload })
+    }
+
+    /// Lets the host work. It goes on even if nobody waits for it any more.
+    async fn act(self: &Arc<Self>, passed: Passed, blob: Option<BlobId>) -> Outcome {
         let gate = Arc::clone(self);
-        // The work goes on even if nobody waits for it any more.
-        let work = tokio::spawn(async move { gate.handle(passed, caller, upload).await });
-        let patience = PROXY_PATIENCE.max(real_time(&self.site.clock, LEAST_PATIENCE));
-        match self.site.clock.timeout(patience, work).await {
+        let work = tokio::spawn(async move {
+            let outcome = gate.handle(passed).await;
+            if outcome.is_err() {
+                gate.discard(blob.as_ref());
+            }
+            outcome
+        });
+        let least = LEAST_PATIENCE.mul_f64(self.site.clock.speed());
+        match self.site.clock.timeout(PROXY_PATIENCE.max(least), work).await {
             Ok(Ok(outcome)) => outcome,
             Ok(Err(_)) => Err(Refusal::new(596, "Broken pipe")),
             Err(_) => Err(timed_out()),
         }
     }
 
-    async fn handle(&self, passed: Passed, caller: Caller, upload: Option<Upload>) -> Outcome {
-        let Passed { endpoint, node, raw } = passed;
+    async fn handle(&self, passed: Passed) -> Outcome {
+        let Passed { endpoint, caller, node, raw, upload } = passed;
         let params = schema::verify(endpoint, &raw)?;
         let site = Arc::clone(&self.site);
         let release = site.world().release;
         let call = Call { site, caller, node, params, release };
-        match (endpoint.id(), upload) {
-            ((Method::Post, "/access/ticket"), _) => self.log_in(&call),
-            ((Method::Get, "/access/ticket"), _) => Ok(Reply::NULL),
-            (_, upload) => api::answer(endpoint, call, upload).await,
+        match endpoint.id() {
+            (Method::Post, "/access/ticket") => login::answer(&self.keys, &call),
+            (Method::Get, "/access/ticket") => Ok(Reply::NULL),
+            _ => api::answer(endpoint, call, upload).await,
         }
     }
-
-    fn log_in(&self, call: &Call) -> Outcome {
-        let now = call.now();
-        let text = |name| call.params.text(name);
-        let world = call.world();
-        let name = text("username").unwrap_or_default();
-        let password = text("password").unwrap_or_default();
-        let user = self
-            .keys
-            .log_in(&world, name, text("realm"), password, now)
-            .ok_or_else(|| Refusal::new(401, "authentication failure"))?;
-        let caller = Caller { user: user.clone(), token: None };
-        let mut data = json!({
-            "username": user,
-            "ticket": self.keys.ticket(&user, now),
-            "CSRFPreventionToken": self.keys.csrf(&user, now),
-            "cap": capabilities(&world, &caller),
-        });
-        if let Some(name) = &world.cluster_name
-            && world.allowed(&caller, "/", &["Sys.Audit"])
-        {
-            data["clustername"] = json!(name);
-        }
-        Ok(Reply::Data(data))
-    }
-}
-
-/// What the web interface offers a user: privileges that are held anywhere, by the part of the tree.
-fn capabilities(world: &World, caller: &Caller) -> Json {
-    const PARTS: [(&str, &[&str]); 7] = [
-        ("vms", &["VM.", "Permissions.Modify"]),
-        ("access", &["User.", "Group.", "Permissions.Modify"]),
-        ("storage", &["Datastore.", "Permissions.Modify"]),
-        ("nodes", &["Sys.", "Permissions.Modify"]),
-        ("sdn", &["SDN.", "Permissions.Modify"]),
-        ("dc", &["Sys.Audit", "Sys.Modify", "SDN."]),
-        ("mapping", &["Mapping.", "Permissions.Modify"]),
-    ];
-    let usual = ["/", "/nodes", "/access/groups", "/vms", "/storage", "/sdn", "/mapping"];
-    let listed = world.access.acl.iter().map(|entry| entry.path.as_str());
-    let mut found: BTreeMap<&str, BTreeMap<&str, u8>> =
-        PARTS.iter().map(|(part, _)| (*part, BTreeMap::new())).collect();
-    for path in usual.into_iter().chain(listed) {
-        let part = match path.split('/').nth(1) {
-            None | Some("") => "dc",
-            Some(part) => part,
-        };
-        for (privilege, _) in world.permissions_of(caller, path) {
-            for (kind, wanted) in &PARTS {
-                let of_pool = part == "pool" && matches!(*kind, "vms" | "storage");
-                let is_wanted = wanted.iter().any(|wanted| privilege.starts_with(wanted));
-                if (*kind == part || of_pool) && is_wanted {
-                    found.entry(kind).or_default().insert(privilege, 1);
-                }
-            }
-        }
-    }
-    json!(found)
 }
 
 fn timed_out() -> Refusal {
     Refusal::new(596, "Connection timed out")
-}
-
-/// As much time of this clock as passes in `time` of the machine's.
-fn real_time(clock: &Clock, time: Duration) -> Duration {
-    time.mul_f64(clock.speed())
 }
 
 /// The parameters of the path and the others, unless they contradict each other.

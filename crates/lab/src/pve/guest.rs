@@ -129,8 +129,9 @@ impl Site {
         }
     }
 
-    /// A host loses its power, and every guest on it.
+    /// A host loses its power, and every guest and task on it.
     pub(crate) fn switch_off_host(&self, name: &str) {
+        self.lose_tasks(name);
         let lost: Vec<u32> = {
             let mut world = self.world();
             let runs = world.vms.iter().filter(|(_, vm)| vm.node == name && vm.is_running());

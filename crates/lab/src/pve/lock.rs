@@ -8,12 +8,14 @@ use std::time::Duration;
 use talmox_clock::Clock;
 use tokio::sync::{OwnedRwLockReadGuard, OwnedRwLockWriteGuard, RwLock};
 
+use super::Refusal;
+
 /// How long a call waits for a VM's lock file.
 pub(crate) const CALL_PATIENCE: Duration = Duration::from_secs(10);
 /// How long the workers of create and clone wait for it.
 pub(crate) const WORKER_PATIENCE: Duration = Duration::from_secs(1);
 /// How long an allocation waits for its storage.
-const STORAGE_PATIENCE: Duration = Duration::from_secs(60);
+const STORAGE_PATIENCE: Duration = Duration::from_mins(1);
 
 #[derive(Debug)]
 pub(crate) struct Locks {
@@ -38,6 +40,12 @@ pub(crate) struct LockTimeout(String);
 impl fmt::Display for LockTimeout {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
+    }
+}
+
+impl From<LockTimeout> for Refusal {
+    fn from(timeout: LockTimeout) -> Self {
+        Self::failed(timeout.0)
     }
 }
 

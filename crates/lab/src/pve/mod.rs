@@ -11,6 +11,7 @@ mod ha;
 mod http;
 mod latency;
 mod lock;
+mod login;
 mod permission;
 mod record;
 mod refusal;

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use talmox_clock::{Chance, Clock};
+use tokio::task::AbortHandle;
 
 use super::fault::Faults;
 use super::guest::Guests;
@@ -31,6 +32,8 @@ pub(crate) struct Site {
     /// How often each object was worked on: chance is drawn for the nth time of each.
     operations: Mutex<HashMap<String, u64>>,
     world: Mutex<World>,
+    /// What runs now, by UPID.
+    running: Mutex<HashMap<String, AbortHandle>>,
     /// Of the certificate that the hosts show.
     fingerprint: String,
 }
@@ -54,6 +57,7 @@ impl Site {
             chance: Chance::new(seed),
             operations: Mutex::default(),
             world: Mutex::new(world),
+            running: Mutex::default(),
             fingerprint: String::new(),
         }
     }
@@ -122,12 +126,33 @@ impl Site {
         let upid = self.world().tasks.begin(node, kind, id, &caller.to_string(), self.now());
         let trouble = self.trouble(node, kind, id);
         let handle = TaskHandle::new(Arc::clone(self), upid.clone(), trouble);
-        let running = work(handle.clone());
+        let running = tokio::spawn(work(handle.clone()));
+        self.running().insert(upid.clone(), running.abort_handle());
+        if self.world().hosts.get(node).is_some_and(|host| !host.online) {
+            running.abort();
+        }
         tokio::spawn(async move {
-            let result = running.await;
-            handle.end(result);
+            match running.await {
+                Ok(result) => handle.end(result),
+                Err(_) => handle.vanish(),
+            }
+            handle.site.running().remove(&handle.upid);
         });
         upid
+    }
+
+    /// Tasks of a host that loses its power stop in the middle, and nobody tidies up after them.
+    pub(crate) fn lose_tasks(&self, node: &str) {
+        let of_node = format!("UPID:{node}:");
+        for (upid, running) in self.running().iter() {
+            if upid.starts_with(&of_node) {
+                running.abort();
+            }
+        }
+    }
+
+    fn running(&self) -> MutexGuard<'_, HashMap<String, AbortHandle>> {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -56,6 +56,14 @@ impl TaskHandle {
             .unwrap_or_default()
     }
 
+    /// The task is gone without a last word.
+    pub(super) fn vanish(&self) {
+        let ended = self.site.now();
+        if let Some(task) = self.site.world().tasks.get_mut(&self.upid) {
+            task.state = TaskState::Stopped { exit: "unexpected status".to_owned(), ended };
+        }
+    }
+
     pub(super) fn end(&self, result: Result<(), String>) {
         let warnings = self.warnings.load(Ordering::Relaxed);
         let (exit, line) = match result.and_then(|()| self.trouble.at_the_end()) {

@@ -242,6 +242,29 @@ fn clients_that_expect_to_go_on_are_told_to() {
 }
 
 #[test]
+fn long_answers_are_compressed_for_those_who_take_it() {
+    let lab = TestLab::new();
+    let path = "/access/permissions";
+    let plain = lab.get(path);
+    assert!(plain.body.len() > 1024 && plain.header("Content-Encoding").is_none());
+
+    let answer = lab.request("GET", path, "Accept-Encoding: deflate, gzip\r\n", "");
+    assert_eq!(answer.header("Content-Encoding"), Some("gzip"));
+    let mut text = vec![];
+    flate2::read::GzDecoder::new(&*answer.body).read_to_end(&mut text).unwrap();
+    assert!(answer.body.len() < plain.body.len() && text == plain.body);
+
+    let answer = lab.request("GET", path, "Accept-Encoding: deflate\r\n", "");
+    assert_eq!(answer.header("Content-Encoding"), Some("deflate"));
+    let mut text = vec![];
+    flate2::read::ZlibDecoder::new(&*answer.body).read_to_end(&mut text).unwrap();
+    assert!(text == plain.body);
+
+    let short = lab.request("GET", "/version", "Accept-Encoding: gzip\r\n", "");
+    assert_eq!(short.header("Content-Encoding"), None);
+}
+
+#[test]
 fn a_lab_that_stops_closes_its_connections() {
     let lab = TestLab::start(settings());
     let mut idle = lab.connect();

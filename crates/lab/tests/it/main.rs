@@ -2,11 +2,14 @@
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 mod abuse;
+mod access;
 mod auth;
+mod cluster;
 mod fault;
 mod http;
 mod keep;
 mod record;
+mod storage;
 mod support;
 mod upload;
 mod vector_comparison;

@@ -69,7 +69,7 @@ impl TestLab {
     /// As a kill does: nothing is saved, nothing is said.
     pub(crate) fn kill(mut self) {
         drop(self.lab.take());
-        self.runtime.shutdown_background();
+        self.runtime.shutdown_timeout(Duration::from_secs(5));
     }
 
     pub(crate) fn plain(&self) -> TcpStream {

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use serde_json::Value as Json;
+use talmox_lab::pve::{Action, Fault, When};
 
 use crate::support::{Answer, TestLab, scenario, settings};
 
@@ -66,7 +67,7 @@ impl Form {
 }
 
 /// Waits for the task in the answer; how it ended.
-fn outcome(lab: &TestLab, answer: &Answer) -> String {
+pub(crate) fn outcome(lab: &TestLab, answer: &Answer) -> String {
     assert_eq!(answer.status, 200, "{}", answer.text());
     let upid = answer.json()["data"].as_str().unwrap().to_owned();
     let node = upid.split(':').nth(1).unwrap().to_owned();
@@ -80,7 +81,8 @@ fn outcome(lab: &TestLab, answer: &Answer) -> String {
 }
 
 fn content(lab: &TestLab) -> Vec<(String, u64)> {
-    let Json::Array(list) = lab.get("/nodes/pve/storage/local/content").json()["data"].take() else {
+    let Json::Array(list) = lab.get("/nodes/pve/storage/local/content").json()["data"].take()
+    else {
         panic!("no list");
     };
     list.iter()
@@ -146,7 +148,7 @@ fn names_cannot_climb_out() {
 #[test]
 fn a_client_that_leaves_early_leaves_nothing() {
     let lab = TestLab::new();
-    let request = form("iso", "a.iso", &[7; 500_000]).request(&lab, PATH);
+    let request = form("iso", "a.iso", &vec![7; 500_000]).request(&lab, PATH);
     for part in [request.len() / 2, request.len() - 5] {
         let mut stream = lab.connect();
         stream.write_all(&request[..part]).unwrap();
@@ -186,7 +188,14 @@ fn forms_that_are_wrong_are_refused() {
     let headers = "Content-Type: application/octet-stream\r\n";
     let answer = lab.request("POST", PATH, headers, "x");
     let text = "upload 'Content-Type 'application/octet-stream' not implemented";
-    assert_eq!(answer.line(), (500, text));
+    assert_eq!(answer.line(), (506, text));
+    // Parameters without a file are judged as those of any call.
+    let answer = lab.request("POST", PATH, "", "content=iso");
+    assert_eq!(answer.status, 400);
+    assert!(answer.json()["errors"]["filename"].is_string());
+
+    let answer = form("iso", "", b"x").send(&lab);
+    assert_eq!((answer.status, answer.json()["errors"]["filename"].is_string()), (400, true));
 
     let answer = form("snippets", "a.yaml", b"x").send(&lab);
     assert_eq!(answer.status, 400);
@@ -228,6 +237,43 @@ fn files_need_no_second_token() {
     let mut request = String::from_utf8(form("iso", "a.iso", b"x").request(&lab, PATH)).unwrap();
     request = request.replace(&lab.token_header(), &cookie);
     assert_eq!(outcome(&lab, &lab.raw(request)), "OK");
+}
+
+#[test]
+fn tasks_fail_on_order_and_storages_fill_up() {
+    let lab = TestLab::new();
+    let task = When { task: Some("imgcopy".to_owned()), ..When::default() };
+    let boom = |percent| Action::Fail { percent, message: format!("boom at {percent}") };
+    lab.lab().faults().add(Fault::new(task.clone(), boom(40)));
+    assert_eq!(outcome(&lab, &form("iso", "a.iso", b"x").send(&lab)), "boom at 40");
+    assert_eq!(content(&lab), []);
+
+    lab.lab().faults().add(Fault::new(task, boom(100)));
+    assert_eq!(outcome(&lab, &form("iso", "b.iso", b"x").send(&lab)), "boom at 100");
+    assert_eq!(content(&lab).len(), 1, "all was done");
+
+    let full = Action::Full { storage: "local".to_owned() };
+    let get = When { method: Some("GET".to_owned()), ..When::default() };
+    lab.lab().faults().add(Fault::new(get, full));
+    lab.get("/version");
+    let exit = outcome(&lab, &form("iso", "c.iso", b"x").send(&lab));
+    assert!(exit.contains("No space left on device"), "{exit}");
+}
+
+#[test]
+fn tasks_of_a_host_that_goes_down_are_gone() {
+    let lab = TestLab::start(scenario("nodes: [{name: pve1}, {name: pve2}]"));
+    let task = When { task: Some("imgcopy".to_owned()), ..When::default() };
+    lab.lab().faults().add(Fault::new(task.clone(), Action::Delay(Duration::from_secs(100_000))));
+    let request = form("iso", "a.iso", b"x").request(&lab, "/nodes/pve2/storage/local/upload");
+    let to_it = String::from_utf8(request).unwrap().replace("Host: localhost", "Host: pve2");
+    let answer = lab.raw(to_it);
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    let down = Action::Down { host: "pve2".to_owned(), lasts: Some(Duration::from_secs(100)) };
+    lab.lab().faults().add(Fault::new(When::default(), down));
+    lab.get("/version");
+    std::thread::park_timeout(Duration::from_millis(300));
+    assert_eq!(outcome(&lab, &answer), "unexpected status");
 }
 
 #[test]

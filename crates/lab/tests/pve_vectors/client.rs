@@ -44,6 +44,13 @@ pub(crate) struct Answer {
     pub(crate) body: Json,
 }
 
+impl Answer {
+    /// The text of an error: in the body, or where that is empty, in the reason phrase.
+    pub(crate) fn message(&self) -> &str {
+        self.body["message"].as_str().unwrap_or(&self.reason)
+    }
+}
+
 impl Client {
     pub(crate) fn new(address: SocketAddr, tls: Arc<ClientConfig>) -> Self {
         Self { address, tls, open: None }

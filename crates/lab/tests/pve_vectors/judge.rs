@@ -80,7 +80,7 @@ impl Judge {
         let mut found = Found { judge: self, differences: vec![] };
         let status = expect["status"].as_u64().unwrap_or_default();
         if status != u64::from(seen.answer.status) {
-            let message = seen.answer.body["message"].as_str().unwrap_or(&seen.answer.reason);
+            let message = seen.answer.message();
             let text = format!("status {status}, found {} {message:?}", seen.answer.status);
             found.add(Level::Status, text);
         }
@@ -94,8 +94,8 @@ impl Judge {
         configs(step, expect, seen, &mut found);
         volumes(expect, seen, &mut found);
         if let Some(expected) = expect["message"].as_str() {
-            let message = seen.answer.body["message"].as_str().unwrap_or_default();
-            found.text("message", expected, message.lines().next().unwrap_or_default());
+            let message = seen.answer.message().lines().next().unwrap_or_default();
+            found.text("message", expected, message);
         }
         if let Some(expected) = expect.get("data")
             && let Some(text) = difference(expected, &seen.answer.body["data"])

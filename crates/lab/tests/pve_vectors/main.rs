@@ -33,7 +33,7 @@ use talmox_lab::pve::Release;
 use judge::{Difference, Judge, Level};
 use known::Known;
 use lab::Labs;
-use replay::Replay;
+use replay::{Replay, Starts};
 use report::Outcome;
 use vector::Vector;
 
@@ -148,7 +148,7 @@ fn replay_all(vectors: &[Vector], arguments: &Arguments) -> Result<Vec<Outcome>,
         let releases = arguments.releases.iter().filter(|r| vector.expect(**r).is_some());
         work.extend(releases.map(|release| (vector, *release)));
     }
-    let labs = Labs::new()?;
+    let (labs, starts) = (Labs::new()?, Starts::default());
     let work = Mutex::new(work.into_iter().enumerate());
     let outcomes = Mutex::new(vec![]);
     let next = || work.lock().unwrap_or_else(PoisonError::into_inner).next();
@@ -157,7 +157,7 @@ fn replay_all(vectors: &[Vector], arguments: &Arguments) -> Result<Vec<Outcome>,
         for _ in 0..threads {
             scope.spawn(|| {
                 while let Some((at, (vector, release))) = next() {
-                    let outcome = outcome(&labs, vector, release);
+                    let outcome = outcome(&labs, &starts, vector, release);
                     let mut outcomes = outcomes.lock().unwrap_or_else(PoisonError::into_inner);
                     outcomes.push((at, outcome));
                 }
@@ -169,7 +169,7 @@ fn replay_all(vectors: &[Vector], arguments: &Arguments) -> Result<Vec<Outcome>,
     Ok(outcomes.into_iter().map(|(_, outcome)| outcome).collect())
 }
 
-fn outcome(labs: &Labs, vector: &Vector, release: Release) -> Outcome {
+fn outcome(labs: &Labs, starts: &Starts, vector: &Vector, release: Release) -> Outcome {
     let judge = Judge::new();
     let expect = vector.expect(release).unwrap_or_default();
     let mut outcome = Outcome {
@@ -182,13 +182,15 @@ fn outcome(labs: &Labs, vector: &Vector, release: Release) -> Outcome {
     let mut at = 0;
     let mut run = || -> Result<(), String> {
         let lab = labs.start(vector.scenario(release)?)?;
-        let mut replay = Replay::new(vector, lab::client(&lab)?)?;
+        let mut replay = Replay::new(vector, lab::client(&lab)?, starts, vector.start(release))?;
         for (step, expect) in vector.steps.iter().zip(expect) {
             at += 1;
             let seen = replay.step(step)?;
             let differences = judge.differences(step, expect, &seen);
             outcome.differences.extend(differences.into_iter().map(|one| (at, one)));
         }
+        // The lab waits for clients that have not hung up.
+        drop(replay);
         labs.stop(lab)
     };
     if let Err(text) = run() {

@@ -1,12 +1,13 @@
 //! Runs one vector against a lab of its own and notes what the API showed.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use serde_json::Value as Json;
 
-use crate::client::{Answer, Client, Identity, Request, escape};
+use crate::client::{Answer, Client, Identity, Request, encode, escape};
 use crate::upload;
 use crate::vector::{PASSWORD, SECRET, Step, Vector};
 
@@ -51,55 +52,95 @@ pub(crate) struct Replay<'v> {
     identities: BTreeMap<String, Identity>,
     /// Digests in the answers so far.
     digests: Vec<Option<String>>,
-    state: BTreeMap<String, State>,
+    /// What was last seen from a host.
+    state: Option<(String, State)>,
+    starts: &'v Starts,
+    start: String,
 }
+
+/// The states that vectors start with, by start and host: many vectors share one.
+pub(crate) type Starts = Mutex<HashMap<(String, String), State>>;
 
 type Seen<T> = Result<T, String>;
 
 impl<'v> Replay<'v> {
-    pub(crate) fn new(vector: &'v Vector, client: Client) -> Seen<Self> {
+    /// `start` names what the vector starts with.
+    pub(crate) fn new(
+        vector: &'v Vector,
+        client: Client,
+        starts: &'v Starts,
+        start: String,
+    ) -> Seen<Self> {
         let mut replay = Self {
             vector,
             client,
             root: Identity::Nobody,
             identities: BTreeMap::new(),
             digests: vec![],
-            state: BTreeMap::new(),
+            state: None,
+            starts,
+            start,
         };
         replay.root = replay.log_in("root@pam")?;
         replay.identities.insert("root@pam".to_owned(), replay.root.clone());
+        for user in vector.strangers() {
+            let identity = replay.log_in(user)?;
+            replay.identities.insert(user.to_owned(), identity);
+            replay.forget(user)?;
+        }
         Ok(replay)
     }
 
     pub(crate) fn step(&mut self, step: &Step) -> Seen<Observation> {
         let first = self.vector.nodes().first().map(|node| (*node).to_owned());
         let node = step.node().map(str::to_owned).or(first).unwrap_or_default();
-        let before = match self.state.remove(&node) {
-            Some(state) => state,
-            None => self.look(&node),
-        };
+        let before = if step.only_reads() { State::default() } else { self.before(&node) };
         let answer = self.send(step).map_err(|e| format!("{} {}: {e}", step.method, step.path))?;
         self.digests.push(answer.body["data"]["digest"].as_str().map(str::to_owned));
         let task = match answer.body["data"].as_str() {
             Some(upid) if upid.starts_with("UPID:") => Some(self.await_task(upid)?),
             _ => None,
         };
-        let after = if step.only_reads() { before.clone() } else { self.look(&node) };
-        // What another host has may have changed with this one.
-        self.state.clear();
-        self.state.insert(node, after.clone());
+        if step.only_reads() {
+            return Ok(Observation { answer, task, before, after: State::default() });
+        }
+        let after = self.look(&node, Some(&before));
+        self.state = Some((node, after.clone()));
         Ok(Observation { answer, task, before, after })
+    }
+
+    /// What there is before a step: what the last one left, or what the vector starts with.
+    fn before(&mut self, node: &str) -> State {
+        match self.state.take() {
+            Some((seen_from, state)) if seen_from == node => return state,
+            Some(_) => return self.look(node, None),
+            None => {}
+        }
+        let key = (self.start.clone(), node.to_owned());
+        let starts = self.starts;
+        let known = || starts.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(state) = known().get(&key) {
+            return state.clone();
+        }
+        let state = self.look(node, None);
+        known().insert(key, state.clone());
+        state
     }
 
     fn send(&mut self, step: &Step) -> io::Result<Answer> {
         let who = self.identity(&step.who).map_err(io::Error::other)?;
         let path = escape_path(&step.path);
-        let params: Vec<_> =
-            step.params.iter().map(|(key, value)| (key.clone(), self.with_digest(value))).collect();
-        let has_name = params.iter().any(|(key, _)| key == "filename");
-        let Some(file) = step.upload.as_ref().filter(|_| has_name) else {
+        let params = step.params.iter();
+        let params = params.filter_map(|(key, value)| Some((key.clone(), self.filled(value)?)));
+        let params: Vec<_> = params.collect();
+        let Some(file) = &step.upload else {
             return self.client.call(&who, &step.method, &path, &params);
         };
+        if !params.iter().any(|(key, _)| key == "filename") {
+            // A form always has a name for its file; only the query leaves it out.
+            let target = format!("{path}?{}", encode(&params));
+            return self.client.call(&who, &step.method, &target, &[]);
+        }
         let mut body = upload::body(&params, file);
         self.client.send(
             &who,
@@ -113,12 +154,13 @@ impl<'v> Replay<'v> {
         )
     }
 
-    /// `<DIGEST:n>` is the digest that the nth step answered with.
-    fn with_digest(&self, value: &str) -> String {
+    /// `<DIGEST:n>` is the digest that the nth step answered with, and nothing if it had none.
+    fn filled(&self, value: &str) -> Option<String> {
         let nth = value.strip_prefix("<DIGEST:").and_then(|rest| rest.strip_suffix('>'));
-        let nth = nth.and_then(|nth| nth.parse::<usize>().ok());
-        let digest = nth.and_then(|nth| self.digests.get(nth - 1).cloned().flatten());
-        digest.unwrap_or_else(|| value.to_owned())
+        match nth.and_then(|nth| nth.parse::<usize>().ok()) {
+            Some(nth) => self.digests.get(nth.checked_sub(1)?).cloned().flatten(),
+            None => Some(value.to_owned()),
+        }
     }
 
     fn identity(&mut self, who: &str) -> Seen<Identity> {
@@ -180,22 +222,37 @@ impl<'v> Replay<'v> {
         })
     }
 
-    fn look(&mut self, node: &str) -> State {
+    /// Who has a ticket, but is no user any more.
+    fn forget(&mut self, user: &str) -> Seen<()> {
+        let path = format!("/access/users/{}", escape(user));
+        let answer = self.client.call(&self.root, "DELETE", &path, &[]);
+        match answer.map_err(|error| format!("DELETE {path}: {error}"))?.status {
+            200 => Ok(()),
+            status => Err(format!("DELETE {path}: {status}")),
+        }
+    }
+
+    fn look(&mut self, node: &str, last: Option<&State>) -> State {
         let mut state = State::default();
-        state.unreadable = self.look_at_vms(&mut state).err();
+        state.unreadable = self.look_at_vms(&mut state, last).err();
         if let Err(reason) = self.look_at_volumes(node, &mut state) {
             state.unreadable = Some(reason);
         }
         state
     }
 
-    fn look_at_vms(&mut self, state: &mut State) -> Seen<()> {
+    /// A configuration with the same digest has the same changes waiting.
+    fn look_at_vms(&mut self, state: &mut State, last: Option<&State>) -> Seen<()> {
         for host in self.vector.nodes() {
             let list = self.ask(&format!("/nodes/{host}/qemu"))?;
             for vm in list.as_array().into_iter().flatten() {
                 let vmid = vm["vmid"].to_string().trim_matches('"').to_owned();
                 let config = self.ask(&format!("/nodes/{host}/qemu/{vmid}/config"))?;
-                let pending = self.ask(&format!("/nodes/{host}/qemu/{vmid}/pending"))?;
+                let known = last.and_then(|last| last.vms.get(&vmid));
+                let pending = match known.filter(|vm| vm.config["digest"] == config["digest"]) {
+                    Some(vm) => vm.pending.clone(),
+                    None => self.ask(&format!("/nodes/{host}/qemu/{vmid}/pending"))?,
+                };
                 let status = vm["status"].as_str().unwrap_or_default().to_owned();
                 let seen = VmSeen { node: host.to_owned(), status, config, pending };
                 state.vms.insert(vmid, seen);
@@ -206,7 +263,9 @@ impl<'v> Replay<'v> {
 
     fn look_at_volumes(&mut self, node: &str, state: &mut State) -> Seen<()> {
         let storages = self.ask(&format!("/nodes/{node}/storage?enabled=1"))?;
-        for storage in storages.as_array().into_iter().flatten() {
+        // What is configured for other hosts is in the list too.
+        let storages = storages.as_array().into_iter().flatten();
+        for storage in storages.filter(|storage| storage["active"] == 1) {
             let name = storage["storage"].as_str().unwrap_or_default();
             let content = self.ask(&format!("/nodes/{node}/storage/{name}/content"))?;
             let volumes = content.as_array().into_iter().flatten();

@@ -1,5 +1,6 @@
 //! The vectors, as their files have them.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
@@ -76,9 +77,27 @@ impl Vector {
         }
     }
 
+    /// A name for the start of the vector: vectors that start alike have the same.
+    pub(crate) fn start(&self, release: Release) -> String {
+        format!("{release} {}", self.setup)
+    }
+
+    /// Users that call although they do not exist.
+    pub(crate) fn strangers(&self) -> BTreeSet<&str> {
+        let users = self.setup["access"]["users"].as_array().into_iter().flatten();
+        let known: BTreeSet<&str> = users.filter_map(Json::as_str).collect();
+        let callers = self.steps.iter().map(|step| step.who.as_str());
+        let owners = callers.filter(|caller| !caller.contains('!'));
+        owners.filter(|user| !known.contains(user)).collect()
+    }
+
     /// The start of the vector, with a password for every user and a secret for every token.
     pub(crate) fn scenario(&self, release: Release) -> Result<Scenario, String> {
         let mut setup = self.setup.clone();
+        let strangers = self.strangers();
+        if let Some(users) = setup["access"]["users"].as_array_mut() {
+            users.extend(strangers.into_iter().map(Json::from));
+        }
         if let Some(users) = setup["access"]["users"].as_array_mut() {
             for user in users {
                 *user = json!({"userid": user.clone(), "password": PASSWORD});

@@ -8,7 +8,8 @@ use crate::request::Request;
 use crate::secret::Secret;
 use crate::wire::{Decode, Fields, Unreadable, flag};
 
-/// The rights of the caller: for every path the privileges, and whether they go on to what lies below.
+/// The rights of the caller: for every path the privileges, and whether they go on to what lies
+/// below.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Permissions(pub BTreeMap<String, BTreeMap<String, bool>>);
 

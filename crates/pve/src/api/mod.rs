@@ -1,4 +1,5 @@
-//! The calls of the API that talmox makes, each a function from typed arguments to a [`Request`](crate::Request).
+//! The calls of the API that talmox makes, each a function from typed arguments to a
+//! [`Request`](crate::Request).
 
 pub mod access;
 pub mod cluster;

@@ -186,7 +186,8 @@ pub struct Download {
     pub url: String,
     pub content: Content,
     pub name: FileName,
-    /// With one, a file that is there and has it is fine; without, a file that is there is an error.
+    /// With one, a file that is there and has it is fine; without, a file that is there is an
+    /// error.
     pub checksum: Option<Checksum>,
     /// `gz`, `lzo`, `zst` or `bz2`; for ISO images only.
     pub compression: Option<String>,

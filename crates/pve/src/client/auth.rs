@@ -102,7 +102,8 @@ impl Pass {
     }
 }
 
-/// Adds a header that is not shown. What cannot stand in one is left out, and the server refuses the request.
+/// Adds a header that is not shown. What cannot stand in one is left out, and the server refuses
+/// the request.
 fn insert(headers: &mut HeaderMap, name: HeaderName, value: String) {
     if let Ok(mut value) = HeaderValue::try_from(value) {
         value.set_sensitive(true);

@@ -118,7 +118,8 @@ impl FileForm {
     }
 }
 
-/// What comes before the file. The server reads these parts in just this order, and wants the disposition first.
+/// What comes before the file. The server reads these parts in just this order, and wants the
+/// disposition first.
 fn head(upload: &Upload, boundary: &str) -> String {
     let part = |name: &str, value: &str| {
         format!(

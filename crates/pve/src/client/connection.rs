@@ -39,7 +39,8 @@ pub(super) enum Broken {
     Lost(Lost),
 }
 
-/// Connects and shakes hands. Nothing of a request is sent here, so whatever fails is safe to try again.
+/// Connects and shakes hands. Nothing of a request is sent here, so whatever fails is safe to try
+/// again.
 pub(super) async fn open(
     endpoint: &Endpoint,
     tls: &TlsConnector,
@@ -68,7 +69,8 @@ pub(super) async fn open(
         let io = TokioIo::new(secured.map_err(refused)?);
         let (sender, connection) =
             http1::handshake(io).await.map_err(|error| refused(std::io::Error::other(error)))?;
-        // Ends when the sender is dropped or the server hangs up; what went wrong the sender is told as well.
+        // Ends when the sender is dropped or the server hangs up; what went wrong the sender is
+        // told as well.
         let _driver = tokio::spawn(connection);
         return Ok(sender);
     }
@@ -77,7 +79,8 @@ pub(super) async fn open(
 
 /// Sends a request and reads the answer.
 ///
-/// `limit` is for the answer to begin, and then for it to end. Bytes of an upload that still go out count as life.
+/// `limit` is for the answer to begin, and then for it to end. Bytes of an upload that still go out
+/// count as life.
 pub(super) async fn exchange(
     connection: &mut Connection,
     request: hyper::Request<Outgoing>,
@@ -137,8 +140,8 @@ impl Default for Pool {
 }
 
 impl Pool {
-    /// The one that was used last, if that is not longer ago than `age`: servers hang up on idle ones, and a request
-    /// that crosses with that is lost.
+    /// The one that was used last, if that is not longer ago than `age`: servers hang up on idle
+    /// ones, and a request that crosses with that is lost.
     pub(super) fn take(&self, age: Duration) -> Option<Connection> {
         let now = self.clock.moment();
         let mut idle = self.idle.lock().expect("invariant: nobody panics holding it");

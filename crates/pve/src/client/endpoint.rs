@@ -65,8 +65,8 @@ impl Endpoints {
         Self { all, favourite: AtomicUsize::new(0), clock }
     }
 
-    /// In which order to try them: first the preferred node, then what worked last, then the rest in turn; and those
-    /// that failed lately after all others.
+    /// In which order to try them: first the preferred node, then what worked last, then the rest
+    /// in turn; and those that failed lately after all others.
     pub(super) fn order(&self, preferred: Option<&NodeName>) -> Vec<usize> {
         let favourite = self.favourite.load(Ordering::Relaxed);
         let now = self.clock.moment();

@@ -31,7 +31,8 @@ pub struct Permits {
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Key {
-    /// Without a node if it is shared. Before hosts: who waits for a storage takes up no room on a host.
+    /// Without a node if it is shared. Before hosts: who waits for a storage takes up no room on a
+    /// host.
     Storage(StorageId, Option<NodeName>),
     Host(NodeName),
 }

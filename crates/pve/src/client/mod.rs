@@ -1,8 +1,8 @@
 //! The client: requests go in, answers come out, whichever endpoint gave them.
 //!
-//! It retries only what is safe: a request that was never sent goes to the next endpoint; a read whose answer was
-//! lost is asked again; a write whose answer was lost is an error that says so. It prints nothing and waits for
-//! nothing but sockets, room, and tasks.
+//! It retries only what is safe: a request that was never sent goes to the next endpoint; a read
+//! whose answer was lost is asked again; a write whose answer was lost is an error that says so. It
+//! prints nothing and waits for nothing but sockets, room, and tasks.
 
 mod auth;
 mod body;
@@ -55,7 +55,8 @@ pub struct Settings {
 pub struct Timeouts {
     /// For each step of connecting.
     pub connect: Duration,
-    /// For an answer, or, while a file is sent, for any byte to go out. Proxmox itself gives up on a node after 30 s.
+    /// For an answer, or, while a file is sent, for any byte to go out. Proxmox itself gives up on
+    /// a node after 30 s.
     pub answer: Duration,
 }
 

@@ -59,7 +59,8 @@ impl Call {
     }
 }
 
-/// A request on the wire. The target is made of escaped parts, the host was resolved before: nothing can go wrong.
+/// A request on the wire. The target is made of escaped parts, the host was resolved before:
+/// nothing can go wrong.
 pub(super) fn http(
     method: Method,
     target: &str,
@@ -116,10 +117,15 @@ impl Inner {
             }
             let failure = match self.attempt(index, call, pass).await {
                 Ok(Reply { status, reason, body }) => {
-                    self.endpoints.worked(index);
                     match interpret(&call.operation, status, &reason, &body) {
-                        Err(error) if call.is_repeatable && is_gateway(&error) => error,
-                        result => return result,
+                        Err(error) if call.is_repeatable && is_gateway(&error) => {
+                            self.endpoints.failed(index);
+                            error
+                        }
+                        result => {
+                            self.endpoints.worked(index);
+                            return result;
+                        }
                     }
                 }
                 Err(Failure::NotSent(source)) => {

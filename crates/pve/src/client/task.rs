@@ -13,8 +13,9 @@ use crate::request::Request;
 /// First and longest time between two looks at a task.
 const FIRST: Duration = Duration::from_millis(200);
 const LONGEST: Duration = Duration::from_secs(3);
-/// How long a task that was just started may be unknown, or one that just ended be without its last words; and how
-/// often it is looked at in any case, as on a fast clock the time is over before the first answer comes.
+/// How long a task that was just started may be unknown, or one that just ended be without its last
+/// words; and how often it is looked at in any case, as on a fast clock the time is over before the
+/// first answer comes.
 const GRACE: Duration = Duration::from_secs(15);
 const LOOKS: u32 = 6;
 /// How many lines of a failed task's log are told.
@@ -79,7 +80,8 @@ impl Client {
         let mut unknown = Grace::new(clock);
         let mut undecided = Grace::new(clock);
         let mut pause = FIRST;
-        for nth in 0.. {
+        let mut nth = 0;
+        loop {
             let mut trouble = None;
             match self.send(&task::status(upid)).await {
                 Ok(TaskState::Done { warnings }) => {
@@ -105,8 +107,8 @@ impl Client {
             let jittered = self.0.chance.of(upid.as_str(), nth).jitter(pause);
             clock.sleep(jittered.min(deadline.left())).await;
             pause = pause.mul_f64(1.5).min(LONGEST);
+            nth += 1;
         }
-        unreachable!("the loop has no end")
     }
 
     async fn failure(&self, upid: &Upid, operation: &str, exit: String) -> PveError {
@@ -146,7 +148,8 @@ impl Grace {
     }
 }
 
-/// Whether the next look may go better: the way to the node was disturbed, or it does not know its new task yet.
+/// Whether the next look may go better: the way to the node was disturbed, or it does not know its
+/// new task yet.
 fn is_passing(error: &PveError, unknown: &mut Grace) -> bool {
     match error {
         PveError::NotSent { .. } | PveError::MaybeApplied { .. } => true,

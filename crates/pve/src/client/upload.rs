@@ -43,7 +43,8 @@ impl fmt::Debug for FileSource {
 }
 
 impl Client {
-    /// Sends a file, to the node that keeps it if that is an endpoint, and gives the task that puts it in its place.
+    /// Sends a file, to the node that keeps it if that is an endpoint, and gives the task that puts
+    /// it in its place.
     ///
     /// A file of that name is overwritten, so an upload that was lost can be made again.
     pub async fn upload(&self, upload: &Upload, file: FileSource) -> Result<Running, PveError> {
@@ -51,7 +52,8 @@ impl Client {
         let request = upload.request();
         let operation = request.operation();
         let permits = inner.limiter.acquire(request.scope()).await;
-        // Gigabytes are no way to learn that one is not let in, and a ticket cannot be renewed amid them.
+        // Gigabytes are no way to learn that one is not let in, and a ticket cannot be renewed amid
+        // them.
         inner.call(&Call::of(&cluster::version())).await.map_err(|error| match error {
             PveError::Rejected(_) => error,
             error => PveError::not_sent(&operation, NotSent::Login(Box::new(error))),

@@ -13,7 +13,8 @@ pub struct Drift {
     pub found: Option<String>,
 }
 
-/// The options that are not what was wanted. Spelling, order, defaults and what Proxmox fills in do not count.
+/// The options that are not what was wanted. Spelling, order, defaults and what Proxmox fills in do
+/// not count.
 ///
 /// Options that nobody asked for are not looked at.
 pub fn drift(wanted: &VmOptions, found: &VmConfig) -> Vec<Drift> {

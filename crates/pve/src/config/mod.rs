@@ -15,7 +15,8 @@ use crate::wire::{Decode, Fields, Unreadable};
 pub use drift::{Drift, drift};
 pub use options::{VmChange, VmOptions};
 
-/// The config of a VM as a server tells it. Numbers are texts here, as which of them are texts differs by version.
+/// The config of a VM as a server tells it. Numbers are texts here, as which of them are texts
+/// differs by version.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct VmConfig(BTreeMap<String, String>);
 

@@ -22,7 +22,8 @@ macro_rules! setters {
     };
 }
 
-/// Declares setters for options that are on or off. Both are sent: they may have been the other before.
+/// Declares setters for options that are on or off. Both are sent: they may have been the other
+/// before.
 macro_rules! flags {
     ($($name:ident => $key:literal,)*) => {
         $(
@@ -111,7 +112,8 @@ impl VmOptions {
         self.set("cipassword", password.expose())
     }
 
-    /// Public keys, one a line. This one option wants its value percent-encoded inside of its percent-encoding.
+    /// Public keys, one a line. This one option wants its value percent-encoded inside of its
+    /// percent-encoding.
     #[must_use]
     pub fn sshkeys(self, keys: &str) -> Self {
         self.set("sshkeys", encode::component(keys))

@@ -1,4 +1,5 @@
-//! What an error is about, read from its status and its words: Proxmox says nearly everything with status 500.
+//! What an error is about, read from its status and its words: Proxmox says nearly everything with
+//! status 500.
 
 use super::{Lost, NotSent, PveError};
 
@@ -22,7 +23,8 @@ impl PveError {
         }
     }
 
-    /// The VM is not there, or not on this node. A caller with few rights is told "permission" instead.
+    /// The VM is not there, or not on this node. A caller with few rights is told "permission"
+    /// instead.
     pub fn is_vm_missing(&self) -> bool {
         let is_file = self.says(&["Configuration file '"]) && self.says(&["' does not exist"]);
         is_file || self.says(&["unable to find configuration file for VM"])
@@ -57,7 +59,8 @@ impl PveError {
         self.says(&["file change by other user", "file changed by other user"])
     }
 
-    /// Whether the same request may simply be sent again: it was not sent, or was turned away by a lock.
+    /// Whether the same request may simply be sent again: it was not sent, or was turned away by a
+    /// lock.
     pub fn is_retryable(&self) -> bool {
         matches!(self, Self::NotSent { .. }) || self.is_locked()
     }

@@ -1,7 +1,7 @@
 //! What can go wrong, told apart by what is to be done about it.
 //!
-//! What was never sent can be sent again. What may have been applied must be looked at first. What was rejected
-//! was decided by the server. A task that failed did so after the request was taken.
+//! What was never sent can be sent again. What may have been applied must be looked at first. What
+//! was rejected was decided by the server. A task that failed did so after the request was taken.
 
 mod kind;
 
@@ -55,7 +55,8 @@ pub enum Lost {
     Cut(#[source] Box<dyn std::error::Error + Send + Sync>),
     #[error("no answer came in time")]
     Silent,
-    /// Said by something between us and the one who acts: another node's proxy (596, 597, 599) or a gateway.
+    /// Said by something between us and the one who acts: another node's proxy (596, 597, 599) or a
+    /// gateway.
     #[error("status {status}: {message}")]
     Proxy { status: u16, message: String },
     #[error(transparent)]

@@ -1,7 +1,7 @@
 //! Names and numbers of things in Proxmox, each checked once, when it is made.
 //!
-//! The rules are Proxmox's own, so what a server calls its things always passes. What does not pass would be refused
-//! by the server, or, worse, mean something else inside a path.
+//! The rules are Proxmox's own, so what a server calls its things always passes. What does not pass
+//! would be refused by the server, or, worse, mean something else inside a path.
 
 mod mac;
 mod name;

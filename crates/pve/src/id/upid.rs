@@ -74,7 +74,8 @@ impl FromStr for Upid {
         let [head, node, pid, pstart, started, kind, id, user, tail] = parts[..] else {
             return Err(bad());
         };
-        // Ticks since boot outgrow 32 bits on hosts that stay up, and none of the numbers is signed.
+        // Ticks since boot outgrow 32 bits on hosts that stay up, and none of the numbers is
+        // signed.
         let number = |text: &str| {
             let is_hex =
                 (1..=16).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_hexdigit());

@@ -1,7 +1,7 @@
 //! Property strings: `key=value` with commas between, where one value may stand without its key.
 //!
-//! What talmox sends and reads back has a type of its own. A type is built from typed parts and printed in one way;
-//! it is read in any spelling, and what it does not know it keeps.
+//! What talmox sends and reads back has a type of its own. A type is built from typed parts and
+//! printed in one way; it is read in any spelling, and what it does not know it keeps.
 
 mod boot;
 mod drive;

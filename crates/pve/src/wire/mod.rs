@@ -1,5 +1,6 @@
-//! Answers, read leniently: servers of different ages give numbers as texts, texts as numbers, booleans as anything,
-//! leave fields out, or say nothing at all. What is missed is told as [`Unreadable`].
+//! Answers, read leniently: servers of different ages give numbers as texts, texts as numbers,
+//! booleans as anything, leave fields out, or say nothing at all. What is missed is told as
+//! [`Unreadable`].
 
 mod fields;
 mod response;

@@ -8,8 +8,8 @@ use crate::secret::is_secret;
 
 /// Turns what came over the wire into an answer or an error.
 ///
-/// The words of an error stand in the body only since PVE 8.4, before that in the reason phrase alone; and answers
-/// about authentication have no body at all.
+/// The words of an error stand in the body only since PVE 8.4, before that in the reason phrase
+/// alone; and answers about authentication have no body at all.
 pub(crate) fn interpret(
     operation: &str,
     status: u16,
@@ -40,7 +40,8 @@ pub(crate) fn interpret(
     });
     Err(match status {
         595 => PveError::not_sent(operation, NotSent::Node { message }),
-        // 596 to 599: the node that was asked lost the one that was meant. 502 to 504: some gateway lost them both.
+        // 596 to 599: the node that was asked lost the one that was meant. 502 to 504: some gateway
+        // lost them both.
         596..=599 | 502..=504 => PveError::lost(operation, Lost::Proxy { status, message }),
         _ => {
             let errors = fields.and_then(|fields| fields.inner("errors")).map(errors);

@@ -1,5 +1,5 @@
-//! What Proxmox stored against what was sent, in the vectors that `TALMOX_PVE_VECTORS` names: whatever its spelling,
-//! what was just set has not drifted.
+//! What Proxmox stored against what was sent, in the vectors that `TALMOX_PVE_VECTORS` names:
+//! whatever its spelling, what was just set has not drifted.
 
 use std::fs;
 

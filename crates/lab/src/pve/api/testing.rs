@@ -50,15 +50,15 @@ impl Bench {
         who: &str,
         method: Method,
         path: &str,
-        sent: &Json,
+        sent: Json,
         answer: fn(&Endpoint, &Call) -> Outcome,
     ) -> Outcome {
         let release = self.site.world().release;
         let (endpoint, of_path) = find(release, method, path).expect("a known path");
         let mut raw: BTreeMap<String, Raw> =
             of_path.into_iter().map(|(name, value)| (name, Raw::Text(value))).collect();
-        for (name, value) in sent.as_object().into_iter().flatten() {
-            raw.insert(name.clone(), Raw::from(value.clone()));
+        if let Json::Object(sent) = sent {
+            raw.extend(sent.into_iter().map(|(name, value)| (name, Raw::from(value))));
         }
         let caller = Caller::parse(who);
         self.site.world().check_declared(&caller, &endpoint.permission, &raw)?;

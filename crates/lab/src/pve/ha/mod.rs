@@ -15,11 +15,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Weak;
 use std::time::Duration;
 
+pub(crate) use place::mates;
 pub(crate) use request::{request_migrate, request_start, request_stop};
 pub(crate) use round::round;
 
 use super::schema::split_list;
 use super::site::Site;
+use super::vm::timestamp;
 use super::world::{Ha, ServiceState, World};
 
 const INTERVAL: Duration = Duration::from_secs(10);
@@ -117,22 +119,11 @@ pub(crate) fn local_time(seconds: u64) -> String {
     const DAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
     const MONTHS: [&str; 12] =
         ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
-    let mut day = seconds / 86_400;
-    let weekday = DAYS[usize::try_from(day % 7).unwrap_or_default()];
-    let is_leap = |year: u64| year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
-    let mut year = 1970;
-    while day >= 365 + u64::from(is_leap(year)) {
-        day -= 365 + u64::from(is_leap(year));
-        year += 1;
-    }
-    let february = 28 + u64::from(is_leap(year));
-    let lengths = [31, february, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
-    let mut month = 0;
-    while day >= lengths[month] {
-        day -= lengths[month];
-        month += 1;
-    }
-    let (day, month) = (day + 1, MONTHS[month]);
-    let (hour, minute, second) = (seconds / 3600 % 24, seconds / 60 % 60, seconds % 60);
-    format!("{weekday} {month} {day:2} {hour:02}:{minute:02}:{second:02} {year}")
+    let text = timestamp::date_time(seconds);
+    let mut parts = text.split(['-', ' ']);
+    let mut next = || parts.next().unwrap_or_default();
+    let (year, month, day, time) = (next(), next(), next(), next());
+    let weekday = DAYS[usize::try_from(seconds / 86_400 % 7).unwrap_or_default()];
+    let month = month.parse::<usize>().map_or("", |month| MONTHS[month - 1]);
+    format!("{weekday} {month} {:>2} {time} {year}", day.trim_start_matches('0'))
 }

@@ -17,39 +17,41 @@ const RECOVER_AFTER: u64 = 120;
 /// Looks at all hosts and resources, and begins what is to be done.
 pub(crate) fn round(site: &Arc<Site>) {
     let now = site.now();
-    let orders = {
+    let (lost, orders) = {
         let world = &mut *site.world();
-        let mut orders = watch_hosts(world, now);
+        let (lost, mut orders) = watch_hosts(world, now);
         // Without a majority nobody may decide anything.
         if world.is_quorate() {
             orders.extend(watch_resources(world, now));
         }
         orders.retain(|(vmid, _)| !is_busy(world, *vmid));
-        orders
+        (lost, orders)
     };
+    for vmid in lost {
+        site.guest_power_off(vmid);
+    }
     for (vmid, order) in orders {
         begin(site, vmid, order);
     }
 }
 
 /// Guests go down with their host. When it is back it starts those that are to start with it.
-fn watch_hosts(world: &mut World, now: u64) -> Vec<(u32, Order)> {
-    let mut orders = vec![];
+fn watch_hosts(world: &mut World, now: u64) -> (Vec<u32>, Vec<(u32, Order)>) {
+    let (mut lost, mut orders) = (vec![], vec![]);
     for (name, host) in &world.hosts {
-        if !host.online && !world.ha.missed.contains_key(name) {
-            world.ha.missed.insert(name.clone(), now);
-            let guests = world.vms.values_mut().filter(|vm| vm.node == *name);
-            guests.for_each(|vm| vm.run = None);
-        }
-        if host.online && world.ha.missed.remove(name).is_some() {
-            let starts = world.vms.iter().filter(|(_, vm)| {
-                vm.node == *name && vm.config.get("onboot").is_some_and(|value| value == "1")
-            });
+        let guests = world.vms.iter().filter(|(_, vm)| vm.node == *name);
+        if !host.online {
+            world.ha.missed.entry(name.clone()).or_insert(now);
+            lost.extend(guests.map(|(vmid, _)| *vmid));
+        } else if world.ha.missed.remove(name).is_some() {
+            let starts = guests
+                .filter(|(_, vm)| vm.config.get("onboot").is_some_and(|value| value == "1"))
+                .filter(|(_, vm)| !vm.is_running() && !vm.is_template());
             orders.extend(starts.map(|(vmid, _)| (*vmid, Order::Start)));
         }
     }
     orders.retain(|(vmid, _)| !world.is_ha_managed(*vmid));
-    orders
+    (lost, orders)
 }
 
 fn watch_resources(world: &mut World, now: u64) -> Vec<(u32, Order)> {
@@ -90,9 +92,8 @@ fn watch_resource(world: &mut World, vmid: u32, now: u64) -> Option<Order> {
     match &service.state {
         ServiceState::Error => return None,
         ServiceState::Migrate { target, online } if *target != vm.node => {
-            let target = target.clone();
             let online = *online && vm.is_running();
-            return Some(Order::Move { target, online, starts: wants_running });
+            return Some(Order::Move { target: target.clone(), online });
         }
         _ => {}
     }

@@ -75,9 +75,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Connection<S> {
     /// One request and its answer. Whether the connection goes on.
     async fn exchange(&mut self, may_stay: bool) -> Result<bool, Lost> {
         let reading = Head::read(&mut self.wire, self.patience.head);
-        let head = match tokio::time::timeout(self.patience.head, reading).await {
-            Ok(head) => head,
-            Err(_) => return Err(Lost::Silent),
+        let Ok(head) = tokio::time::timeout(self.patience.head, reading).await else {
+            return Err(Lost::Silent);
         };
         let head = match head {
             Ok(head) => head,
@@ -235,14 +234,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Connection<S> {
             return Ok(Err(Answer::error(501, &text)));
         }
         let content_type = head.content_type();
-        let not_implemented = |status| {
-            let given = head.header("Content-Type").unwrap_or_default();
-            Answer::error(status, &format!("upload 'Content-Type '{given}' not implemented"))
-        };
-        if api.is_some_and(|api| is_upload(&head.method, &api.path)) {
-            let Some(("multipart/form-data", Some(boundary))) = content_type else {
-                return Ok(Err(not_implemented(500)));
-            };
+        let is_upload = api.is_some_and(|api| is_upload(&head.method, &api.path));
+        if let Some(("multipart/form-data", Some(boundary))) = content_type
+            && is_upload
+        {
             self.go_on(head).await?;
             let site = Arc::clone(&self.gate.site);
             let file =
@@ -258,7 +253,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Connection<S> {
         }
         let kind = content_type.map(|(kind, _)| kind);
         if !matches!(kind, None | Some("application/x-www-form-urlencoded" | "application/json")) {
-            return Ok(Err(not_implemented(506)));
+            let given = head.header("Content-Type").unwrap_or_default();
+            let text = format!("upload 'Content-Type '{given}' not implemented");
+            return Ok(Err(Answer::error(506, &text)));
         }
         self.go_on(head).await?;
         let length = usize::try_from(length).unwrap_or(usize::MAX);

@@ -1,6 +1,6 @@
 //! The privileges of each release, and the built-in roles that are made of them.
 
-use crate::pve::Release;
+use crate::pve::{Release, schema};
 
 /// Down to which of the built-in roles of its group a privilege is given.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -13,6 +13,7 @@ enum Tier {
     Audit,
 }
 
+/// Of all releases: which has which is the schema's to say.
 const PRIVILEGES: &[(&str, Tier)] = &[
     ("Datastore.Allocate", Tier::Admin),
     ("Datastore.AllocateSpace", Tier::User),
@@ -86,14 +87,6 @@ const ROLES: [&str; 17] = [
     "PVEVMUser",
 ];
 
-pub(crate) fn all_privileges(release: Release) -> impl Iterator<Item = &'static str> {
-    PRIVILEGES.iter().map(|(name, _)| *name).filter(move |name| is_in(release, name))
-}
-
-pub(crate) fn is_privilege(release: Release, name: &str) -> bool {
-    all_privileges(release).any(|known| known == name)
-}
-
 pub(crate) fn built_in_roles() -> impl Iterator<Item = &'static str> {
     ROLES.into_iter()
 }
@@ -102,7 +95,8 @@ pub(crate) fn built_in_roles() -> impl Iterator<Item = &'static str> {
 pub(crate) fn built_in_role(release: Release, role: &str) -> Option<Vec<&'static str>> {
     let role = ROLES.into_iter().find(|known| *known == role)?;
     let granted = PRIVILEGES.iter().filter(|(name, tier)| grants(role, name, *tier));
-    Some(granted.map(|(name, _)| *name).filter(|name| is_in(release, name)).collect())
+    let known: Vec<&str> = schema::privileges(release).collect();
+    Some(granted.map(|(name, _)| *name).filter(|name| known.contains(name)).collect())
 }
 
 fn grants(role: &str, privilege: &str, tier: Tier) -> bool {
@@ -129,12 +123,5 @@ fn group(privilege: &str) -> &str {
     match privilege.split_once('.').map_or(privilege, |(group, _)| group) {
         "Group" | "Realm" => "User",
         group => group,
-    }
-}
-
-fn is_in(release: Release, privilege: &str) -> bool {
-    match release {
-        Release::V8 => privilege != "VM.Replicate" && !privilege.starts_with("VM.GuestAgent."),
-        Release::V9 => privilege != "VM.Monitor",
     }
 }

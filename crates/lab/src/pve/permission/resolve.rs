@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{Privileges, privilege};
+use crate::pve::schema;
 use crate::pve::world::{Caller, World};
 
 /// Roles on one path, and whether each holds for what lies below.
@@ -37,7 +38,7 @@ impl World {
 
     fn user_permissions(&self, user: &str, path: &str) -> Privileges<'_> {
         if user == "root@pam" {
-            return privilege::all_privileges(self.release).map(|name| (name, true)).collect();
+            return schema::privileges(self.release).map(|name| (name, true)).collect();
         }
         self.listed_permissions(user, path)
     }

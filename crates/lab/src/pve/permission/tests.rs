@@ -315,11 +315,11 @@ proptest! {
         }
         world.pools.insert("a/b".to_owned(), Pool { vms: members, ..Pool::default() });
         let of_user = naive(&world, USER, path);
-        prop_assert_eq!(held(&world, USER, path), Vec::from_iter(of_user.clone()));
+        prop_assert_eq!(held(&world, USER, path), of_user.iter().cloned().collect::<Vec<_>>());
         let both = naive(&world, "ops@pve!own", path);
         prop_assert_eq!(
             held(&world, "ops@pve!own", path),
-            Vec::from_iter(both.intersection(&of_user).cloned())
+            both.intersection(&of_user).cloned().collect::<Vec<_>>()
         );
     }
 }

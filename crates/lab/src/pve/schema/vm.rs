@@ -2,6 +2,7 @@
 
 use std::sync::LazyLock;
 
+use super::check::check_text;
 use super::code::{ADDRESS, BOOT_DISK, CPU_SET, DNS_NAME, HOTPLUG, STARTUP, STORAGE_ID, TAG};
 use super::code::{CONFIG_ID, URL_ENCODED, VOLUME_ID};
 use super::format::Format;
@@ -37,8 +38,15 @@ pub(crate) struct VmOption {
     pub(crate) kind: Kind,
     /// The format of its property string, if it is one.
     pub(crate) format: Option<&'static Format>,
-    /// Whether callers may send it. The rest is written by operations only.
-    pub(crate) settable: bool,
+    release: Release,
+    property: &'static Property,
+}
+
+impl VmOption {
+    /// Whether a config can have this value.
+    pub(crate) fn takes(&self, text: &str) -> bool {
+        check_text(self.release, "", self.property, text).is_ok()
+    }
 }
 
 /// The option of a name, if VMs have it.
@@ -49,15 +57,9 @@ pub(crate) fn vm_option(release: Release, key: &str) -> Option<VmOption> {
         Release::V8 => &V8,
         Release::V9 => &V9,
     };
-    let option = |property: &'static Property, settable| VmOption {
-        kind: property.kind,
-        format: property.format().map(AsRef::as_ref),
-        settable,
-    };
-    settable
-        .get(key)
-        .map(|property| option(property, true))
-        .or_else(|| internal.get(key).map(|property| option(property, false)))
+    let property: &'static Property = settable.get(key).or_else(|| internal.get(key))?;
+    let format = property.format().map(AsRef::as_ref);
+    Some(VmOption { kind: property.kind, format, release, property })
 }
 
 fn schemas(release: Release) -> [Schema; 2] {

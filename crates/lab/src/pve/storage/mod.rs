@@ -20,12 +20,10 @@ pub(crate) use access::check_access;
 pub(crate) use alloc::{Allocation, alloc, room};
 pub(crate) use base::{clone_image, create_base, is_base_in_use};
 pub(crate) use copy::{check_untrusted, copy};
-pub(crate) use name::{BaseName, VolumeName, check_file_name, full_name, normalise};
+pub(crate) use name::{VolumeName, check_file_name, full_name, normalise};
 pub(crate) use rename::rename;
-pub(crate) use rules::{
-    Feature, default_format, folder, format_or_default, formats, has_feature, path, rounded,
-};
+pub(crate) use rules::{Feature, default_format, folder, format_or_default, formats};
 pub(crate) use snapshot::{check_rollback, delete_snapshot, rollback, snapshot};
 pub(crate) use volume::{
-    SizeInfo, activate, can, find, free, name_of, path_of, put, resize, size_info, volumes_of,
+    activate, can, find, free, name_of, path_of, put, resize, size_info, volumes_of,
 };

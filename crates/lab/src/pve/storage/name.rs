@@ -4,8 +4,8 @@ use std::sync::LazyLock;
 
 use regex_lite::Regex;
 
-use super::super::Refusal;
 use super::super::world::{ContentType, StorageKind, Volume};
+use super::super::{Refusal, Release};
 
 /// A volume name, taken apart as the plugin of its storage does it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,6 +43,7 @@ static ANY_FILE: LazyLock<Regex> =
 static ISO: LazyLock<Regex> = LazyLock::new(|| regex(r"^[^/]+\.(?i:iso|img)$"));
 static TEMPLATE: LazyLock<Regex> =
     LazyLock::new(|| regex(r"^[^/]+\.(?i:tar|tar\.gz|tar\.xz|tar\.zst|tar\.bz2)$"));
+static PLAIN_TAR: LazyLock<Regex> = LazyLock::new(|| regex(r"\.(?i:tar)$"));
 static BACKUP: LazyLock<Regex> =
     LazyLock::new(|| regex(r"^[^/]+\.(?:tgz|(?:tar|vma)(?:\.(?:gz|lzo|zst|bz2))?)$"));
 static BACKUP_OWNER: LazyLock<Regex> =
@@ -210,11 +211,19 @@ pub(crate) fn normalise(file: &str) -> String {
 }
 
 /// Whether a file of this name can be put on a storage as this content.
-pub(crate) fn check_file_name(content: ContentType, file: &str) -> Result<(), Refusal> {
+pub(crate) fn check_file_name(
+    release: Release,
+    content: ContentType,
+    file: &str,
+) -> Result<(), Refusal> {
     let wrong = |text: &str| Err(Refusal::parameter("filename", text));
     match content {
         ContentType::Iso if !ISO.is_match(file) => wrong("wrong file extension"),
         ContentType::Vztmpl if !TEMPLATE.is_match(file) => wrong("wrong file extension"),
+        // Archives that are not packed came with 9.
+        ContentType::Vztmpl if release < Release::V9 && PLAIN_TAR.is_match(file) => {
+            wrong("wrong file extension")
+        }
         ContentType::Import
             if import_file(file).is_none_or(|name| name.format == "ovf") || file.contains('/') =>
         {
@@ -308,15 +317,19 @@ mod tests {
         assert_eq!(normalise(r"C:\images\my disk.raw"), "my_disk.raw");
         assert_eq!(normalise("a+b=c.raw"), "a_b_c.raw");
         assert_eq!(normalise("grün.iso"), "gr_n.iso");
-        let wrong = |content, file| check_file_name(content, file).unwrap_err().errors;
+        let check = |content, file| check_file_name(Release::V9, content, file);
+        let wrong = |content, file| check(content, file).unwrap_err().errors;
         assert_eq!(wrong(ContentType::Iso, "x.raw")["filename"], "wrong file extension");
         assert_eq!(wrong(ContentType::Iso, ".iso")["filename"], "wrong file extension");
         assert_eq!(
             wrong(ContentType::Import, "x.ovf")["filename"],
             "invalid filename or wrong extension"
         );
-        assert!(check_file_name(ContentType::Import, "x.raw").is_ok());
-        assert!(check_file_name(ContentType::Iso, "X.ISO").is_ok());
+        assert!(check(ContentType::Import, "x.raw").is_ok());
+        assert!(check(ContentType::Iso, "X.ISO").is_ok());
+        assert!(check(ContentType::Vztmpl, "x.tar").is_ok());
+        assert!(check_file_name(Release::V8, ContentType::Vztmpl, "x.tar").is_err());
+        assert!(check_file_name(Release::V8, ContentType::Vztmpl, "x.tar.gz").is_ok());
     }
 
     proptest! {

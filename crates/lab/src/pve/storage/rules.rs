@@ -19,8 +19,6 @@ pub(crate) enum Feature {
     /// Full clones.
     Copy,
     Template,
-    /// A new volume reads as zeros.
-    SparseInit,
     Rename,
 }
 
@@ -40,7 +38,7 @@ pub(crate) fn has_feature(
     feature: Feature,
     snapshot: Option<&str>,
 ) -> bool {
-    use Feature::{Clone, Copy, Rename, Snapshot, SparseInit, Template};
+    use Feature::{Clone, Copy, Rename, Snapshot, Template};
     let stage = match snapshot {
         Some(_) => Stage::Snapshot,
         None if name.is_base => Stage::Base,
@@ -52,7 +50,7 @@ pub(crate) fn has_feature(
         StorageKind::Dir | StorageKind::Nfs | StorageKind::Cifs => match (feature, stage) {
             (Snapshot, Stage::Current | Stage::Snapshot) | (Copy, Stage::Snapshot) => qcow2,
             (Clone, Stage::Base)
-            | (Copy | SparseInit, Stage::Base | Stage::Current)
+            | (Copy, Stage::Base | Stage::Current)
             | (Rename, Stage::Current) => image,
             (Template, Stage::Current) => image || name.format == "subvol",
             _ => false,
@@ -69,14 +67,13 @@ pub(crate) fn has_feature(
             (Snapshot | Template | Rename, Stage::Current)
                 | (Clone, Stage::Base | Stage::Snapshot)
                 | (Copy, _)
-                | (SparseInit, Stage::Base | Stage::Current)
         ),
         StorageKind::ZfsPool => matches!(
             (feature, stage),
             (Snapshot, Stage::Current | Stage::Snapshot)
                 | (Clone, Stage::Base)
                 | (Template | Rename, Stage::Current)
-                | (Copy | SparseInit, Stage::Base | Stage::Current)
+                | (Copy, Stage::Base | Stage::Current)
         ),
     }
 }

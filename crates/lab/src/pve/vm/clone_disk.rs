@@ -4,7 +4,6 @@ use super::drive::{self, Drive};
 use super::progress;
 use super::volumes::volume_of;
 use crate::pve::latency::Work;
-use crate::pve::lock::LockTimeout;
 use crate::pve::storage::{self, Allocation};
 use crate::pve::task::TaskHandle;
 use crate::pve::world::{StorageKind, VolumeId};
@@ -68,7 +67,7 @@ impl DiskClone<'_> {
     async fn link(&self, source: &VolumeId, made: &mut Vec<VolumeId>) -> Result<VolumeId, Refusal> {
         let site = &self.task.site;
         let shared = site.world().storage_on(&source.storage, self.node)?.shared;
-        let _guard = site.locks.storage(&source.storage, shared).await.map_err(timed_out)?;
+        let _guard = site.locks.storage(&source.storage, shared).await?;
         progress::wait(self.task, Work::Allocate).await?;
         let (snapshot, now) = (self.snapshot, site.now());
         let mut world = site.world();
@@ -88,7 +87,7 @@ impl DiskClone<'_> {
                 let storage = world.storage_on(to, self.node)?;
                 (storage.shared, storage.kind.has_files())
             };
-            let _guard = site.locks.storage(to, shared).await.map_err(timed_out)?;
+            let _guard = site.locks.storage(to, shared).await?;
             progress::wait(self.task, Work::Allocate).await?;
             let name = self.drive.is_cloudinit().then(|| {
                 let suffix = if has_files { format!(".{format}") } else { String::new() };
@@ -185,7 +184,7 @@ pub(crate) async fn free(task: &TaskHandle, node: &str, volume: &VolumeId) -> Re
         let storage = world.storage_on(&volume.storage, node)?;
         (storage.shared, storage.kind)
     };
-    let _guard = site.locks.storage(&volume.storage, shared).await.map_err(timed_out)?;
+    let _guard = site.locks.storage(&volume.storage, shared).await?;
     progress::wait(task, Work::Allocate).await?;
     let was_there = storage::find(&site.world(), node, volume)?.is_some();
     storage::free(&mut site.world(), node, volume)?;
@@ -193,8 +192,4 @@ pub(crate) async fn free(task: &TaskHandle, node: &str, volume: &VolumeId) -> Re
         task.log(format!("  Logical volume \"{}\" successfully removed.", volume.name));
     }
     Ok(())
-}
-
-fn timed_out(timeout: LockTimeout) -> Refusal {
-    Refusal::failed(timeout.to_string())
 }

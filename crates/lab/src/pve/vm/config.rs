@@ -174,16 +174,22 @@ pub(crate) fn tidy(config: &mut Config) {
             config.remove("description");
         }
     }
-    tidy_boot(config);
+    tidy_empty(config);
     let used: BTreeSet<String> =
         drive::drives(config).iter().map(|drive| drive.file().to_owned()).collect();
     config.retain(|key, value| !(drive::is_unused(key) && used.contains(value)));
 }
 
-/// An empty value reads back as the blank that stands for it in the file.
-pub(crate) fn tidy_boot(config: &mut Config) {
-    if config.get("boot").is_some_and(String::is_empty) {
-        config.insert("boot".to_owned(), " ".to_owned());
+/// An empty value reads back as the blank that stands for it in the file, or not at all where a
+/// blank is no value.
+pub(crate) fn tidy_empty(config: &mut Config) {
+    let takes_blank =
+        |key: &str| schema::vm_option(Release::V9, key).is_some_and(|option| option.takes(" "));
+    config.retain(|key, value| !value.is_empty() || key == "description" || takes_blank(key));
+    for (_, value) in config.iter_mut().filter(|(key, _)| *key != "description") {
+        if value.is_empty() {
+            " ".clone_into(value);
+        }
     }
 }
 

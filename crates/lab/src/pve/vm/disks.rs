@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use super::drive::{self, Drive, Source};
 use super::rights::{Change, no_storage};
+use crate::pve::Refusal;
 use crate::pve::latency::Work;
 use crate::pve::site::Site;
 use crate::pve::storage::{self, Allocation};
 use crate::pve::task::TaskHandle;
 use crate::pve::world::{Caller, Config, ContentType, VolumeId, World};
-use crate::pve::{Refusal, schema};
 
 const CLOUDINIT_KIB: u64 = 4 << 10;
 const TPM_STATE_KIB: u64 = 4 << 10;
@@ -352,19 +352,17 @@ fn cannot_import(source: &VolumeId, refusal: &Refusal) -> Refusal {
 
 /// GiB as they were written, in whole KiB.
 fn gib_to_kib(size: &str) -> u64 {
-    match size.split_once('.') {
-        None => size.parse::<u64>().unwrap_or_default().saturating_mul(1 << 20),
-        Some(_) => {
-            let kib = size.parse::<f64>().unwrap_or_default() * f64::from(1 << 20);
-            #[expect(
-                clippy::cast_possible_truncation,
-                clippy::cast_sign_loss,
-                reason = "a size of digits and a point is not negative, and no disk has 2^64 KiB"
-            )]
-            {
-                kib.ceil() as u64
-            }
-        }
+    if let Ok(gib) = size.parse::<u64>() {
+        return gib.saturating_mul(1 << 20);
+    }
+    let kib = size.parse::<f64>().unwrap_or_default() * f64::from(1 << 20);
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a size of digits and a point is not negative, and no disk has 2^64 KiB"
+    )]
+    {
+        kib.ceil() as u64
     }
 }
 
@@ -437,6 +435,6 @@ mod tests {
         assert_eq!(gib_to_kib("32"), 32 << 20);
         assert_eq!(gib_to_kib("0.001"), 1049);
         assert_eq!(gib_to_kib("1.5"), 3 << 19);
-        assert_eq!(schema::format_size(gib_to_kib("0.001") << 10), "1049K");
+        assert_eq!(crate::pve::schema::format_size(gib_to_kib("0.001") << 10), "1049K");
     }
 }

@@ -6,32 +6,9 @@ use std::sync::LazyLock;
 use crate::pve::schema::{self, Fields, Format};
 use crate::pve::world::{Config, VolumeId};
 
-/// Every slot for a drive, in the order in which a boot disk is looked for.
-pub(crate) fn slots() -> impl Iterator<Item = String> {
-    let numbered = |bus: &'static str, count: u32| (0..count).map(move |n| format!("{bus}{n}"));
-    numbered("ide", 4)
-        .chain(numbered("scsi", 31))
-        .chain(numbered("virtio", 16))
-        .chain(numbered("sata", 6))
-        .chain(["efidisk0".to_owned(), "tpmstate0".to_owned()])
-}
-
 /// Whether an option is a slot for a drive (`unusedN` is not).
 pub(crate) fn is_slot(key: &str) -> bool {
-    let digits = key.trim_start_matches(|c: char| !c.is_ascii_digit());
-    let (bus, number) = (&key[..key.len() - digits.len()], digits);
-    if number.is_empty() || (number.len() > 1 && number.starts_with('0')) {
-        return false;
-    }
-    let count = match bus {
-        "ide" => 4,
-        "scsi" => 31,
-        "virtio" => 16,
-        "sata" => 6,
-        "efidisk" | "tpmstate" => 1,
-        _ => return false,
-    };
-    number.parse::<u32>().is_ok_and(|number| number < count)
+    schema::is_drive(key)
 }
 
 pub(crate) fn is_unused(key: &str) -> bool {
@@ -102,9 +79,10 @@ impl Drive {
         let no_cdrom = self.get("snapshot").is_some_and(|value| value == "1")
             || self.get("format").is_some()
             || self.key.starts_with("virtio");
-        !conflicts.iter().any(|(one, other)| has(one) && has(other))
-            && !needs.iter().any(|(one, other)| has(one) && !has(other))
-            && !(self.is_cdrom() && no_cdrom)
+        let is_wrong = conflicts.iter().any(|(one, other)| has(one) && has(other))
+            || needs.iter().any(|(one, other)| has(one) && !has(other))
+            || self.is_cdrom() && no_cdrom;
+        !is_wrong
     }
 
     /// The property string: the file first, then the rest in order.
@@ -177,7 +155,7 @@ impl Drive {
 
 /// The drives of a configuration, in the order in which slots are gone through.
 pub(crate) fn drives(config: &Config) -> Vec<Drive> {
-    slots().filter_map(|key| Drive::parse(&key, config.get(&key)?)).collect()
+    schema::drive_names().filter_map(|key| Drive::parse(&key, config.get(&key)?)).collect()
 }
 
 /// The volumes kept aside as `unusedN`.
@@ -199,21 +177,4 @@ pub(crate) fn cloudinit_slot(config: &Config, except: &str) -> Option<String> {
 
 fn format_of(key: &str) -> Option<&'static Format> {
     schema::vm_option(crate::pve::Release::V9, key)?.format
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn slots_have_numbers_in_their_range() {
-        for key in ["ide3", "scsi30", "virtio15", "sata5", "efidisk0", "tpmstate0"] {
-            assert!(is_slot(key), "{key}");
-        }
-        for key in ["ide4", "scsi31", "scsi", "scsi00", "unused0", "net0", "efidisk1", "ide2a", "0"]
-        {
-            assert!(!is_slot(key), "{key}");
-        }
-        assert_eq!(slots().filter(|key| is_slot(key)).count(), 4 + 31 + 16 + 6 + 2);
-    }
 }

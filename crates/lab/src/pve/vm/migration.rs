@@ -59,8 +59,7 @@ impl Migration {
     async fn go(&self, task: &TaskHandle) -> Result<(), Failure> {
         let site = &task.site;
         let lock = site.locks.vm(self.vmid, CALL_PATIENCE).await;
-        let _guard =
-            lock.map_err(|timeout| Failure::Aborted(Refusal::failed(timeout.to_string())))?;
+        let _guard = lock.map_err(|timeout| Failure::Aborted(timeout.into()))?;
         let running = self.prepare(task).map_err(Failure::Aborted)?;
         let begun = task.wait(Work::Call).await;
         begun.map_err(|text| Failure::Aborted(Refusal::failed(text)))?;
@@ -141,10 +140,8 @@ impl Migration {
         volume: &VolumeId,
     ) -> Result<String, Refusal> {
         let from = world.storage_on(&volume.storage, &self.node)?;
-        let id = match from.shared {
-            true => &volume.storage,
-            false => self.storages.target(&volume.storage),
-        };
+        let mapped = self.storages.target(&volume.storage);
+        let id = if from.shared { &volume.storage } else { mapped };
         let kind = storage::name_of(world, volume)?.content;
         if !world.storage_on(id, &self.target)?.content.contains(&kind) {
             return Err(Refusal::failed(format!(

@@ -238,13 +238,7 @@ fn is_free_of_effect(key: &str) -> bool {
 }
 
 /// What the VM's `hotplug` option lets change while it runs.
-struct Features {
-    network: bool,
-    disk: bool,
-    usb: bool,
-    cpu: bool,
-    memory: bool,
-}
+struct Features(Vec<String>);
 
 impl Features {
     fn of(vm: &Vm) -> Self {
@@ -253,15 +247,11 @@ impl Features {
             Some("0") => "",
             Some(list) => list,
         };
-        let list = split_list(text);
-        let has = |name: &str| list.contains(&name);
-        Self {
-            network: has("network"),
-            disk: has("disk"),
-            usb: has("usb"),
-            cpu: has("cpu"),
-            memory: has("memory"),
-        }
+        Self(split_list(text).into_iter().map(str::to_owned).collect())
+    }
+
+    fn has(&self, name: &str) -> bool {
+        self.0.iter().any(|feature| feature == name)
     }
 }
 
@@ -280,11 +270,11 @@ fn unplug(
     let current =
         world.vms.get(&vmid).and_then(|vm| vm.config.get(key)).cloned().unwrap_or_default();
     if is_net(key) {
-        return when(features.network);
+        return when(features.has("network"));
     }
     if drive::is_slot(key) {
         let bus = key.trim_end_matches(|c: char| c.is_ascii_digit());
-        if !features.disk || matches!(bus, "efidisk" | "ide" | "sata" | "tpmstate") {
+        if !features.has("disk") || matches!(bus, "efidisk" | "ide" | "sata" | "tpmstate") {
             return Hotplug::Later;
         }
         if let Some(text) = held_by_guest(world, vmid, key) {
@@ -297,13 +287,15 @@ fn unplug(
     }
     match key {
         "hotplug" => when(!current.contains("cpu") && !current.contains("memory")),
-        "tablet" => when(features.usb),
-        "vcpus" => when(features.cpu),
-        "memory" => when(features.memory),
+        "tablet" => when(features.has("usb")),
+        "vcpus" => when(features.has("cpu")),
+        "memory" => when(features.has("memory")),
         "balloon" => when(current != "0"),
         "cpuunits" | "cpulimit" => Hotplug::Done,
         _ if is_free_of_effect(key) => Hotplug::Done,
-        _ if key.starts_with("usb") => when(features.usb && usb_is_hotpluggable(world, vmid)),
+        _ if key.starts_with("usb") => {
+            when(features.has("usb") && usb_is_hotpluggable(world, vmid))
+        }
         _ => Hotplug::Later,
     }
 }
@@ -337,16 +329,18 @@ fn plug(world: &mut World, vmid: u32, features: &Features, key: &str, value: &st
             let touches = |text: &str| text.contains("memory") || text.contains("cpu");
             when(!touches(value) && !current.as_deref().is_some_and(touches))
         }
-        "tablet" => when(features.usb),
-        "vcpus" => when(features.cpu),
-        "memory" => when(features.memory),
+        "tablet" => when(features.has("usb")),
+        "vcpus" => when(features.has("cpu")),
+        "memory" => when(features.has("memory")),
         "balloon" => {
             let is_on = |value: Option<&str>| value != Some("0");
             when(is_on(current.as_deref()) == is_on(Some(value)))
         }
         "cpuunits" | "cpulimit" => Hotplug::Done,
         "agent" => plug_agent(world.release, current.as_deref(), value),
-        _ if key.starts_with("usb") => when(features.usb && usb_is_hotpluggable(world, vmid)),
+        _ if key.starts_with("usb") => {
+            when(features.has("usb") && usb_is_hotpluggable(world, vmid))
+        }
         _ => Hotplug::Later,
     }
 }
@@ -364,7 +358,7 @@ fn plug_agent(release: Release, current: Option<&str>, value: &str) -> Hotplug {
 
 fn plug_net(release: Release, features: &Features, current: Option<&str>, value: &str) -> Hotplug {
     let format = schema::format(release, FormatName::Net);
-    let Some(current) = current else { return when(features.network) };
+    let Some(current) = current else { return when(features.has("network")) };
     let (Ok(old), Ok(new)) = (format.parse(current), format.parse(value)) else {
         return Hotplug::Later;
     };
@@ -372,7 +366,7 @@ fn plug_net(release: Release, features: &Features, current: Option<&str>, value:
         ["model", "macaddr", "queues", "mtu"].iter().all(|name| old.get(name) == new.get(name));
     let bridged = old.get("bridge").is_some() && new.get("bridge").is_some();
     // Bridge, VLAN, firewall, rate and link are the host's side of the cable.
-    when(same && bridged || features.network)
+    when(same && bridged || features.has("network"))
 }
 
 fn plug_drive(
@@ -403,10 +397,10 @@ fn plug_drive(
                 ["aio", "discard", "iothread", "queues", "product", "cache", "ssd", "vendor", "ro"];
             return when(fixed.iter().all(|name| old.get(name) == new.get(name)));
         }
-        if !features.disk {
+        if !features.has("disk") {
             return Hotplug::Later;
         }
         keep_aside(world, vmid, &old);
     }
-    when(features.disk && !key.starts_with("ide") && !key.starts_with("sata"))
+    when(features.has("disk") && !key.starts_with("ide") && !key.starts_with("sata"))
 }

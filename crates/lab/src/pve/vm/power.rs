@@ -21,8 +21,6 @@ use crate::pve::world::{Caller, Config, Run, TaskState, Vm, World};
 const SHUTDOWN_PATIENCE: Duration = Duration::from_mins(1);
 /// How long the agent has to answer a ping.
 pub(crate) const PING_PATIENCE: Duration = Duration::from_secs(3);
-/// What follows a guest that went off waits longer for the lock than callers do.
-const CLEANUP_PATIENCE: Duration = Duration::from_mins(1);
 
 /// A VM whose power is switched, and on whose behalf.
 #[derive(Clone, Debug)]
@@ -273,14 +271,8 @@ impl Power {
         self.stop_locked(Stop { shutdown: true, timeout, ..Stop::default() }).await?;
         drop(guard);
         let again = Self { worker: Worker::Call(Arc::clone(self.site())), ..self.clone() };
-        tokio::spawn(async move {
-            let lock = again.site().locks.vm(again.vmid, CLEANUP_PATIENCE).await;
-            let stopped = again.read(|vm| !vm.is_running()).unwrap_or_default();
-            if lock.is_ok() && stopped {
-                // Nobody waits for this start: where it fails the VM stays off.
-                drop(again.launch(false, None).await);
-            }
-        });
+        // Nobody waits for this start: where it fails the VM stays off.
+        tokio::spawn(async move { drop(again.start(false, None).await) });
         Ok(())
     }
 

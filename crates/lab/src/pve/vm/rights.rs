@@ -270,7 +270,7 @@ impl Change<'_> {
             self.fields(FormatName::Cpu, cpu).get("cputype").map(str::to_owned)
         };
         let Some(new) = model(new) else { return Ok(()) };
-        let unchanged = old.and_then(|old| model(old)).is_some_and(|old| old == new);
+        let unchanged = old.and_then(model).is_some_and(|old| old == new);
         match new.strip_prefix("custom-") {
             Some(name) if !unchanged => {
                 self.world.check(self.caller, &format!("/mapping/cpu/{name}"), &["Mapping.Use"])
@@ -370,28 +370,7 @@ impl Change<'_> {
                 wanted.name()
             )));
         }
-        let path = format!("/storage/{}", volume.storage);
-        if world.allowed(caller, &path, &["Datastore.Allocate"]) {
-            return Ok(name.content);
-        }
-        let owner = name.owner.map(|owner| format!("/vms/{owner}"));
-        match (name.content, owner) {
-            (ContentType::Iso | ContentType::Vztmpl | ContentType::Import, _) => {
-                world.check_any(caller, &path, &["Datastore.AllocateSpace", "Datastore.Audit"])?;
-            }
-            (_, Some(_)) if name.owner == Some(self.vmid) => {}
-            (ContentType::Backup, Some(owner)) => {
-                world.check(caller, &path, &["Datastore.AllocateSpace"])?;
-                world.check(caller, &owner, &["VM.Backup"])?;
-            }
-            (ContentType::Images | ContentType::Rootdir, Some(owner)) => {
-                world.check(caller, &path, &["Datastore.Audit"])?;
-                world.check(caller, &owner, &["VM.Config.Disk"])?;
-            }
-            _ => {
-                return Err(Refusal::failed(format!("missing privileges to access {volume}")));
-            }
-        }
+        storage::check_access(world, caller, Some(self.vmid), volume)?;
         Ok(name.content)
     }
 

@@ -72,10 +72,8 @@ impl SnapshotWork<'_> {
         let site = &self.task.site;
         let mut vm = site.world().vm(self.node, self.vmid)?.clone();
         self.check_new(&site.world(), &vm, memory)?;
-        let state = match memory && vm.is_running() {
-            true => Some(self.allocate_memory(&vm).await?),
-            false => None,
-        };
+        let saves = memory && vm.is_running();
+        let state = if saves { Some(self.allocate_memory(&vm).await?) } else { None };
         let mut config = copied(&vm.config);
         if let Some(state) = &state {
             config.insert("vmstate".to_owned(), state.to_string());
@@ -127,8 +125,7 @@ impl SnapshotWork<'_> {
             let memory = update::memory_mib(&world, vm.config.get("memory").map(String::as_str));
             (id, storage.shared, name, memory * 2 + DRIVER_STATE_MIB)
         };
-        let lock = site.locks.storage(&storage, shared).await;
-        let _guard = lock.map_err(|timeout| Refusal::failed(timeout.to_string()))?;
+        let _guard = site.locks.storage(&storage, shared).await?;
         progress::wait(self.task, Work::Allocate).await?;
         let new = Allocation {
             node: self.node,
@@ -367,8 +364,7 @@ impl SnapshotWork<'_> {
     }
 
     async fn lock_file(&self) -> Result<LockGuard, Refusal> {
-        let lock = self.task.site.locks.vm(self.vmid, CALL_PATIENCE).await;
-        lock.map_err(|timeout| Refusal::failed(timeout.to_string()))
+        Ok(self.task.site.locks.vm(self.vmid, CALL_PATIENCE).await?)
     }
 
     /// Changes the VM and its snapshot in one go.

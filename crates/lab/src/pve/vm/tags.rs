@@ -56,8 +56,12 @@ pub(crate) fn check_new(
 
 fn changed(old: &str, new: &str) -> BTreeSet<String> {
     let mut counts: BTreeMap<&str, (u32, u32)> = BTreeMap::new();
-    split_list(old).into_iter().for_each(|tag| counts.entry(tag).or_default().0 += 1);
-    split_list(new).into_iter().for_each(|tag| counts.entry(tag).or_default().1 += 1);
+    for tag in split_list(old) {
+        counts.entry(tag).or_default().0 += 1;
+    }
+    for tag in split_list(new) {
+        counts.entry(tag).or_default().1 += 1;
+    }
     counts.retain(|_, (old, new)| old != new);
     counts.into_keys().map(str::to_owned).collect()
 }

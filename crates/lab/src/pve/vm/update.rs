@@ -243,7 +243,7 @@ impl Update {
             let how = if self.force { PendingDelete::Destroy } else { PendingDelete::Detach };
             changed.pending_delete.insert(key.clone(), how);
         }
-        config::tidy_boot(&mut changed.pending);
+        config::tidy_empty(&mut changed.pending);
         *world.vm_mut(&self.node, self.vmid)? = changed;
         if was_pending && let Some(drive) = Drive::parse(key, &value) {
             pending::keep_aside(&mut world, self.vmid, &drive);
@@ -297,7 +297,7 @@ impl Update {
         }
         vm.pending.extend(add);
         vm.pending_delete.remove(key);
-        config::tidy_boot(&mut vm.pending);
+        config::tidy_empty(&mut vm.pending);
         Ok(())
     }
 

@@ -50,10 +50,12 @@ pub(crate) struct Run {
 /// What the guest agent tells.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Agent {
-    /// Interface name, MAC, and addresses with their prefix length.
-    pub(crate) interfaces: Vec<(String, String, Vec<(std::net::IpAddr, u8)>)>,
+    pub(crate) interfaces: Vec<AgentInterface>,
     pub(crate) hostname: String,
 }
+
+/// A network interface of a guest: name, MAC, and addresses with their prefix length.
+pub(crate) type AgentInterface = (String, String, Vec<(std::net::IpAddr, u8)>);
 
 impl Vm {
     pub(crate) fn is_running(&self) -> bool {

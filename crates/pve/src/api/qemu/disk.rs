@@ -2,7 +2,8 @@ use super::Vm;
 use crate::id::{Digest, DiskSlot, StorageId, Upid};
 use crate::request::Request;
 
-/// Grows a disk to a size; equal is fine, less is an error. Never by an amount: that could not be tried twice.
+/// Grows a disk to a size; equal is fine, less is an error. Never by an amount: that could not be
+/// tried twice.
 pub fn resize(
     vm: &Vm,
     slot: &DiskSlot,

@@ -1,6 +1,7 @@
 //! VMs.
 //!
-//! Nearly every change runs as a task. Calls go to the node that has the VM, which is looked up before, as VMs move.
+//! Nearly every change runs as a task. Calls go to the node that has the VM, which is looked up
+//! before, as VMs move.
 
 mod agent;
 mod disk;

@@ -8,7 +8,8 @@ pub fn start(vm: &Vm) -> Request<Upid> {
     vm.post(&[&"status", &"start"])
 }
 
-/// Pulls the plug. Fine if it is off already. A shutdown that is under way is ended if `overrule_shutdown`.
+/// Pulls the plug. Fine if it is off already. A shutdown that is under way is ended if
+/// `overrule_shutdown`.
 pub fn stop(vm: &Vm, overrule_shutdown: bool) -> Request<Upid> {
     vm.post(&[&"status", &"stop"]).with_flag("overrule-shutdown", overrule_shutdown)
 }

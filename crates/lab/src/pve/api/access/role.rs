@@ -76,10 +76,8 @@ fn check_added(world: &World, role: &str, what: &str, attempt: &str) -> Result<(
     if is_built_in(world, role) {
         return Err(Refusal::failed(format!("auto-generated role '{role}' cannot be {what}")));
     }
-    match world.access.roles.contains_key(role) {
-        true => Ok(()),
-        false => within(attempt, Err(missing(role))),
-    }
+    let known = world.access.roles.contains_key(role);
+    within(attempt, if known { Ok(()) } else { Err(missing(role)) })
 }
 
 fn is_built_in(world: &World, role: &str) -> bool {

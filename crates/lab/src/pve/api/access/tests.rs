@@ -10,7 +10,7 @@ const ROOT: &str = "root@pam";
 const USER: &str = "ops@pve";
 
 fn ask(bench: &Bench, who: &str, method: Method, path: &str, sent: Json) -> Outcome {
-    bench.call(who, method, path, &sent, answer)
+    bench.call(who, method, path, sent, answer)
 }
 
 /// What must not be refused.

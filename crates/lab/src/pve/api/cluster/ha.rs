@@ -7,7 +7,7 @@ use serde_json::{Map, Value as Json, json};
 use crate::pve::api::index as names;
 use crate::pve::api::reply::{data, flag, within};
 use crate::pve::call::{Call, Outcome, Reply};
-use crate::pve::world::{ServiceState, World};
+use crate::pve::world::{ServiceState, Vm, World};
 use crate::pve::{Refusal, Release, digest, ha};
 
 type Section = BTreeMap<String, String>;
@@ -219,7 +219,7 @@ fn service(world: &World, sid: &str, options: &Section) -> Json {
         ("started", Some(ServiceState::Stopped)) => "starting",
         ("disabled", Some(ServiceState::Stopped)) => "disabled",
         ("stopped" | "disabled", Some(ServiceState::Started)) => "stopping",
-        (_, Some(ServiceState::Started)) if !vm.is_some_and(|vm| vm.is_running()) => "starting",
+        (_, Some(ServiceState::Started)) if !vm.is_some_and(Vm::is_running) => "starting",
         (_, Some(state)) => state.name(),
     };
     let shown_node = node.map_or("---", String::as_str);

@@ -62,9 +62,8 @@ pub(super) fn delete(call: &Call) -> Outcome {
     check_release(call, "cannot delete group")?;
     let group = call.params.text("group").unwrap_or_default();
     let mut world = call.world();
-    let users = world.ha.resources.iter();
-    let user =
-        users.filter(|(_, options)| options.get("group").is_some_and(|used| used == group)).next();
+    let mut users = world.ha.resources.iter();
+    let user = users.find(|(_, options)| options.get("group").is_some_and(|used| used == group));
     if let Some((sid, _)) = user {
         let used = Refusal::failed(format!("ha group is used by service '{sid}'"));
         return within("delete ha group failed", Err(used));

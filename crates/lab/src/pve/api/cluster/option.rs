@@ -83,10 +83,11 @@ fn allowed_tags(call: &Call, world: &World) -> BTreeSet<String> {
         }
     }
     for tag in split_tags(world.datacenter.get("registered-tags").map_or("", String::as_str)) {
-        match may_all {
-            true => allowed.insert(tag),
-            false => allowed.remove(&tag),
-        };
+        if may_all {
+            allowed.insert(tag);
+        } else {
+            allowed.remove(&tag);
+        }
     }
     allowed
 }
@@ -120,10 +121,9 @@ fn check_range(range: &str) -> Result<(), Refusal> {
             .unwrap_or(default)
     };
     let (lower, upper) = (bound("lower", 100), bound("upper", 1_000_000));
-    match lower > upper {
-        true => {
-            Err(Refusal::failed(format!("lower ({lower}) <= upper ({upper}) boundary rule broken")))
-        }
-        false => Ok(()),
+    if lower > upper {
+        let text = format!("lower ({lower}) <= upper ({upper}) boundary rule broken");
+        return Err(Refusal::failed(text));
     }
+    Ok(())
 }

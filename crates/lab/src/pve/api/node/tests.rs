@@ -12,7 +12,7 @@ const USER: &str = "ops@pve";
 const TOKEN: &str = "ops@pve!ci";
 
 fn ask(bench: &Bench, who: &str, method: Method, path: &str, sent: Json) -> Outcome {
-    bench.call(who, method, path, &sent, answer)
+    bench.call(who, method, path, sent, answer)
 }
 
 fn allow(bench: &Bench, path: &str, role: &str) {

@@ -8,7 +8,7 @@ use crate::pve::call::{Call, Outcome, Reply};
 use crate::pve::vm::power::{PING_PATIENCE, agent_is_enabled, answers};
 use crate::pve::world::{Agent, Config, Run};
 
-/// Every command, in the order of their names; the last few of them take parameters.
+/// Every command that Proxmox knows of, in the order of their names.
 const COMMANDS: &[&str] = &[
     "exec",
     "exec-status",

@@ -4,7 +4,7 @@
 
 use super::vmid;
 use crate::pve::call::{Call, Outcome, Reply};
-use crate::pve::lock::{LockTimeout, WORKER_PATIENCE};
+use crate::pve::lock::WORKER_PATIENCE;
 use crate::pve::storage::{self, Feature};
 use crate::pve::task::TaskHandle;
 use crate::pve::vm::clone_disk::{DiskClone, take_back};
@@ -133,7 +133,9 @@ impl Clone {
             )));
         }
         let mut plan = self.plan_options(world, source, full)?;
-        plan.discarded = vm.pending.keys().cloned().collect();
+        if self.snapshot.is_none() {
+            plan.discarded = vm.pending.keys().cloned().collect();
+        }
         Ok(plan)
     }
 
@@ -209,14 +211,13 @@ impl Clone {
 
     async fn run(&self, task: &TaskHandle) -> Result<(), Refusal> {
         let locks = &task.site.locks;
-        let timed_out = |timeout: LockTimeout| Refusal::failed(timeout.to_string());
         let source = if self.running {
             locks.vm(self.vmid, WORKER_PATIENCE).await
         } else {
             locks.vm_shared(self.vmid, WORKER_PATIENCE).await
         };
-        let _source = source.map_err(timed_out)?;
-        let _target = locks.vm(self.newid, WORKER_PATIENCE).await.map_err(timed_out)?;
+        let _source = source?;
+        let _target = locks.vm(self.newid, WORKER_PATIENCE).await?;
         let plan = self.plan(&task.site.world())?;
         if task.site.world().release == Release::V9 {
             task.log(format!("creating a clone of VM {} with ID {}", self.vmid, self.newid));

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use super::vmid;
 use crate::pve::call::{Call, Outcome, Reply};
+use crate::pve::ha;
 use crate::pve::latency::Work;
 use crate::pve::lock::CALL_PATIENCE;
 use crate::pve::storage;
@@ -66,8 +67,7 @@ impl Destroy {
 
     async fn run(&self, task: &TaskHandle) -> Result<(), Refusal> {
         let site = &task.site;
-        let lock = site.locks.vm(self.vmid, CALL_PATIENCE).await;
-        let _guard = lock.map_err(|timeout| Refusal::failed(timeout.to_string()))?;
+        let _guard = site.locks.vm(self.vmid, CALL_PATIENCE).await?;
         self.check(&site.world())?;
         let vm = site.world().vm(&self.node, self.vmid)?.clone();
         if !self.skip_lock && vm.lock() != Some("suspended") {
@@ -201,12 +201,7 @@ impl Destroy {
         if world.ha.resources.remove(&sid).is_none() || world.release == Release::V8 {
             return;
         }
-        world.ha.rules.retain(|_, rule| {
-            let Some(resources) = rule.get_mut("resources") else { return true };
-            let left: Vec<&str> = resources.split(',').filter(|id| *id != sid).collect();
-            *resources = left.join(",");
-            !resources.is_empty()
-        });
+        ha::forget_in_rules(world, &sid);
     }
 }
 

@@ -1,12 +1,10 @@
 //! Moving a VM to another host.
 
-use std::sync::Arc;
-
 use serde_json::{Map, Value as Json, json};
 
 use super::vmid;
 use crate::pve::call::{Call, Outcome, Reply};
-use crate::pve::latency::Work;
+use crate::pve::ha;
 use crate::pve::storage;
 use crate::pve::vm::config;
 use crate::pve::vm::drive;
@@ -14,7 +12,7 @@ use crate::pve::vm::local::LocalResources;
 use crate::pve::vm::migration::Migration;
 use crate::pve::vm::storage_map::StorageMap;
 use crate::pve::vm::volumes::{Reference, references};
-use crate::pve::world::{Caller, ContentType, Vm, VolumeId, World};
+use crate::pve::world::{ContentType, Vm, VolumeId, World};
 use crate::pve::{Refusal, Release};
 
 /// Where the VM could go, and what of it is tied to its host.
@@ -35,6 +33,10 @@ pub(super) fn get(call: &Call) -> Outcome {
         }
         if let Some(missing) = local.missing.get(host).filter(|missing| !missing.is_empty()) {
             reason.insert("unavailable-resources".to_owned(), json!(missing));
+        }
+        let blocking = blocking_resources(&world, vmid, host);
+        if !blocking.is_empty() {
+            reason.insert("blocking-ha-resources".to_owned(), json!(blocking));
         }
         if reason.is_empty() {
             allowed.push(host);
@@ -64,10 +66,24 @@ pub(super) fn get(call: &Call) -> Outcome {
     if call.release == Release::V9 {
         answer["has-dbus-vmstate"] = json!(1);
         if world.is_ha_managed(vmid) {
-            answer["dependent-ha-resources"] = json!([]);
+            let dependent = ha::mates(&world, &format!("vm:{vmid}"), "positive");
+            answer["dependent-ha-resources"] = json!(dependent);
         }
     }
     Ok(Reply::Data(answer))
+}
+
+/// Managed VMs on that host that must not be together with this one.
+fn blocking_resources(world: &World, vmid: u32, host: &str) -> Vec<Json> {
+    let is_online = world.hosts.get(host).is_some_and(|host| host.online);
+    if !is_online || world.release == Release::V8 || !world.is_ha_managed(vmid) {
+        return vec![];
+    }
+    ha::mates(world, &format!("vm:{vmid}"), "negative")
+        .into_iter()
+        .filter(|sid| world.ha.services.get(*sid).is_some_and(|it| it.node == host))
+        .map(|sid| json!({"sid": sid, "cause": "resource-affinity"}))
+        .collect()
 }
 
 fn unavailable_storages(world: &World, vm: &Vm, host: &str) -> Result<Vec<String>, Refusal> {
@@ -92,7 +108,8 @@ fn local_disks(world: &World, vm: &Vm) -> Result<Vec<Json>, Refusal> {
         {
             continue;
         }
-        if !reference.shared && !(reference.cdrom && file == "none") {
+        let is_empty = reference.cdrom && file == "none";
+        if !reference.shared && !is_empty {
             disks.push(disk_shown(&file, &reference));
         }
     }
@@ -131,34 +148,13 @@ pub(super) fn post(call: &Call) -> Outcome {
     let migration = prepared(call)?;
     let (vmid, id) = (migration.vmid, migration.vmid.to_string());
     if call.world().is_ha_managed(vmid) {
-        let upid = call.site.start(&call.node, "hamigrate", &id, &call.caller, |task| async move {
-            let target = &migration.target;
-            task.log(format!("Requesting HA migration for VM {vmid} to node {target}"));
-            by_ha(&task.site, migration);
-            Ok(())
-        });
-        return Ok(Reply::upid(upid));
+        let Migration { node, target, .. } = &migration;
+        return Ok(Reply::upid(ha::request_migrate(&call.site, node, vmid, target, &call.caller)));
     }
     let upid = call.site.start(&call.node, "qmigrate", &id, &call.caller, |task| async move {
         migration.run(&task).await.map_err(|refusal| refusal.to_string())
     });
     Ok(Reply::upid(upid))
-}
-
-/// High availability does in its own time, and in its own name, what it was asked for.
-fn by_ha(site: &Arc<crate::pve::site::Site>, migration: Migration) {
-    let site = Arc::clone(site);
-    tokio::spawn(async move {
-        let id = migration.vmid.to_string();
-        site.wait(Work::Start, &format!("ha/{id}")).await;
-        let root = Caller::parse("root@pam");
-        let node = migration.node.clone();
-        // It moves guests as they are.
-        let migration = Migration { online: true, ..migration };
-        site.start(&node, "qmigrate", &id, &root, |task| async move {
-            migration.run(&task).await.map_err(|refusal| refusal.to_string())
-        });
-    });
 }
 
 fn prepared(call: &Call) -> Result<Migration, Refusal> {

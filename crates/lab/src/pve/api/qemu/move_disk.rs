@@ -9,7 +9,7 @@ use crate::pve::storage;
 use crate::pve::task::TaskHandle;
 use crate::pve::vm::clone_disk::{DiskClone, free, take_back};
 use crate::pve::vm::drive::{self, Drive};
-use crate::pve::vm::volumes::{keep_unused, volume_of};
+use crate::pve::vm::volumes::{keep_unused, set_drive, volume_of};
 use crate::pve::vm::{base, config};
 use crate::pve::world::{ContentType, Vm, VolumeId, World};
 use crate::pve::{Refusal, Release};
@@ -122,8 +122,7 @@ impl Move {
 
     async fn run(&self, task: &TaskHandle) -> Result<(), Refusal> {
         let site = &task.site;
-        let lock = site.locks.vm(self.vmid, CALL_PATIENCE).await;
-        let _guard = lock.map_err(|timeout| Refusal::failed(timeout.to_string()))?;
+        let _guard = site.locks.vm(self.vmid, CALL_PATIENCE).await?;
         let found = self.look(&site.world())?;
         let volume = &found.volume;
         if site.world().release == Release::V9 {
@@ -171,7 +170,7 @@ impl Move {
         let (is_template, kept) = {
             let mut world = task.site.world();
             let vm = world.vm_mut(&self.node, self.vmid)?;
-            vm.config.insert(self.disk.clone(), new.print());
+            set_drive(vm, &new);
             let old = found.volume.to_string();
             let kept = if self.delete { None } else { keep_unused(vm, &old) };
             (vm.is_template(), kept)

@@ -127,10 +127,8 @@ impl Reassign {
 
     async fn run(&self, task: &TaskHandle) -> Result<(), Refusal> {
         let site = &task.site;
-        let timed_out =
-            |timeout: crate::pve::lock::LockTimeout| Refusal::failed(timeout.to_string());
-        let _source = site.locks.vm(self.vmid, CALL_PATIENCE).await.map_err(timed_out)?;
-        let target = site.locks.vm(self.target, CALL_PATIENCE).await.map_err(timed_out)?;
+        let _source = site.locks.vm(self.vmid, CALL_PATIENCE).await?;
+        let target = site.locks.vm(self.target, CALL_PATIENCE).await?;
         let mut drive = self.look(&site.world())?;
         task.log(format!(
             "reassign disk '{}' from VM '{}' as '{}' to VM '{}'",

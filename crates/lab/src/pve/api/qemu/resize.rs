@@ -10,7 +10,7 @@ use crate::pve::storage;
 use crate::pve::task::TaskHandle;
 use crate::pve::vm::config;
 use crate::pve::vm::drive::Drive;
-use crate::pve::vm::volumes::volume_of;
+use crate::pve::vm::volumes::{set_drive, volume_of};
 use crate::pve::world::{Caller, VolumeId, World};
 
 #[derive(Debug)]
@@ -66,18 +66,17 @@ pub(super) fn resize(call: &Call) -> Outcome {
 impl Resize {
     async fn run(&self, task: &TaskHandle) -> Result<(), Refusal> {
         let site = &task.site;
-        let lock = site.locks.vm(self.vmid, CALL_PATIENCE).await;
-        let _guard = lock.map_err(|timeout| Refusal::failed(timeout.to_string()))?;
+        let _guard = site.locks.vm(self.vmid, CALL_PATIENCE).await?;
         let looked = self.look(&site.world())?;
         let Some((mut drive, volume, bytes)) = looked else { return Ok(()) };
         task.wait(Work::Allocate).await.map_err(Refusal::failed)?;
         let mut world = site.world();
         storage::resize(&mut world, &self.node, &volume, bytes)?;
         drive.set_size(bytes);
-        let vm = world.vm_mut(&self.node, self.vmid)?;
-        vm.config.insert(self.disk.clone(), drive.print());
+        set_drive(world.vm_mut(&self.node, self.vmid)?, &drive);
+        let is_qcow2 = storage::name_of(&world, &volume)?.format == "qcow2";
         drop(world);
-        if volume.name.ends_with(".qcow2") {
+        if is_qcow2 {
             task.log("Image resized.");
         }
         Ok(())

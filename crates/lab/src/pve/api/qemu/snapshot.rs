@@ -123,8 +123,7 @@ pub(super) fn get_config(call: &Call) -> Outcome {
 pub(super) async fn put_config(call: &Call) -> Outcome {
     let Some(description) = call.params.text("description") else { return Ok(Reply::NULL) };
     let vmid = vmid(call);
-    let lock = call.site.locks.vm(vmid, CALL_PATIENCE).await;
-    let _guard = lock.map_err(|timeout| Refusal::failed(timeout.to_string()))?;
+    let _guard = call.site.locks.vm(vmid, CALL_PATIENCE).await?;
     let mut world = call.world();
     let vm = world.vm_mut(&call.node, vmid)?;
     config::check_lock(vm)?;

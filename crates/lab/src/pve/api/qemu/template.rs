@@ -45,8 +45,7 @@ impl Template {
 
     async fn run(&self, task: &TaskHandle) -> Result<(), Refusal> {
         let site = &task.site;
-        let lock = site.locks.vm(self.vmid, CALL_PATIENCE).await;
-        let _guard = lock.map_err(|timeout| Refusal::failed(timeout.to_string()))?;
+        let _guard = site.locks.vm(self.vmid, CALL_PATIENCE).await?;
         self.check(&site.world())?;
         {
             let mut world = site.world();

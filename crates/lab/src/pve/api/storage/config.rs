@@ -14,7 +14,7 @@ use crate::pve::world::{Storage, StorageKind, World};
 use crate::pve::{Refusal, digest};
 
 /// What a storage has that was added by a call, in bytes: nobody said how large the disk is.
-const USUAL_CAPACITY: u64 = 500 << 30;
+const USUAL_CAPACITY: u64 = 4 << 40;
 
 /// A section as the file has it.
 fn section(storage: &Storage) -> BTreeMap<String, String> {

@@ -32,7 +32,7 @@ impl Target {
         let content = call.params.text("content").and_then(ContentType::parse);
         let content = content.unwrap_or(ContentType::Iso);
         let file = normalise(call.params.text("filename").unwrap_or_default());
-        check_file_name(content, &file)?;
+        check_file_name(call.release, content, &file)?;
         let path = format!("{}/{file}", folder(storage, content)?);
         let algorithm = call.params.text("checksum-algorithm").and_then(Algorithm::parse);
         let checksum = call.params.text("checksum").map(str::to_owned);

@@ -88,12 +88,13 @@ fn options_of_vms_are_known_by_name() {
     {
         assert_eq!(kind(key), None, "{key}");
     }
-    for key in ["scsi30", "numa", "numa7", "cdrom", "lock", "template", "unused255"] {
-        assert!(vm_option(V9, key).unwrap().settable, "{key}");
+    let by_callers = ["scsi30", "numa", "numa7", "cdrom", "lock", "template", "unused255"];
+    let by_operations = ["meta", "parent", "vmstate"];
+    for key in by_callers.into_iter().chain(by_operations) {
+        assert!(vm_option(V9, key).is_some(), "{key}");
     }
-    for key in ["meta", "parent", "vmstate"] {
-        assert!(!vm_option(V9, key).unwrap().settable, "{key}");
-    }
+    assert!(vm_option(V9, "boot").unwrap().takes(" "));
+    assert!(!vm_option(V9, "sshkeys").unwrap().takes(" "));
     assert!(vm_option(V9, "scsi3").unwrap().format.unwrap().parse("local:8,ssd=1").is_ok());
     assert!(vm_option(V8, "allow-ksm").is_none() && vm_option(V9, "allow-ksm").is_some());
 }

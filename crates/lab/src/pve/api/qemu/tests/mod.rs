@@ -1,8 +1,13 @@
 //! The calls of VMs together with the tasks they start.
 
+mod clone;
 mod cloudinit;
+mod destroy;
+mod disks;
 mod launch;
+mod migrate;
 mod power;
+mod snapshot;
 mod status;
 
 use std::collections::BTreeMap;

@@ -1,0 +1,159 @@
+//! `talmox lab serve`, run as people run it.
+
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use serde_json::Value as Json;
+
+use crate::support::Folder;
+
+/// A lab in a process of its own; killed if nobody stops it.
+struct Served {
+    process: Child,
+    ready: Json,
+}
+
+impl Served {
+    fn start(folder: &Path, args: &str) -> Self {
+        let mut process = Command::new(env!("CARGO_BIN_EXE_talmox"))
+            .current_dir(folder)
+            .args(["lab", "serve", "--format", "json"])
+            .args(args.split_whitespace())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        BufReader::new(process.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let ready = serde_json::from_str(&line).unwrap();
+        Self { process, ready }
+    }
+
+    fn pve(&self, key: &str) -> &str {
+        self.ready["pve"][key].as_str().unwrap()
+    }
+
+    /// By curl, which knows nothing of us. None where there is no curl.
+    fn get(&self, path: &str) -> Option<Json> {
+        let token = format!("{}={}", self.pve("token_id"), self.pve("token_secret"));
+        let output = Command::new("curl")
+            .args(["--silent", "--fail", "--cacert", self.pve("ca")])
+            .args(["--header", &format!("Authorization: PVEAPIToken={token}")])
+            .arg(format!("{}/api2/json{path}", self.pve("url")))
+            .output()
+            .ok()?;
+        assert!(output.status.success(), "{output:?}");
+        Some(serde_json::from_slice(&output.stdout).unwrap())
+    }
+
+    /// Sends a signal; how the lab ended.
+    fn signal(mut self, name: &str) -> Option<i32> {
+        let pid = self.process.id().to_string();
+        assert!(Command::new("kill").args(["-s", name, &pid]).status().unwrap().success());
+        for _ in 0..400 {
+            if let Some(status) = self.process.try_wait().unwrap() {
+                return status.code();
+            }
+            std::thread::park_timeout(Duration::from_millis(25));
+        }
+        panic!("the lab does not stop");
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        self.process.kill().ok();
+        self.process.wait().ok();
+    }
+}
+
+#[test]
+fn one_line_says_how_to_get_in_and_sigterm_ends_it() {
+    let folder = Folder::new();
+    for signal in ["TERM", "INT"] {
+        let lab = Served::start(folder.path(), "--release 8.4 --seed 7");
+        assert!(lab.pve("url").starts_with("https://127.0.0.1:"));
+        assert_eq!(lab.pve("node"), "pve");
+        assert_eq!(lab.pve("username"), "root@pam");
+        assert_eq!(lab.pve("fingerprint").len(), 95);
+        assert!(!lab.pve("password").is_empty());
+        assert_eq!(lab.ready["seed"], 7);
+        if let Some(version) = lab.get("/version") {
+            assert_eq!(version["data"]["release"], "8.4");
+        }
+        let ca = Path::new(lab.pve("ca")).to_owned();
+        assert!(ca.exists());
+        assert_eq!(lab.signal(signal), Some(0));
+        assert!(!ca.exists(), "nothing is left behind");
+    }
+}
+
+#[test]
+fn a_lab_with_state_goes_on_after_it_was_killed() {
+    let folder = Folder::new();
+    folder.write("lab.yaml", "nodes: [{name: atlas}]\n");
+    let args = "--state kept --scenario lab.yaml --record calls.jsonl";
+    let first = Served::start(folder.path(), args);
+    let (secret, print) =
+        (first.pve("token_secret").to_owned(), first.pve("fingerprint").to_owned());
+    assert_eq!(first.signal("KILL"), None);
+    let second = Served::start(folder.path(), "--state kept");
+    assert_eq!(second.pve("node"), "atlas");
+    assert_eq!(second.pve("token_secret"), secret);
+    assert_eq!(second.pve("fingerprint"), print);
+    assert_eq!(second.signal("TERM"), Some(0));
+}
+
+#[test]
+fn others_get_in_only_if_that_is_said() {
+    let folder = Folder::new();
+    let run = folder.talmox("lab serve --listen 0.0.0.0:0");
+    assert_eq!(run.code, 64);
+    assert!(run.stderr.contains("--allow-remote"), "{}", run.stderr);
+
+    let mut process = Command::new(env!("CARGO_BIN_EXE_talmox"))
+        .args(["lab", "serve", "--listen", "0.0.0.0:0", "--allow-remote"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut first = String::new();
+    BufReader::new(process.stdout.take().unwrap()).read_line(&mut first).unwrap();
+    assert!(first.contains("ready"), "{first}");
+    let pid = process.id().to_string();
+    assert!(Command::new("kill").arg(&pid).status().unwrap().success());
+    let mut said = String::new();
+    process.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+    assert!(said.contains("warning:") && said.contains("0.0.0.0"), "{said}");
+    assert_eq!(process.wait().unwrap().code(), Some(0));
+}
+
+#[test]
+fn what_cannot_be_started_is_explained() {
+    let folder = Folder::new();
+    folder.write("bad.yaml", "nodes: [{name: pve}]\nstorges: []\n");
+    let run = folder.talmox("lab serve --scenario bad.yaml");
+    assert_eq!(run.code, 1);
+    assert!(run.stderr.contains("bad.yaml:2"), "{}", run.stderr);
+    assert!(run.stderr.contains("did you mean `storages`?"), "{}", run.stderr);
+
+    folder.write("faults.yaml", "faults:\n  - {cut: sideways}\n");
+    for option in ["--faults", "--scenario"] {
+        let run = folder.talmox(&format!("lab serve {option} faults.yaml"));
+        assert_eq!(run.code, 1);
+        assert!(run.stderr.contains("faults.yaml:2"), "{}", run.stderr);
+    }
+    let run = folder.talmox("lab serve --record no/such/folder/calls.jsonl");
+    assert_eq!(run.code, 1);
+    assert!(run.stderr.contains("no/such/folder/calls.jsonl"), "{}", run.stderr);
+
+    assert_eq!(folder.talmox("lab serve --scenario none.yaml").code, 1);
+    for usage in ["--speed 0", "--speed fast", "--release 7", "--profile quick", "--listen here"] {
+        assert_eq!(folder.talmox(&format!("lab serve {usage}")).code, 64, "{usage}");
+    }
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let run = folder.talmox(&format!("lab serve --listen {}", taken.local_addr().unwrap()));
+    assert_eq!(run.code, 1);
+    assert!(run.stderr.contains("cannot start the lab"), "{}", run.stderr);
+}
