@@ -61,6 +61,8 @@ impl Migration {
         let lock = site.locks.vm(self.vmid, CALL_PATIENCE).await;
         let _guard = lock.map_err(|timeout| Failure::Aborted(timeout.into()))?;
         let running = self.prepare(task).map_err(Failure::Aborted)?;
+        let begun = task.wait(Work::Call).await;
+        begun.map_err(|text| Failure::Aborted(Refusal::failed(text)))?;
         let mut moved = BTreeMap::new();
         let volumes = match self.move_off_line(task, running, &mut moved).await {
             Ok(volumes) => volumes,

@@ -143,6 +143,7 @@ impl Update {
         let lock = site.locks.vm(self.vmid, CALL_PATIENCE).await;
         let _guard = lock.map_err(|timeout| Refusal::failed(timeout.to_string()))?;
         let (set, delete) = self.look(&site.world())?;
+        worker.begin().await?;
         worker.log(format!("update VM {}: {}", self.vmid, self.shown()));
         let mut modified = BTreeSet::new();
         let mut order = boot::order(site.world().vm(&self.node, self.vmid)?.config.get("boot"));
