@@ -14,7 +14,7 @@ use crate::pve::Refusal;
 use crate::pve::call::Call;
 use crate::pve::lock::CALL_PATIENCE;
 use crate::pve::schema::{self, FormatName, split_list};
-use crate::pve::world::{Caller, Config, PendingDelete, Vm, World};
+use crate::pve::world::{Caller, Config, PendingDelete, World};
 
 /// What a call wants changed.
 #[derive(Debug)]
