@@ -109,10 +109,10 @@ fn run(folder: &Path, arguments: &Arguments) -> Result<bool, String> {
         }
     }
     println!("{}", report::table(&outcomes));
-    let (wrong, all) = report::classified(&outcomes);
+    let (wrong, all) = report::classified(outcomes.iter());
     println!("texts that clients classify: {} of {all} right", all - wrong);
     // A part of the vectors has shares of its own.
-    let low = if arguments.only.is_empty() { report::too_low(&outcomes) } else { vec![] };
+    let low = if arguments.only.is_empty() { report::too_low(&outcomes, &known) } else { vec![] };
     for line in &low {
         println!("TOO LOW {line}");
     }
