@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -119,7 +119,7 @@ impl Lab {
         };
         let mut faults = Fault::of_scenario("scenario", &scenario).map_err(io::Error::other)?;
         faults.extend(settings.faults);
-        let (state, world, blobs) = State::open(folder, scenario, clock.unix(), seed)?;
+        let (state, world, blobs) = State::open(folder, scenario, listen.ip(), clock.unix(), seed)?;
         let identity = &state.keys.identity;
         state.folder.write("ca.pem", identity.authority_pem().as_bytes())?;
         let seed = seed.wrapping_add(state.runs.wrapping_mul(RUN_STEP));
@@ -169,7 +169,7 @@ impl Lab {
         let root = world.access.users.get("root@pam");
         Ready {
             pve: PveReady {
-                url: format!("https://{}", self.address),
+                url: format!("https://{}", reachable(self.address)),
                 node: host.map(|(name, _)| name.clone()).unwrap_or_default(),
                 ca: self.state.folder.join("ca.pem"),
                 fingerprint: self.site.fingerprint().to_owned(),
@@ -202,6 +202,16 @@ impl Lab {
         }
         self.state.save(&self.site.world())
     }
+}
+
+/// A lab that listens everywhere is reached on this machine too.
+fn reachable(mut address: SocketAddr) -> SocketAddr {
+    match address.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => address.set_ip(Ipv4Addr::LOCALHOST.into()),
+        IpAddr::V6(ip) if ip.is_unspecified() => address.set_ip(Ipv6Addr::LOCALHOST.into()),
+        _ => {}
+    }
+    address
 }
 
 /// Says what an error is about.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::io;
+use std::net::IpAddr;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
@@ -68,6 +69,7 @@ impl State {
     pub(crate) fn open(
         folder: Folder,
         scenario: Scenario,
+        address: IpAddr,
         now: u64,
         seed: u64,
     ) -> io::Result<(Self, World, Blobs)> {
@@ -89,7 +91,7 @@ impl State {
             serde_json::from_slice(&bytes)
                 .map_err(|error| unreadable(&folder, KEYS, &error.to_string()))?
         } else {
-            let keys = new_keys(&world)?;
+            let keys = new_keys(&world, address)?;
             if folder.is_kept() {
                 folder.write(KEYS, &serde_json::to_vec(&keys)?)?;
             }
@@ -123,9 +125,9 @@ impl State {
     }
 }
 
-fn new_keys(world: &World) -> io::Result<SavedKeys> {
-    let identity =
-        Identity::new(world.hosts.keys().map(String::as_str)).map_err(io::Error::other)?;
+fn new_keys(world: &World, address: IpAddr) -> io::Result<SavedKeys> {
+    let names = world.hosts.keys().map(String::as_str);
+    let identity = Identity::new(names, address).map_err(io::Error::other)?;
     let mut tickets = vec![0; crate::pve::KEY_BYTES];
     rand::fill(&mut tickets).map_err(io::Error::other)?;
     Ok(SavedKeys { identity, tickets })

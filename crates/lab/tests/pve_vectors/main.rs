@@ -109,7 +109,7 @@ fn run(folder: &Path, arguments: &Arguments) -> Result<bool, String> {
         }
     }
     println!("{}", report::table(&outcomes));
-    let (wrong, all) = report::classified(outcomes.iter());
+    let (wrong, all) = report::classified(&outcomes);
     println!("texts that clients classify: {} of {all} right", all - wrong);
     // A part of the vectors has shares of its own.
     let low = if arguments.only.is_empty() { report::too_low(&outcomes, &known) } else { vec![] };

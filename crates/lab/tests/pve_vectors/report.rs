@@ -18,8 +18,7 @@ pub(crate) struct Outcome {
     pub(crate) classified: usize,
 }
 
-/// The least share that must hold, in percent, by level. A wrong status, or a wrong text that clients
-/// classify, needs a line of its own among the known differences.
+/// The least share that must hold, in percent, by level.
 const LEAST: [(Level, usize); 3] = [(Level::Status, 100), (Level::State, 98), (Level::Text, 80)];
 
 #[derive(Clone, Copy, Default)]
@@ -75,9 +74,9 @@ pub(crate) fn table(outcomes: &[Outcome]) -> String {
     table
 }
 
-fn total(outcomes: &[Outcome], release: Release) -> Count {
+fn total<'o>(outcomes: impl IntoIterator<Item = &'o Outcome>, release: Release) -> Count {
     let mut count = Count::default();
-    for outcome in outcomes.iter().filter(|outcome| outcome.release == release) {
+    for outcome in outcomes.into_iter().filter(|outcome| outcome.release == release) {
         outcome.count(&mut count);
     }
     count
@@ -99,18 +98,16 @@ fn row(operation: &str, release: &str, count: Count) -> String {
 /// The shares that are too low.
 pub(crate) fn too_low(outcomes: &[Outcome], known: &Known) -> Vec<String> {
     let mut low = vec![];
-    let excused = |outcome: &Outcome| {
-        known.level(&outcome.id, outcome.release) == Some(Level::Status)
-            && outcome.fails_at() == Some(Level::Status)
-    };
+    let unlisted = || outcomes.iter().filter(|it| known.level(&it.id, it.release).is_none());
     for release in [Release::V9, Release::V8] {
-        let count = total(outcomes, release);
-        let of_release = outcomes.iter().filter(|outcome| outcome.release == release);
-        let excuses = of_release.filter(|outcome| excused(outcome)).count();
-        for ((level, least), holds) in LEAST.into_iter().zip(count.holds) {
-            let excuses = if level == Level::Status { excuses } else { 0 };
-            if (holds + excuses) * 100 < least * count.all {
-                let all = count.all;
+        for (at, (level, least)) in LEAST.into_iter().enumerate() {
+            // The first level has no share to spare: all but those that are listed with a reason.
+            let count = match level {
+                Level::Status => total(unlisted(), release),
+                Level::State | Level::Text => total(outcomes, release),
+            };
+            let (holds, all) = (count.holds[at], count.all);
+            if holds * 100 < least * all {
                 low.push(format!(
                     "{release}: level {} holds for {holds} of {all}, less than {least} %",
                     level as u8
@@ -118,7 +115,7 @@ pub(crate) fn too_low(outcomes: &[Outcome], known: &Known) -> Vec<String> {
             }
         }
     }
-    let (wrong, all) = classified(outcomes.iter().filter(|outcome| !excused(outcome)));
+    let (wrong, all) = classified(unlisted());
     if wrong > 0 {
         low.push(format!("{wrong} of {all} texts that clients classify are wrong"));
     }
@@ -126,10 +123,12 @@ pub(crate) fn too_low(outcomes: &[Outcome], known: &Known) -> Vec<String> {
 }
 
 /// How many of the texts that clients classify are wrong, and how many there are.
-pub(crate) fn classified<'o>(outcomes: impl Iterator<Item = &'o Outcome>) -> (usize, usize) {
-    let wrong = |outcome: &Outcome| {
-        outcome.differences.iter().filter(|(_, difference)| difference.classified).count()
-    };
-    outcomes
-        .fold((0, 0), |(wrongs, all), outcome| (wrongs + wrong(outcome), all + outcome.classified))
+pub(crate) fn classified<'o>(outcomes: impl IntoIterator<Item = &'o Outcome>) -> (usize, usize) {
+    let mut counts = (0, 0);
+    for outcome in outcomes {
+        let differences = outcome.differences.iter();
+        counts.0 += differences.filter(|(_, difference)| difference.classified).count();
+        counts.1 += outcome.classified;
+    }
+    counts
 }

@@ -82,8 +82,9 @@ impl Vector {
         format!("{release} {}", self.setup)
     }
 
-    /// Users that call although they do not exist.
-    pub(crate) fn strangers(&self) -> BTreeSet<&str> {
+    /// Users that call although they do not exist. Vectors begin after the login, where such a one is
+    /// a user without rights.
+    fn strangers(&self) -> BTreeSet<&str> {
         let users = self.setup["access"]["users"].as_array().into_iter().flatten();
         let known: BTreeSet<&str> = users.filter_map(Json::as_str).collect();
         let callers = self.steps.iter().map(|step| step.who.as_str());

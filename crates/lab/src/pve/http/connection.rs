@@ -5,14 +5,13 @@ use std::time::Duration;
 
 use serde_json::Value as Json;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::sync::watch;
 
 use super::answer::{Answer, Encoding, Format, Manner};
 use super::head::{Head, NoHead};
 use super::text::{self, Params};
 use super::upload::{self, Received, Spoiled};
 use super::wire::{Lost, Wire};
-use super::{PAGE, Patience, stopped};
+use super::{Idle, PAGE, Patience};
 use crate::pve::auth::{Credentials, Stranger, is_upload, upload_storage};
 use crate::pve::gate::{Gate, Request, Verdict};
 use crate::pve::record::Entry;
@@ -50,18 +49,18 @@ struct ApiPath {
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin + Send> Connection<S> {
-    pub(super) async fn serve(mut self, mut stop: watch::Receiver<bool>) {
+    pub(super) async fn serve(mut self, mut idle: Idle) {
         for left in (0..REQUESTS).rev() {
             if self.wire.waiting().is_empty() {
                 let first = tokio::select! {
                     first = self.wire.more(self.patience.idle) => first,
-                    () = stopped(&mut stop) => Err(Lost::Silent),
+                    () = idle.must_go() => Err(Lost::Silent),
                 };
                 if first.is_err() {
                     break;
                 }
             }
-            let may_stay = left > 0 && !*stop.borrow();
+            let may_stay = left > 0 && !*idle.stop.borrow();
             match self.exchange(may_stay).await {
                 Ok(true) => {}
                 Ok(false) => break,
