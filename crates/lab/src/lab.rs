@@ -18,6 +18,7 @@ use crate::Scenario;
 use crate::fetch::Outside;
 use crate::folder::Folder;
 use crate::pve::{Fault, Faults, Gate, Keys, Patience, Profile, Recorder, Server, Site, stopped};
+use crate::scenario::LAB_TOKEN;
 use crate::state::State;
 use crate::tidy::keep_tidy;
 
@@ -166,7 +167,9 @@ impl Lab {
         let now = self.site.now();
         let world = self.site.world();
         let host = world.hosts.iter().find(|(_, host)| host.online).or(world.hosts.iter().next());
-        let token = world.access.tokens.iter().find(|(id, _)| world.is_usable(id, now));
+        let tokens = world.access.tokens.get_key_value(LAB_TOKEN).into_iter();
+        let mut tokens = tokens.chain(&world.access.tokens);
+        let token = tokens.find(|(id, _)| world.is_usable(id, now));
         let root = world.access.users.get("root@pam");
         Ready {
             pve: PveReady {
