@@ -20,6 +20,7 @@ use crate::folder::Folder;
 use crate::pve::{Fault, Faults, Gate, Keys, Patience, Profile, Recorder, Server, Site, stopped};
 use crate::scenario::LAB_TOKEN;
 use crate::state::State;
+use crate::tidy::keep_tidy;
 
 /// How often a changed world is written down, in real time.
 const SAVE_EVERY: Duration = Duration::from_secs(2);
@@ -152,7 +153,10 @@ impl Lab {
         let (stop, told) = watch::channel(false);
         let state = Arc::new(state);
         site.start_daemons();
-        let mut running = vec![tokio::spawn(server.run(told.clone()))];
+        let mut running = vec![
+            tokio::spawn(server.run(told.clone())),
+            tokio::spawn(keep_tidy(Arc::clone(&site), told.clone())),
+        ];
         if settings.state.is_some() {
             running.push(tokio::spawn(keep_saving(Arc::clone(&site), Arc::clone(&state), told)));
         }

@@ -147,7 +147,8 @@ fn after_power_cut(mut world: World, now: u64) -> World {
     world
 }
 
-fn blobs_of(world: &World) -> BTreeSet<BlobId> {
+/// What the volumes of the world consist of.
+pub(crate) fn blobs_of(world: &World) -> BTreeSet<BlobId> {
     let volumes = world.storages.values().flat_map(|storage| storage.volumes.values());
     let volumes = volumes.flat_map(|volumes| volumes.values());
     let all = volumes.flat_map(|volume| {

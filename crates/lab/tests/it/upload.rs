@@ -261,6 +261,17 @@ fn tasks_fail_on_order_and_storages_fill_up() {
 }
 
 #[test]
+fn a_connection_that_is_cut_before_the_deed_leaves_nothing() {
+    let lab = TestLab::new();
+    let post = When { method: Some("POST".to_owned()), ..When::default() };
+    lab.lab().faults().add(Fault::new(post, Action::CutBefore));
+    let mut stream = lab.connect();
+    stream.write_all(&form("iso", "a.iso", b"x").request(&lab, PATH)).unwrap();
+    assert!(Answer::read(&mut stream).is_err());
+    assert_eq!((content(&lab), blobs(&lab)), (vec![], vec![]));
+}
+
+#[test]
 fn tasks_of_a_host_that_goes_down_are_gone() {
     let lab = TestLab::start(scenario("nodes: [{name: pve1}, {name: pve2}]"));
     let task = When { task: Some("imgcopy".to_owned()), ..When::default() };

@@ -98,14 +98,14 @@ impl Operation {
     }
 }
 
-/// All operations, with those that only this release has.
-pub(super) fn all(release: &str) -> Vec<Operation> {
-    let mut all = machines();
-    all.extend(disks());
-    all.extend(power());
-    all.extend(cluster());
-    all.extend(if release == "8.4" { groups() } else { rules() });
-    all
+/// What every release has.
+pub(super) fn common() -> Vec<Operation> {
+    [machines(), disks(), power(), cluster()].into_iter().flatten().collect()
+}
+
+/// What only this release has.
+pub(super) fn own(release: &str) -> Vec<Operation> {
+    if release == "8.4" { groups() } else { rules() }
 }
 
 fn options() -> VmOptions {
@@ -186,7 +186,8 @@ fn disks() -> Vec<Operation> {
         task("move disk", qemu::move_disk(&vm(101), &moved)).needs("tank"),
         call("cloudinit", qemu::regenerate_cloudinit(&vm(101))),
         task("snapshot", qemu::create_snapshot(&vm(101), &name, Some("x"), false)),
-        task("snapshot with memory", qemu::create_snapshot(&vm(102), &name, None, true)),
+        task("snapshot with memory", qemu::create_snapshot(&vm(102), &name, None, true))
+            .needs("local-lvm"),
         task("delete snapshot", qemu::delete_snapshot(&vm(103), &id("before")))
             .leaves("snapshot-delete"),
         task("rollback", qemu::rollback(&vm(103), &id("before"), false)).leaves("rollback"),
@@ -202,7 +203,7 @@ fn power() -> Vec<Operation> {
         task("reboot", qemu::reboot(&vm(102), minute)),
         task("reset", qemu::reset(&vm(102))),
         task("suspend", qemu::suspend(&vm(102), false)),
-        task("hibernate", qemu::suspend(&vm(102), true)),
+        task("hibernate", qemu::suspend(&vm(102), true)).needs("local-lvm"),
         task("resume", qemu::resume(&vm(102))).after(Step::Task(qemu::suspend(&vm(102), false))),
     ]
 }
