@@ -56,13 +56,14 @@ impl Clock {
 
     /// How far this clock has come since it was made.
     pub fn moment(&self) -> Moment {
-        Moment(self.origin.elapsed().mul_f64(self.speed))
+        let passed = self.origin.elapsed().as_secs_f64() * self.speed;
+        Moment(Duration::try_from_secs_f64(passed).unwrap_or(Duration::MAX))
     }
 
     /// The time of day, as seconds and nanoseconds since 1970.
     pub fn since_epoch(&self) -> Duration {
         let epoch = self.epoch.duration_since(UNIX_EPOCH).unwrap_or_default();
-        epoch + self.moment().0
+        epoch.saturating_add(self.moment().0)
     }
 
     /// Seconds since 1970.

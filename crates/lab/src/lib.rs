@@ -19,4 +19,4 @@ mod tidy;
 
 pub use lab::{Lab, PveReady, Ready, Settings};
 pub use scenario::{Scenario, ScenarioError};
-pub use state::has_state;
+pub use state::{has_state, saved_seed};

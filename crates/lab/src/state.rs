@@ -26,6 +26,16 @@ pub fn has_state(folder: &Path) -> bool {
     folder.join(WORLD).exists()
 }
 
+/// The seed of the lab that was kept in this folder, if there is one.
+pub fn saved_seed(folder: &Path) -> Option<u64> {
+    #[derive(Deserialize)]
+    struct Seeded {
+        seed: u64,
+    }
+    let bytes = std::fs::read(folder.join(WORLD)).ok()?;
+    serde_json::from_slice::<Seeded>(&bytes).ok().map(|saved| saved.seed)
+}
+
 /// Everything that lasts, in its folder.
 #[derive(Debug)]
 pub(crate) struct State {
@@ -33,6 +43,7 @@ pub(crate) struct State {
     pub(crate) keys: SavedKeys,
     /// How often a lab was started from this folder.
     pub(crate) runs: u64,
+    seed: u64,
     /// What the folder's file says now.
     saved: Mutex<Vec<u8>>,
 }
@@ -54,6 +65,7 @@ impl std::fmt::Debug for SavedKeys {
 struct Saving<'w> {
     format: u32,
     runs: u64,
+    seed: u64,
     world: &'w World,
 }
 
@@ -97,7 +109,7 @@ impl State {
             }
             keys
         };
-        let state = Self { folder, keys, runs, saved: Mutex::default() };
+        let state = Self { folder, keys, runs, seed, saved: Mutex::default() };
         state.save(&world)?;
         Ok((state, world, blobs))
     }
@@ -112,7 +124,7 @@ impl State {
 
     /// The world as it is written; taking it needs the world, storing it does not.
     pub(crate) fn picture(&self, world: &World) -> io::Result<Vec<u8>> {
-        Ok(serde_json::to_vec(&Saving { format: FORMAT, runs: self.runs, world })?)
+        Ok(serde_json::to_vec(&Saving { format: FORMAT, runs: self.runs, seed: self.seed, world })?)
     }
 
     pub(crate) fn store(&self, picture: Vec<u8>) -> io::Result<()> {
@@ -138,9 +150,9 @@ fn unreadable(folder: &Folder, name: &str, text: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, text)
 }
 
-/// Guests are off, which the world does not save, and what ran is gone.
+/// Guests are off, which the world does not save, and what ran has broken off.
 fn after_power_cut(mut world: World, now: u64) -> World {
-    world.tasks.forget_running();
+    world.tasks.break_off(now);
     for host in world.hosts.values_mut() {
         host.booted = now;
     }

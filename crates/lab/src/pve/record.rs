@@ -12,7 +12,8 @@ use super::http::Params;
 
 /// Parameters whose values are secret, wherever they occur. Those of the Authorization header and of
 /// cookies are not parameters and never come here.
-const SECRET: [&str; 10] = [
+const SECRET: [&str; 11] = [
+    "PVEAuthCookie",
     "password",
     "cipassword",
     "confirmation-password",
@@ -83,10 +84,26 @@ impl Entry {
 fn redact(params: Params) -> Json {
     let redacted = params.into_iter().map(|(name, value)| {
         let is_secret = SECRET.iter().any(|secret| name.eq_ignore_ascii_case(secret));
-        let value = if is_secret && !value.is_null() { Json::from("<redacted>") } else { value };
+        let value = match value {
+            Json::Null => Json::Null,
+            _ if is_secret => Json::from("<redacted>"),
+            Json::String(text) if name == "url" => Json::from(redact_url(&text)),
+            value => value,
+        };
         (name, value)
     });
     Json::Object(redacted.collect())
+}
+
+/// Addresses may carry passwords and signatures: before the host, and behind the question mark.
+fn redact_url(url: &str) -> String {
+    let (url, query) = url.split_once('?').map_or((url, ""), |(url, _)| (url, "?<redacted>"));
+    let Some((scheme, rest)) = url.split_once("://") else { return format!("{url}{query}") };
+    let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+    let host = authority.rsplit_once('@').map_or(authority.to_owned(), |(_, host)| {
+        format!("<redacted>@{host}")
+    });
+    format!("{scheme}://{host}{path}{query}")
 }
 
 /// Somebody may put a ticket or a token's secret into a path by mistake.

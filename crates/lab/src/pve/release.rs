@@ -13,6 +13,8 @@ pub enum Release {
 }
 
 impl Release {
+    pub(crate) const ALL: [Self; 2] = [Self::V9, Self::V8];
+
     /// What `/version` calls the release.
     pub fn release(self) -> &'static str {
         match self {

@@ -48,8 +48,9 @@ fn samples(world: &World, now: u64) -> BTreeMap<u32, Sample> {
 
 fn sample(vmid: u32, vm: &Vm, now: u64) -> Sample {
     let config = vm.run.as_ref().map_or(&vm.config, |run| &run.config);
+    // However many a configuration asks for, no host has more.
     let number = |key: &str, default: u64| {
-        config.get(key).and_then(|value| value.parse().ok()).unwrap_or(default)
+        config.get(key).and_then(|value| value.parse().ok()).unwrap_or(default).min(1 << 16)
     };
     Sample {
         name: vm.config.get("name").cloned().unwrap_or_else(|| format!("VM {vmid}")),
@@ -65,7 +66,7 @@ fn sample(vmid: u32, vm: &Vm, now: u64) -> Sample {
 /// In MiB.
 pub(crate) fn memory(config: &BTreeMap<String, String>) -> u64 {
     let value = config.get("memory").map_or("512", String::as_str);
-    value.strip_prefix("current=").unwrap_or(value).parse().unwrap_or(512)
+    value.strip_prefix("current=").unwrap_or(value).parse::<u64>().unwrap_or(512).min(1 << 32)
 }
 
 /// The size of the first disk in the boot order, in bytes.

@@ -1,10 +1,11 @@
 //! `access`: users, tokens, groups, roles, and who may do what.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use talmox_yaml::Node;
 
 use super::section::{Read, Section, Source};
+use crate::pve::permission::built_in_roles;
 use crate::pve::world::{Access, AclEntry, Token, User};
 
 pub(super) const ROOT: &str = "root@pam";
@@ -58,7 +59,7 @@ pub(super) fn read(section: &Section<'_>) -> Read<Access> {
         access.roles.insert(role.name("roleid")?, role.words("privs")?.into_iter().collect());
     }
     for node in section.list("acl")? {
-        access.acl.push(read_entry(source, node)?);
+        access.acl.push(read_entry(source, node, &access.roles)?);
     }
     Ok(access)
 }
@@ -110,17 +111,27 @@ fn read_token(source: Source<'_>, node: &Node) -> Read<(String, Token)> {
     Ok((id, token))
 }
 
-fn read_entry(source: Source<'_>, node: &Node) -> Read<AclEntry> {
+fn read_entry(
+    source: Source<'_>,
+    node: &Node,
+    roles: &BTreeMap<String, BTreeSet<String>>,
+) -> Read<AclEntry> {
     let section =
         Section::open(source, node, "an ACL entry", &["path", "ugid", "roleid", "propagate"])?;
     let path = section.name("path")?;
     if !path.starts_with('/') {
         return Err(section.error("path", format!("`{path}` does not begin with `/`")));
     }
+    let role = section.name("roleid")?;
+    if !roles.contains_key(&role) && !built_in_roles().any(|known| known == role) {
+        return Err(section
+            .error("roleid", format!("there is no role `{role}`"))
+            .hint("roles of your own are listed under `roles`"));
+    }
     Ok(AclEntry {
         path,
         who: section.name("ugid")?,
-        role: section.name("roleid")?,
+        role,
         propagate: section.get("propagate").is_none() || section.flag("propagate")?,
     })
 }

@@ -62,6 +62,7 @@ pub(super) fn default(release: Release) -> BTreeMap<String, Storage> {
         disabled: false,
         nodes: BTreeSet::new(),
         capacity,
+        full: false,
         options,
         volumes: BTreeMap::new(),
     };
@@ -134,6 +135,7 @@ fn read_storage(
         disabled: section.flag("disable")?,
         nodes: nodes.into_iter().collect(),
         capacity: section.size("size")?.unwrap_or(SIZE),
+        full: false,
         options,
         volumes: BTreeMap::new(),
     };

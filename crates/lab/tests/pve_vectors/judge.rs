@@ -32,8 +32,21 @@ pub(crate) struct Difference {
     pub(crate) classified: bool,
 }
 
+/// What an expectation may say. More would be left out of the comparison without a word.
+const FIELDS: [&str; 9] = [
+    "status",
+    "message",
+    "errors",
+    "data",
+    "task",
+    "config_after",
+    "volumes_added",
+    "volumes_removed",
+    "vm_status_after",
+];
+
 /// Texts by which a client tells apart what it can retry, wait for or report.
-const CLASSIFIED: [&str; 17] = [
+const CLASSIFIED: [&str; 22] = [
     r"can't lock file",
     r"got timeout",
     r"got lock request timeout",
@@ -48,6 +61,11 @@ const CLASSIFIED: [&str; 17] = [
     r"refusing to override",
     r"no such logical volume",
     r"only root can",
+    r"Only root ",
+    r"unable to find configuration file",
+    r"no such task",
+    r"already used",
+    r"file changed? by other user",
     r"guest agent",
     r"is not available on node",
     r"is disabled",
@@ -88,6 +106,10 @@ impl Judge {
             if let Some(reason) = &state.unreadable {
                 found.add(Level::State, reason.clone());
             }
+        }
+        let fields = expect.as_object().into_iter().flat_map(|fields| fields.keys());
+        for field in fields.filter(|field| !FIELDS.contains(&field.as_str())) {
+            found.add(Level::Text, format!("`{field}` is expected, and nobody looks at it"));
         }
         errors(expect, seen, &mut found);
         task(expect, seen, &mut found);

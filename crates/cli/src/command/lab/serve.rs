@@ -41,7 +41,7 @@ pub(crate) struct ServeArgs {
     #[arg(long)]
     allow_remote: bool,
 
-    /// What chance is drawn from; the same seed gives the same run [default: by chance]
+    /// What chance is drawn from; the same seed gives the same run [default: the kept lab's, else by chance]
     #[arg(long, value_name = "NUMBER")]
     seed: Option<u64>,
 
@@ -81,10 +81,14 @@ enum ProfileArg {
     Slow,
 }
 
+/// Beyond these a lab would stand still, or run through a year in a minute.
+const SLOWEST: f64 = 0.001;
+const FASTEST: f64 = 100_000.0;
+
 fn speed(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
-        Ok(speed) if speed.is_finite() && speed > 0.0 => Ok(speed),
-        _ => Err("a speed is a number above 0".to_owned()),
+        Ok(speed) if (SLOWEST..=FASTEST).contains(&speed) => Ok(speed),
+        _ => Err(format!("a speed is a number from {SLOWEST} to {FASTEST}")),
     }
 }
 
@@ -161,7 +165,10 @@ fn settings(args: &ServeArgs, printer: &Printer) -> Result<Settings, CommandErro
     Ok(Settings {
         scenario,
         listen: args.listen,
-        seed: args.seed.unwrap_or_else(any_seed),
+        seed: args
+            .seed
+            .or_else(|| talmox_lab::saved_seed(args.state.as_deref()?))
+            .unwrap_or_else(any_seed),
         profile: match args.profile {
             ProfileArg::Instant => Profile::Instant,
             ProfileArg::Fast => Profile::Fast,
@@ -206,13 +213,27 @@ async fn serve(
         signal(SignalKind::interrupt()).map_err(cannot("cannot wait for Ctrl-C"))?;
     let mut terminated =
         signal(SignalKind::terminate()).map_err(cannot("cannot wait for SIGTERM"))?;
-    let lab = Lab::start(settings).map_err(cannot("cannot start the lab"))?;
+    let lab = Lab::start(settings).map_err(not_started)?;
     tell(&lab.ready())?;
     tokio::select! {
         _ = interrupted.recv() => {}
         _ = terminated.recv() => {}
     }
     lab.stop().await.map_err(cannot("cannot save the lab"))
+}
+
+fn not_started(error: std::io::Error) -> CommandError {
+    use std::io::ErrorKind;
+    let hint = match error.kind() {
+        ErrorKind::AddrInUse => "something listens there already: port 0 takes any that is free",
+        ErrorKind::AddrNotAvailable => "this machine has no such address",
+        ErrorKind::PermissionDenied => "choose a folder or port that you may use",
+        ErrorKind::AlreadyExists | ErrorKind::NotADirectory => "--state takes a folder",
+        ErrorKind::NotFound => "the folder above it must be there",
+        ErrorKind::InvalidData => "the folder of --state is not a lab's, or is damaged: take another",
+        _ => return CommandError::failed("cannot start the lab").because(error),
+    };
+    CommandError::failed("cannot start the lab").because(error).hint(hint)
 }
 
 fn one_line(ready: &Ready, seed: u64) -> String {
@@ -224,6 +245,25 @@ fn one_line(ready: &Ready, seed: u64) -> String {
 fn welcome(ready: &Ready, seed: u64) -> String {
     let pve = &ready.pve;
     let ca = pve.ca.display();
+    if pve.token_id.is_empty() {
+        return format!(
+            "The lab is ready. It stops on Ctrl-C.
+
+  Proxmox VE   {url}  (host {node})
+  authority    {ca}
+  fingerprint  {fingerprint}
+  login        {username} with password {password}
+  seed         {seed}
+
+Its scenario has no API token.
+",
+            url = pve.url,
+            node = pve.node,
+            fingerprint = pve.fingerprint,
+            username = pve.username,
+            password = pve.password,
+        );
+    }
     format!(
         "The lab is ready. It stops on Ctrl-C.
 

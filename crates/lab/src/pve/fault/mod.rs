@@ -188,7 +188,7 @@ impl Action {
         match self {
             Self::Full { storage } => {
                 if let Some(storage) = site.world().storages.get_mut(storage) {
-                    storage.fill_up();
+                    storage.full = true;
                 }
             }
             Self::Revoke { token } => {

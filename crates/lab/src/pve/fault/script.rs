@@ -30,6 +30,8 @@ impl Fault {
     }
 }
 
+const METHODS: [&str; 4] = ["GET", "POST", "PUT", "DELETE"];
+
 fn wrong(path: &str, spec: &FaultSpec, message: String) -> ScenarioError {
     ScenarioError { path: path.to_owned(), line: spec.line, message, hint: None }
 }
@@ -38,8 +40,12 @@ fn read(entry: &Map<String, Json>) -> Result<Fault, String> {
     if let Some(unknown) = entry.keys().find(|key| !KEYS.contains(&key.as_str())) {
         return Err(format!("a fault has no `{unknown}`; known are {}", KEYS.join(", ")));
     }
+    let method = text(entry, "method")?.map(|method| method.to_ascii_uppercase());
+    if let Some(method) = method.as_deref().filter(|method| !METHODS.contains(method)) {
+        return Err(format!("no call is a `{method}`; known are {}", METHODS.join(", ")));
+    }
     let when = When {
-        method: text(entry, "method")?.map(|method| method.to_ascii_uppercase()),
+        method,
         path: match text(entry, "path")? {
             Some(path) => {
                 Some(PathPattern::parse(&path).map_err(|error| format!("`path`: {error}"))?)

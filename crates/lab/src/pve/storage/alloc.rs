@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::super::world::{Storage, StorageKind, Volume, VolumeId, World};
 use super::super::{Refusal, Release};
 use super::name::{VolumeName, guest_file};
-use super::rules::{default_format, group, has_volume_chains, path, reserved, rounded};
+use super::rules::{LARGEST, default_format, group, has_volume_chains, path, reserved, rounded};
 use super::volume::storage_mut;
 
 const MOST_PER_GUEST: u32 = 1024;
@@ -42,7 +42,7 @@ pub(crate) fn alloc(world: &mut World, new: &Allocation<'_>) -> Result<VolumeId,
     if storage.volume(new.node, &key).is_some() {
         return Err(exists(storage, &name)?);
     }
-    let size = rounded(storage.kind, &format, new.kib.saturating_mul(1024));
+    let size = rounded(storage.kind, &format, new.kib.saturating_mul(1024).min(LARGEST));
     let used = reserved(storage, &format, size);
     let free = room(storage, new.node);
     if used > free || storage.kind == StorageKind::LvmThin && free == 0 {
@@ -279,7 +279,7 @@ mod tests {
              space (25600 extents): 268435456 required."
         );
         assert!(refused(&mut world, huge("zfspool")).ends_with("out of space"));
-        world.storages.get_mut("lvmthin").unwrap().fill_up();
+        world.storages.get_mut("lvmthin").unwrap().full = true;
         assert_eq!(
             refused(&mut world, new("lvmthin")),
             "lvcreate 'pve/vm-101-disk-1' error:   Cannot create new thin volume, free space in \

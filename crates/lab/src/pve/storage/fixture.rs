@@ -22,6 +22,7 @@ pub(crate) fn storage(kind: StorageKind) -> Storage {
         disabled: false,
         nodes: BTreeSet::new(),
         capacity: 100 << 30,
+        full: false,
         options: options.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect(),
         volumes: BTreeMap::new(),
     }

@@ -9,6 +9,8 @@ const EXTENT: u64 = 4 << 20;
 const MIB: u64 = 1 << 20;
 /// What QEMU counts in.
 pub(crate) const SECTOR: u64 = 512;
+/// No volume is larger, in bytes: what QEMU can address.
+pub(crate) const LARGEST: u64 = 1 << 60;
 
 /// Something that a volume may be able to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,7 +5,7 @@ use super::super::world::{ContentType, Storage, StorageKind, Volume, VolumeId, W
 use super::alloc::room;
 use super::base::is_base_in_use;
 use super::name::{VolumeName, full_name};
-use super::rules::{Feature, SECTOR, group, has_feature, path, reserved, rounded};
+use super::rules::{Feature, LARGEST, SECTOR, group, has_feature, path, reserved, rounded};
 
 /// What can be learned of a volume without reading it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -188,6 +188,9 @@ pub(crate) fn resize(
     let kind = storage.kind;
     if kind.has_files() && !matches!(name.format, "raw" | "qcow2") {
         return Err(Refusal::failed("can't resize this image format"));
+    }
+    if bytes > LARGEST {
+        return Err(Refusal::failed(format!("can't resize '{id}' to {bytes} bytes: too large")));
     }
     let size = rounded(kind, name.format, bytes.div_ceil(1024) * 1024);
     let free = room(storage, node);

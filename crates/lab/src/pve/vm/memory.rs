@@ -8,7 +8,8 @@ use crate::pve::world::{Config, Vm, World};
 pub(crate) fn mib(world: &World, memory: Option<&str>) -> u64 {
     let format = schema::format(world.release, FormatName::Memory);
     let current = memory.and_then(|memory| format.parse(memory).ok()?.number("current"));
-    current.and_then(|mib| u64::try_from(mib).ok()).unwrap_or(512)
+    // However much a configuration asks for, no host has more.
+    current.and_then(|mib| u64::try_from(mib).ok()).unwrap_or(512).min(1 << 32)
 }
 
 /// A balloon cannot be larger than the memory, whichever of the two is changed.

@@ -15,6 +15,9 @@ pub(crate) struct Storage {
     pub(crate) nodes: BTreeSet<String>,
     /// In bytes, on each host that has it.
     pub(crate) capacity: u64,
+    /// Somebody filled it up with things that no list shows.
+    #[serde(default)]
+    pub(crate) full: bool,
     /// The rest of its section: `path`, `vgname`, `thinpool`, `pool`, `server`, `export`, `format`…
     pub(crate) options: BTreeMap<String, String>,
     /// What is on it: host (empty for a shared storage), then volume name.
@@ -127,13 +130,11 @@ impl Storage {
         self.volumes.get_mut(&place)?.remove(name)
     }
 
-    /// Leaves no room for more than is there.
-    pub(crate) fn fill_up(&mut self) {
-        let used = |volumes: &BTreeMap<String, Volume>| volumes.values().map(|v| v.used).sum();
-        self.capacity = self.volumes.values().map(used).min().unwrap_or_default();
-    }
-
+    /// What is taken, in bytes: by its volumes, or all of it by who knows what.
     pub(crate) fn used(&self, node: &str) -> u64 {
+        if self.full {
+            return self.capacity;
+        }
         self.volumes_on(node).map(|(_, volume)| volume.used).sum()
     }
 }

@@ -89,9 +89,14 @@ impl Tasks {
         self.by_upid.get_mut(upid)
     }
 
-    /// What ran when the power went has left no trace.
-    pub(crate) fn forget_running(&mut self) {
-        self.by_upid.retain(|_, task| matches!(task.state, TaskState::Stopped { .. }));
+    /// What ran when the power went has ended without a last line in its log.
+    pub(crate) fn break_off(&mut self, now: u64) {
+        for task in self.by_upid.values_mut() {
+            if matches!(task.state, TaskState::Running { .. }) {
+                let exit = "unexpected status".to_owned();
+                task.state = TaskState::Stopped { exit, ended: now };
+            }
+        }
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Task> {

@@ -159,7 +159,9 @@ fn interfaces(agent: &Agent) -> Json {
 
 fn processors(config: &Config) -> Json {
     let number = |key: &str| config.get(key).and_then(|value| value.parse::<u64>().ok());
-    let count = number("sockets").unwrap_or(1) * number("cores").unwrap_or(1);
+    let count = number("sockets").unwrap_or(1).saturating_mul(number("cores").unwrap_or(1));
+    // QEMU runs no machine with more.
+    let count = count.min(4096);
     let one = |id: u64| json!({ "logical-id": id, "online": true, "can-offline": id > 0 });
     Json::Array((0..count).map(one).collect())
 }

@@ -102,6 +102,7 @@ pub(super) fn create(call: &Call) -> Outcome {
         disabled: false,
         nodes: BTreeSet::new(),
         capacity: USUAL_CAPACITY,
+        full: false,
         options: BTreeMap::new(),
         volumes: BTreeMap::new(),
     };
