@@ -16,6 +16,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("talmox-model", &["talmox-yaml"]),
     ("talmox-talos-config", &["talmox-yaml"]),
     ("talmox-pve", &["talmox-clock"]),
+    ("talmox-talos-api", &["talmox-clock", "talmox-talos-config", "talmox-yaml"]),
     ("talmox-lab", &["talmox-clock", "talmox-pve", "talmox-talos-config", "talmox-yaml"]),
     ("talmox-engine", &["talmox-model", "talmox-talos-config", "talmox-yaml"]),
     (
@@ -43,6 +44,7 @@ const FORBIDDEN: &[(&str, &[&str], &str)] = &[
         "leaf crates are sync and do no I/O",
     ),
     ("talmox-pve", &["clap", "annotate-snippets"], "only the cli talks to people"),
+    ("talmox-talos-api", &["clap", "annotate-snippets"], "only the cli talks to people"),
     ("talmox-engine", &["clap", "annotate-snippets"], "only the cli talks to people"),
 ];
 
