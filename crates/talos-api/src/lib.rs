@@ -1,8 +1,8 @@
 //! The Talos API as talmox speaks to it.
 //!
 //! A [`Client`] speaks to one node, directly; [`probe()`] says what is at an address before anybody
-//! speaks to it; Nothing here prints, time comes from `talmox-clock`,
-//! and what may hold keys does not show itself.
+//! speaks to it; [`health`] judges a cluster; [`wait`] waits for a node and says for what. Nothing
+//! here prints, time comes from `talmox-clock`, and what may hold keys does not show itself.
 //!
 //! With the feature `server` there is the other side of the same stubs.
 
@@ -11,12 +11,14 @@ pub mod client;
 pub mod credentials;
 pub mod dial;
 pub mod error;
+pub mod health;
 pub mod machine;
 pub mod pin;
 pub mod probe;
 pub mod proto;
 #[cfg(feature = "server")]
 pub mod server;
+pub mod wait;
 
 mod channel;
 mod tls;
@@ -31,3 +33,4 @@ pub use pin::{BadPin, Pin};
 pub use probe::{Verdict, probe};
 pub use tls::SetupError;
 pub use tonic::Code;
+pub use wait::{Look, Wait, WaitError};
