@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{AlertDescription, CertificateError, ClientConfig};
+use socket2::{SockRef, TcpKeepalive};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, lookup_host};
 use tokio::time::timeout;
@@ -91,8 +92,7 @@ impl Dialer {
     pub(crate) async fn dial(&self) -> Result<Dialed, Failed> {
         let socket = self.connect().await?;
         let broken = |source| self.explain(source);
-        // Small requests must not wait for more to come.
-        socket.set_nodelay(true).map_err(broken)?;
+        prepare(&socket).map_err(broken)?;
         let name = ServerName::try_from(self.address.host.clone())
             .map_err(|error| broken(io::Error::other(error)))?;
         let secured = timeout(self.limit, self.tls.connect(name, socket)).await;
@@ -157,6 +157,19 @@ impl Dialer {
     }
 }
 
+/// Small requests must not wait for more to come, and a node that lost its power must be missed.
+///
+/// The kernel asks, not HTTP/2: a Talos node takes pings that come more often than every five
+/// minutes for abuse, and hangs up.
+fn prepare(socket: &TcpStream) -> io::Result<()> {
+    let alive = TcpKeepalive::new().with_time(ALIVE).with_interval(ALIVE / 2);
+    socket.set_nodelay(true)?;
+    SockRef::from(socket).set_tcp_keepalive(&alive)
+}
+
+/// After so much silence the other side is asked whether it is still there.
+const ALIVE: Duration = Duration::from_secs(10);
+
 /// A TLS connection whose first bytes were read already.
 pub(crate) struct Stream {
     tls: TlsStream<TcpStream>,
@@ -199,5 +212,20 @@ impl AsyncWrite for Stream {
         context: &mut Context<'_>,
     ) -> Poll<io::Result<()>> {
         Pinned::new(&mut self.tls).poll_shutdown(context)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::net::TcpListener;
+
+    #[tokio::test]
+    async fn a_silent_node_is_asked_whether_it_is_there() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let socket = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        prepare(&socket).unwrap();
+        assert!(SockRef::from(&socket).keepalive().unwrap());
+        assert!(socket.nodelay().unwrap());
     }
 }

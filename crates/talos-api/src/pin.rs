@@ -13,7 +13,7 @@ use rustls::server::ParsedCertificate;
 ///
 /// In the first seconds after a boot a node makes new keys several times: a pin that is read then
 /// may be stale a moment later.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Pin([u8; SHA256_OUTPUT_LEN]);
 
 /// A text that is no pin.
@@ -37,6 +37,12 @@ impl Pin {
 impl fmt::Display for Pin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&STANDARD.encode(self.0))
+    }
+}
+
+impl fmt::Debug for Pin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Pin({self})")
     }
 }
 
