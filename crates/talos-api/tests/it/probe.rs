@@ -30,6 +30,17 @@ async fn a_closed_port_is_nothing() {
 }
 
 #[tokio::test]
+async fn what_says_nothing_is_nothing() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let mut settings = Settings::new(Clock::real());
+    settings.reach = Reach::new([(HOST, listener.local_addr().unwrap().to_string())]);
+    settings.limits.connect = Duration::from_millis(200);
+    let verdict = probe(&host(), &Cluster::new().credentials(), None, &settings).await.unwrap();
+    assert!(matches!(verdict, Verdict::Nothing(DialError::Silent { .. })), "{verdict:?}");
+    assert!(verdict.to_string().starts_with("nothing answers: 127.0.0.1:"), "{verdict}");
+}
+
+#[tokio::test]
 async fn what_speaks_otherwise_is_nothing() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let mut settings = Settings::new(Clock::real());
