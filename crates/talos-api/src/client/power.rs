@@ -1,6 +1,8 @@
 //! Reboot, shut down, reset. Each begins something: what becomes of it is told by events that bear
 //! the actor's id.
 
+use tonic::Code;
+
 use super::Client;
 use crate::error::TalosError;
 use crate::proto::machine::reboot_request::Mode;
@@ -65,7 +67,15 @@ impl Client {
         Ok(Actor(begun.actor_id))
     }
 
+    /// Without a single label Talos would wipe the whole disk: that is never sent.
     pub async fn reset(&self, reset: &Reset) -> Result<Actor, TalosError> {
+        if matches!(&reset.wipe, Wipe::Partitions(labels) if labels.is_empty()) {
+            return Err(TalosError::No {
+                call: self.call("Reset"),
+                code: Code::InvalidArgument,
+                message: "no partition is named".to_owned(),
+            });
+        }
         let mut machine = self.machine();
         let answer = machine.reset(ResetRequest::from(reset));
         let begun = self.ask_one("Reset", answer, |all| all.messages).await?;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use talmox_talos_api::client::{LogSource, PullStep, Step};
+use talmox_talos_api::client::{self, LogSource, PullStep, Step};
 use talmox_talos_api::proto::cluster::cluster_service_server::{
     ClusterService, ClusterServiceServer,
 };
@@ -158,6 +158,13 @@ impl MachineService for Newer {
         Ok(Answered::new(GenerateClientConfigurationResponse { messages: vec![made] }))
     }
 
+    async fn reset(&self, request: Asked<ResetRequest>) -> Result<Answered<ResetResponse>, Status> {
+        let labels = request.into_inner().system_partitions_to_wipe;
+        let labels: Vec<String> = labels.into_iter().map(|spec| spec.label).collect();
+        let reset = Reset { actor_id: labels.join("+"), ..Reset::default() };
+        Ok(Answered::new(ResetResponse { messages: vec![reset] }))
+    }
+
     /// An answer without a message is none.
     async fn reboot(&self, _: Asked<RebootRequest>) -> Result<Answered<RebootResponse>, Status> {
         Ok(Answered::new(RebootResponse::default()))
@@ -178,7 +185,7 @@ async fn an_installer_says_how_it_ended() {
     assert_eq!(upgrade.next().await.unwrap(), None);
     let error = client.install("factory/installer:v1.13.6", "/dev/sda").await.unwrap_err();
     assert_eq!(error.code(), Some(Code::AlreadyExists));
-    let legacy = talmox_talos_api::client::LegacyUpgrade {
+    let legacy = client::LegacyUpgrade {
         image: "factory/installer:v1.12.0".to_owned(),
         stage: false,
         force: false,
@@ -200,8 +207,22 @@ async fn a_node_hands_out_files_and_logs() {
     let made = client.client_configuration(&[Role::Reader], Duration::from_hours(1)).await.unwrap();
     assert!(made.talosconfig.expose().contains("os:reader"));
     assert!(Credentials::from_talosconfig(&made.talosconfig, None).is_err());
-    let error = client.reboot(talmox_talos_api::client::RebootMode::Default).await.unwrap_err();
+    let error = client.reboot(client::RebootMode::Default).await.unwrap_err();
     assert!(matches!(error, TalosError::Unreadable { .. }), "{error:?}");
+}
+
+#[tokio::test]
+async fn a_reset_names_what_it_wipes() {
+    let (_server, client) = newer().await;
+    let reset = |labels: &[&str]| client::Reset {
+        graceful: true,
+        reboot: true,
+        wipe: client::Wipe::Partitions(labels.iter().map(ToString::to_string).collect()),
+    };
+    let actor = client.reset(&reset(&["STATE", "EPHEMERAL"])).await.unwrap();
+    assert_eq!(actor.0, "STATE+EPHEMERAL");
+    let error = client.reset(&reset(&[])).await.unwrap_err();
+    assert_eq!(error.reason(), "no partition is named");
 }
 
 #[tokio::test]
