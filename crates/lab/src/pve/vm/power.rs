@@ -49,7 +49,9 @@ impl Power {
 
     async fn lock(&self) -> Result<LockGuard, Refusal> {
         let lock = self.site().locks.vm(self.vmid, CALL_PATIENCE).await;
-        lock.map_err(|timeout| Refusal::failed(timeout.to_string()))
+        let guard = lock.map_err(|timeout| Refusal::failed(timeout.to_string()))?;
+        self.worker.begin().await?;
+        Ok(guard)
     }
 
     pub(crate) async fn start(
@@ -141,8 +143,8 @@ impl Power {
             pid: u32::try_from(pid).unwrap_or_default(),
             paused: false,
             config: vm.config.clone(),
-            agent: None,
-            held_drives: std::collections::BTreeSet::new(),
+            agent: vm.guest.agent.clone(),
+            held_drives: vm.guest.held_drives.clone(),
         });
         drop(world);
         site.guests.tell(&self.node, self.vmid, Moment::Started);
