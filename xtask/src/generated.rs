@@ -3,35 +3,44 @@
 use std::fs;
 use std::path::Path;
 
-use crate::Problems;
+use crate::{Problems, stubs};
 
 /// Path and content of every generated file.
-fn files() -> Vec<(&'static str, String)> {
-    vec![("schema/inventory.schema.json", format!("{:#}\n", talmox_model::schema()))]
+fn files(root: &Path) -> Result<Vec<(String, String)>, String> {
+    let schema = format!("{:#}\n", talmox_model::schema());
+    let mut files = vec![("schema/inventory.schema.json".to_owned(), schema)];
+    files.extend(stubs::files(root)?);
+    Ok(files)
 }
 
 pub(crate) fn write(root: &Path) -> Problems {
-    let write = |(path, content): (&str, String)| {
+    let write = |(path, content): (String, String)| {
         let path = root.join(path);
         if let Some(folder) = path.parent() {
             fs::create_dir_all(folder)?;
         }
         fs::write(path, content)
     };
-    files()
-        .into_iter()
-        .filter_map(|file| write(file).err())
-        .map(|error| error.to_string())
-        .collect()
+    match files(root) {
+        Err(problem) => vec![problem],
+        Ok(files) => {
+            let failed = files.into_iter().filter_map(|file| write(file).err());
+            failed.map(|error| error.to_string()).collect()
+        }
+    }
 }
 
 pub(crate) fn check(root: &Path) -> Problems {
     let is_stale = |path: &str, content: &String| {
         fs::read_to_string(root.join(path)).ok().as_ref() != Some(content)
     };
-    files()
-        .into_iter()
-        .filter(|(path, content)| is_stale(path, content))
-        .map(|(path, _)| format!("{path} is not current: run `cargo xtask generate`"))
-        .collect()
+    match files(root) {
+        Err(problem) => vec![problem],
+        Ok(files) => {
+            let stale = files.into_iter().filter(|(path, content)| is_stale(path, content));
+            stale
+                .map(|(path, _)| format!("{path} is not current: run `cargo xtask generate`"))
+                .collect()
+        }
+    }
 }

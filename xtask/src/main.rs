@@ -9,6 +9,7 @@ mod dist;
 mod generated;
 mod layering;
 mod size;
+mod stubs;
 
 type Problems = Vec<String>;
 

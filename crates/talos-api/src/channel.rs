@@ -1,0 +1,128 @@
+//! One HTTP/2 connection to one node, opened when it is needed and again when it was lost.
+//!
+//! Every node is asked directly: no request is routed through another one.
+
+use std::fmt;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use hyper::body::Incoming;
+use hyper::client::conn::http2::{self, SendRequest};
+use hyper::{Request, Response, Uri};
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use tokio::sync::Mutex;
+use tonic::body::Body;
+use tonic::codegen::{BoxFuture, Service};
+
+use crate::address::Address;
+use crate::dial::{DialError, Dialer, Stream};
+
+/// How much may be under way to us before we have read it.
+const WINDOW: u32 = 1 << 20;
+
+/// A call that got no answer from the node.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Unanswered {
+    #[error(transparent)]
+    Dial(Arc<DialError>),
+    #[error("the connection broke")]
+    Cut(#[source] hyper::Error),
+}
+
+/// Clones share the connection.
+#[derive(Clone)]
+pub(crate) struct Channel(Arc<Inner>);
+
+struct Inner {
+    dialer: Dialer,
+    origin: Uri,
+    live: Mutex<Option<SendRequest<Body>>>,
+}
+
+impl Channel {
+    /// Nothing is connected yet.
+    pub(crate) fn new(dialer: Dialer) -> Self {
+        let uri = Uri::builder().scheme("https").authority(dialer.address.to_string());
+        let origin = uri.path_and_query("/").build().unwrap_or_default();
+        Self(Arc::new(Inner { dialer, origin, live: Mutex::default() }))
+    }
+
+    /// With a connection that is open already.
+    pub(crate) async fn over(dialer: Dialer, stream: Stream) -> Result<Self, hyper::Error> {
+        let channel = Self::new(dialer);
+        *channel.0.live.lock().await = Some(handshake(stream).await?);
+        Ok(channel)
+    }
+
+    pub(crate) fn address(&self) -> &Address {
+        &self.0.dialer.address
+    }
+
+    pub(crate) fn origin(&self) -> Uri {
+        self.0.origin.clone()
+    }
+}
+
+impl Inner {
+    async fn sender(&self) -> Result<SendRequest<Body>, Unanswered> {
+        let mut live = self.live.lock().await;
+        if let Some(sender) = live.as_mut()
+            && !sender.is_closed()
+            && sender.ready().await.is_ok()
+        {
+            return Ok(sender.clone());
+        }
+        let dialed = self.dialer.dial().await;
+        let dialed = dialed.map_err(|failed| Unanswered::Dial(Arc::new(failed.error)))?;
+        let sender = handshake(dialed.stream).await.map_err(Unanswered::Cut)?;
+        Ok(live.insert(sender).clone())
+    }
+
+    async fn send(&self, request: Request<Body>) -> Result<Response<Incoming>, Unanswered> {
+        let mut sender = self.sender().await?;
+        match sender.try_send_request(request).await {
+            Ok(response) => Ok(response),
+            Err(mut error) => match error.take_message() {
+                // It comes back untouched, so it never went out: the node had hung up.
+                Some(request) => {
+                    *self.live.lock().await = None;
+                    let mut sender = self.sender().await?;
+                    sender.send_request(request).await.map_err(Unanswered::Cut)
+                }
+                None => Err(Unanswered::Cut(error.into_error())),
+            },
+        }
+    }
+}
+
+async fn handshake(stream: Stream) -> Result<SendRequest<Body>, hyper::Error> {
+    let (sender, connection) = http2::Builder::new(TokioExecutor::new())
+        .initial_stream_window_size(WINDOW)
+        .initial_connection_window_size(4 * WINDOW)
+        .handshake(TokioIo::new(stream))
+        .await?;
+    // Ends when the senders are dropped or the node hangs up; what went wrong they are told too.
+    let _driver = tokio::spawn(connection);
+    Ok(sender)
+}
+
+impl Service<Request<Body>> for Channel {
+    type Response = Response<Incoming>;
+    type Error = Unanswered;
+    type Future = BoxFuture<Self::Response, Self::Error>;
+
+    fn poll_ready(&mut self, _context: &mut Context<'_>) -> Poll<Result<(), Unanswered>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        let inner = Arc::clone(&self.0);
+        Box::pin(async move { inner.send(request).await })
+    }
+}
+
+impl fmt::Debug for Channel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Channel({})", self.address())
+    }
+}

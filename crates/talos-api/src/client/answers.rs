@@ -1,0 +1,46 @@
+//! Answers that come in pieces.
+
+use std::fmt;
+use std::time::Duration;
+
+use talmox_clock::Clock;
+use tonic::Streaming;
+
+use crate::error::{Call, TalosError};
+
+/// A stream of messages from a node.
+pub struct Answers<T> {
+    messages: Streaming<T>,
+    call: Call,
+    clock: Clock,
+    limit: Duration,
+}
+
+impl<T> Answers<T> {
+    pub(super) fn new(messages: Streaming<T>, call: Call, clock: Clock, limit: Duration) -> Self {
+        Self { messages, call, clock, limit }
+    }
+
+    /// The next piece, however long it takes to come; nothing once the node has said all.
+    pub async fn next(&mut self) -> Result<Option<T>, TalosError> {
+        let message = self.messages.message().await;
+        message.map_err(|status| TalosError::new(self.call.clone(), status))
+    }
+
+    /// The next piece, if it comes soon enough.
+    pub async fn next_in_time(&mut self) -> Result<Option<T>, TalosError> {
+        let (clock, limit) = (self.clock, self.limit);
+        let next = clock.timeout(limit, self.next()).await;
+        next.unwrap_or_else(|_| Err(TalosError::Late { call: self.call.clone() }))
+    }
+
+    pub fn call(&self) -> &Call {
+        &self.call
+    }
+}
+
+impl<T> fmt::Debug for Answers<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Answers({})", self.call)
+    }
+}

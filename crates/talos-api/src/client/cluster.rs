@@ -1,0 +1,40 @@
+//! The health of the cluster as a node judges it.
+
+use std::time::Duration;
+
+use super::{Answers, Client};
+use crate::error::TalosError;
+use crate::proto::cluster::{ClusterInfo, HealthCheckProgress, HealthCheckRequest};
+
+/// What the node says while it checks. It ends well, or with an error that says what is wrong.
+#[derive(Debug)]
+pub struct HealthProgress(Answers<HealthCheckProgress>);
+
+impl Client {
+    /// Lets a control plane check the cluster, of which we always say who is in it: without
+    /// discovery the node does not know.
+    pub async fn health_check(
+        &self,
+        control_planes: &[String],
+        workers: &[String],
+        wait: Duration,
+    ) -> Result<HealthProgress, TalosError> {
+        let request = HealthCheckRequest {
+            wait_timeout: prost_types::Duration::try_from(wait).ok(),
+            cluster_info: Some(ClusterInfo {
+                control_plane_nodes: control_planes.to_vec(),
+                worker_nodes: workers.to_vec(),
+                force_endpoint: String::new(),
+            }),
+        };
+        let mut cluster = self.cluster();
+        let answer = cluster.health_check(request);
+        Ok(HealthProgress(self.stream("HealthCheck", answer).await?))
+    }
+}
+
+impl HealthProgress {
+    pub async fn next(&mut self) -> Result<Option<String>, TalosError> {
+        Ok(self.0.next().await?.map(|progress| progress.message))
+    }
+}

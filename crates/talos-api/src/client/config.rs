@@ -1,0 +1,173 @@
+//! Machine configs, in and out. From Talos 1.13 on the answers hold the config with its keys, so
+//! they show nothing of themselves.
+
+use std::fmt;
+use std::time::Duration;
+
+use talmox_talos_config::client::Role;
+use talmox_talos_config::secret::SecretText;
+
+use super::Client;
+use crate::error::TalosError;
+use crate::proto::machine::apply_configuration_request::Mode;
+use crate::proto::machine::{
+    ApplyConfigurationRequest, BootstrapRequest, GenerateClientConfigurationRequest,
+    MetaWriteRequest,
+};
+
+/// How a machine config is taken over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ApplyMode {
+    /// The node chooses. The only mode that every version knows in maintenance mode.
+    Auto,
+    /// At once, or not at all.
+    NoReboot,
+    /// Gone since Talos 1.14.
+    Reboot,
+    /// At the next boot.
+    Staged,
+    /// At once, and back after a while (a minute, if none is given), unless applied for good.
+    Try(Option<Duration>),
+}
+
+/// A config to be applied.
+#[derive(Clone, Debug)]
+pub struct Apply<'a> {
+    pub config: &'a SecretText,
+    pub mode: ApplyMode,
+    /// Only say what would be done.
+    pub dry_run: bool,
+}
+
+/// What came of it. `Debug` shows no text: there may be keys in it.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Applied {
+    /// What the node chose; nothing if it says what we do not know.
+    pub mode: Option<ApplyMode>,
+    /// For the user who wrote the config, and for no log.
+    pub warnings: Vec<String>,
+    /// For a dry run, the difference or the whole config.
+    pub details: SecretText,
+}
+
+impl fmt::Debug for Applied {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Applied")
+            .field("mode", &self.mode)
+            .field("warnings", &self.warnings.len())
+            .field("details", &self.details)
+            .finish()
+    }
+}
+
+/// A talosconfig that a node made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClientConfiguration {
+    pub talosconfig: SecretText,
+}
+
+impl Client {
+    /// Applies a machine config, or tries it.
+    pub async fn apply(&self, apply: &Apply<'_>) -> Result<Applied, TalosError> {
+        let timeout = match apply.mode {
+            ApplyMode::Try(Some(timeout)) => prost_types::Duration::try_from(timeout).ok(),
+            _ => None,
+        };
+        let request = ApplyConfigurationRequest {
+            data: apply.config.expose().as_bytes().to_vec(),
+            mode: Mode::from(apply.mode).into(),
+            dry_run: apply.dry_run,
+            try_mode_timeout: timeout,
+        };
+        let mut machine = self.machine();
+        let answer = machine.apply_configuration(request);
+        let applied = self.ask_one("ApplyConfiguration", answer, |all| all.messages).await;
+        let applied = applied.map_err(without_difference)?;
+        let mode = Mode::try_from(applied.mode).ok().map(ApplyMode::from);
+        let details = SecretText::new(applied.mode_details);
+        Ok(Applied { mode, warnings: applied.warnings, details })
+    }
+
+    /// Makes the first member of etcd, here and only here. Done once it is begun; `AlreadyExists`
+    /// says that it was done before.
+    pub async fn bootstrap(&self) -> Result<(), TalosError> {
+        self.bootstrap_with(BootstrapRequest::default()).await
+    }
+
+    /// Makes the first member from the snapshot that was sent with [`Client::etcd_recover`].
+    /// The copy of a data file has no checksum to be checked.
+    pub async fn bootstrap_from_snapshot(&self, skip_check: bool) -> Result<(), TalosError> {
+        let request = BootstrapRequest { recover_etcd: true, recover_skip_hash_check: skip_check };
+        self.bootstrap_with(request).await
+    }
+
+    async fn bootstrap_with(&self, request: BootstrapRequest) -> Result<(), TalosError> {
+        let mut machine = self.machine();
+        self.ask("Bootstrap", machine.bootstrap(request)).await.map(|_| ())
+    }
+
+    /// Writes a key of the META partition.
+    pub async fn meta_write(&self, key: u8, value: &SecretText) -> Result<(), TalosError> {
+        let mut machine = self.machine();
+        let value = value.expose().as_bytes().to_vec();
+        let request = MetaWriteRequest { key: key.into(), value };
+        self.ask("MetaWrite", machine.meta_write(request)).await.map(|_| ())
+    }
+
+    /// Lets the node make a talosconfig.
+    pub async fn client_configuration(
+        &self,
+        roles: &[Role],
+        ttl: Duration,
+    ) -> Result<ClientConfiguration, TalosError> {
+        let request = GenerateClientConfigurationRequest {
+            roles: roles.iter().map(ToString::to_string).collect(),
+            crt_ttl: prost_types::Duration::try_from(ttl).ok(),
+        };
+        let operation = "GenerateClientConfiguration";
+        let mut machine = self.machine();
+        let answer = machine.generate_client_configuration(request);
+        let made = self.ask_one(operation, answer, |all| all.messages).await?;
+        let text = String::from_utf8(made.talosconfig).map_err(|_| TalosError::Unreadable {
+            call: self.call(operation),
+            what: "the talosconfig is no text".to_owned(),
+        })?;
+        Ok(ClientConfiguration { talosconfig: SecretText::new(text) })
+    }
+}
+
+/// A refused apply may show the difference between the configs, keys and all.
+fn without_difference(error: TalosError) -> TalosError {
+    match error {
+        TalosError::No { call, code, message } => {
+            let end = message.to_ascii_lowercase().find("diff:");
+            let message = message[..end.unwrap_or(message.len())].trim_end().to_owned();
+            TalosError::No { call, code, message }
+        }
+        other => other,
+    }
+}
+
+impl From<ApplyMode> for Mode {
+    fn from(mode: ApplyMode) -> Self {
+        match mode {
+            ApplyMode::Auto => Self::Auto,
+            ApplyMode::NoReboot => Self::NoReboot,
+            ApplyMode::Reboot => Self::Reboot,
+            ApplyMode::Staged => Self::Staged,
+            ApplyMode::Try(_) => Self::Try,
+        }
+    }
+}
+
+impl From<Mode> for ApplyMode {
+    fn from(mode: Mode) -> Self {
+        match mode {
+            Mode::Auto => Self::Auto,
+            Mode::NoReboot => Self::NoReboot,
+            Mode::Reboot => Self::Reboot,
+            Mode::Staged => Self::Staged,
+            Mode::Try => Self::Try(None),
+        }
+    }
+}

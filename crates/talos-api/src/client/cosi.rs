@@ -1,0 +1,188 @@
+//! Resources that the controllers of a machine keep, read as YAML.
+
+use std::collections::BTreeMap;
+use std::collections::VecDeque;
+
+use talmox_talos_config::secret::SecretText;
+use talmox_yaml::Node;
+use tonic::Code;
+
+use super::{Answers, Client};
+use crate::error::{Call, TalosError};
+use crate::proto::cosi::resource::{
+    self as wire, EventType, GetRequest, ListRequest, WatchOptions, WatchRequest, WatchResponse,
+};
+
+/// A kind of resources and where they live.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ResourceKind {
+    pub namespace: &'static str,
+    pub name: &'static str,
+}
+
+impl ResourceKind {
+    pub const MACHINE_STATUS: Self = Self::new("runtime", "MachineStatuses.runtime.talos.dev");
+    pub const MACHINE_CONFIG: Self = Self::new("config", "MachineConfigs.config.talos.dev");
+    pub const SYSTEM_INFORMATION: Self =
+        Self::new("hardware", "SystemInformations.hardware.talos.dev");
+    pub const LINK_STATUS: Self = Self::new("network", "LinkStatuses.net.talos.dev");
+    pub const PLATFORM_METADATA: Self = Self::new("runtime", "PlatformMetadatas.talos.dev");
+    pub const DIAGNOSTIC: Self = Self::new("runtime", "Diagnostics.runtime.talos.dev");
+    pub const EXTENSION_STATUS: Self = Self::new("runtime", "ExtensionStatuses.runtime.talos.dev");
+    pub const MEMBER: Self = Self::new("cluster", "Members.cluster.talos.dev");
+    pub const SERVICE: Self = Self::new("runtime", "Services.v1alpha1.talos.dev");
+    pub const VOLUME_STATUS: Self = Self::new("runtime", "VolumeStatuses.block.talos.dev");
+    pub const NODENAME: Self = Self::new("k8s", "Nodenames.kubernetes.talos.dev");
+
+    pub const fn new(namespace: &'static str, name: &'static str) -> Self {
+        Self { namespace, name }
+    }
+}
+
+/// A resource. Its text does not show: a machine config is a resource too.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Resource {
+    pub namespace: String,
+    pub kind: String,
+    pub id: String,
+    pub version: String,
+    pub phase: String,
+    pub labels: BTreeMap<String, String>,
+    yaml: SecretText,
+}
+
+impl Resource {
+    /// What it says, as YAML.
+    pub fn yaml(&self) -> &SecretText {
+        &self.yaml
+    }
+
+    /// The text at a path of keys (`status.ready`); nothing if there is none.
+    pub fn text(&self, path: &str) -> Option<String> {
+        let root = talmox_yaml::read_first(self.yaml.expose()).ok()??;
+        let found = path
+            .split('.')
+            .try_fold(&root, |node, key| node.as_map().and_then(|map| map.get(key)))?;
+        found.as_str().map(str::to_owned)
+    }
+
+    /// Its text as a tree; nothing if it is empty or no YAML.
+    pub fn tree(&self) -> Option<Node> {
+        talmox_yaml::read_first(self.yaml.expose()).ok()?
+    }
+}
+
+impl From<wire::Resource> for Resource {
+    fn from(resource: wire::Resource) -> Self {
+        let metadata = resource.metadata.unwrap_or_default();
+        Self {
+            namespace: metadata.namespace,
+            kind: metadata.r#type,
+            id: metadata.id,
+            version: metadata.version,
+            phase: metadata.phase,
+            labels: metadata.labels,
+            yaml: SecretText::new(resource.spec.unwrap_or_default().yaml_spec),
+        }
+    }
+}
+
+/// What happened to a watched resource.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Change {
+    Created(Resource),
+    Updated(Resource),
+    Destroyed(Resource),
+    /// All that was there when the watch began has been told.
+    Bootstrapped,
+}
+
+/// Changes as they come.
+#[derive(Debug)]
+pub struct Watch {
+    answers: Answers<WatchResponse>,
+    waiting: VecDeque<wire::Event>,
+}
+
+impl Client {
+    /// One resource; nothing if there is none by that id.
+    pub async fn get(&self, kind: ResourceKind, id: &str) -> Result<Option<Resource>, TalosError> {
+        let request = GetRequest {
+            namespace: kind.namespace.to_owned(),
+            r#type: kind.name.to_owned(),
+            id: id.to_owned(),
+            options: None,
+        };
+        let mut state = self.state();
+        match self.ask("Get", state.get(request)).await {
+            Ok(answer) => Ok(answer.resource.map(Resource::from)),
+            Err(TalosError::No { code: Code::NotFound, .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    pub async fn list(&self, kind: ResourceKind) -> Result<Vec<Resource>, TalosError> {
+        let request = ListRequest {
+            namespace: kind.namespace.to_owned(),
+            r#type: kind.name.to_owned(),
+            options: None,
+        };
+        let mut state = self.state();
+        let mut answers = self.stream("List", state.list(request)).await?;
+        let mut found = vec![];
+        while let Some(answer) = answers.next_in_time().await? {
+            found.extend(answer.resource.map(Resource::from));
+        }
+        Ok(found)
+    }
+
+    /// Watches one resource, or all of a kind. What is there already is told first.
+    pub async fn watch(&self, kind: ResourceKind, id: Option<&str>) -> Result<Watch, TalosError> {
+        let request = WatchRequest {
+            namespace: kind.namespace.to_owned(),
+            r#type: kind.name.to_owned(),
+            id: id.map(str::to_owned),
+            // One resource is told at the beginning in any case.
+            options: Some(WatchOptions { bootstrap_contents: id.is_none(), tail_events: 0 }),
+            api_version: 1,
+        };
+        let mut state = self.state();
+        let answers = self.stream("Watch", state.watch(request)).await?;
+        Ok(Watch { answers, waiting: VecDeque::new() })
+    }
+}
+
+impl Watch {
+    /// The next change, however long it takes to come.
+    pub async fn next(&mut self) -> Result<Option<Change>, TalosError> {
+        loop {
+            while let Some(event) = self.waiting.pop_front() {
+                if let Some(change) = read(event, self.answers.call())? {
+                    return Ok(Some(change));
+                }
+            }
+            match self.answers.next().await? {
+                None => return Ok(None),
+                Some(answer) => self.waiting.extend(answer.event),
+            }
+        }
+    }
+}
+
+/// Events without news are nothing.
+fn read(event: wire::Event, call: &Call) -> Result<Option<Change>, TalosError> {
+    let kind = EventType::try_from(event.event_type);
+    let resource = event.resource.map(Resource::from);
+    match (kind, resource) {
+        (Ok(EventType::Created), Some(resource)) => Ok(Some(Change::Created(resource))),
+        (Ok(EventType::Updated), Some(resource)) => Ok(Some(Change::Updated(resource))),
+        (Ok(EventType::Destroyed), Some(resource)) => Ok(Some(Change::Destroyed(resource))),
+        (Ok(EventType::Bootstrapped), _) => Ok(Some(Change::Bootstrapped)),
+        (Ok(EventType::Errored), _) => Err(TalosError::No {
+            call: call.clone(),
+            code: Code::Unknown,
+            message: event.error.unwrap_or_default(),
+        }),
+        _ => Ok(None),
+    }
+}

@@ -1,0 +1,157 @@
+//! etcd, as the member on this node shows it.
+
+use aws_lc_rs::digest::{SHA256, SHA256_OUTPUT_LEN, digest};
+use tonic::codegen::tokio_stream;
+
+use super::Client;
+use super::files::Bytes;
+use crate::error::TalosError;
+use crate::proto::common::Data;
+use crate::proto::machine::etcd_member_alarm::AlarmType;
+use crate::proto::machine::{
+    EtcdForfeitLeadershipRequest, EtcdLeaveClusterRequest, EtcdMemberAlarm, EtcdMemberListRequest,
+    EtcdRemoveMemberByIdRequest, EtcdSnapshotRequest,
+};
+
+pub use crate::proto::machine::{EtcdMember as Member, EtcdMemberStatus as MemberStatus};
+
+/// What a member complains about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Alarm {
+    NoSpace,
+    Corrupt,
+    /// One that we do not know.
+    Other,
+}
+
+/// Why a file is no snapshot of etcd.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SnapshotError {
+    #[error("the snapshot is not whole: {0} bytes are not a database and its checksum")]
+    Length(usize),
+    #[error("the snapshot is damaged: its checksum does not match")]
+    Checksum,
+}
+
+/// A database is made of pages, and a snapshot is one with its SHA-256 at the end.
+pub fn check_snapshot(snapshot: &[u8]) -> Result<(), SnapshotError> {
+    const PAGE: usize = 512;
+    let length = SnapshotError::Length(snapshot.len());
+    if snapshot.len() % PAGE != SHA256_OUTPUT_LEN || snapshot.len() < PAGE {
+        return Err(length);
+    }
+    let (database, sum) = snapshot.split_last_chunk::<SHA256_OUTPUT_LEN>().ok_or(length)?;
+    if digest(&SHA256, database).as_ref() == sum { Ok(()) } else { Err(SnapshotError::Checksum) }
+}
+
+/// How much of a snapshot goes into one message.
+const PIECE: usize = 64 << 10;
+
+impl Client {
+    /// All members, as this node's own sees them.
+    pub async fn etcd_members(&self) -> Result<Vec<Member>, TalosError> {
+        let mut machine = self.machine();
+        let answer = machine.etcd_member_list(EtcdMemberListRequest { query_local: true });
+        let found = self.ask_one("EtcdMemberList", answer, |all| all.messages).await?;
+        Ok(found.members)
+    }
+
+    pub async fn etcd_status(&self) -> Result<MemberStatus, TalosError> {
+        let mut machine = self.machine();
+        let found = self.ask_one("EtcdStatus", machine.etcd_status(()), |all| all.messages).await?;
+        Ok(found.member_status.unwrap_or_default())
+    }
+
+    /// Alarms, by the id of the member.
+    pub async fn etcd_alarms(&self) -> Result<Vec<(u64, Alarm)>, TalosError> {
+        let mut machine = self.machine();
+        let answer = machine.etcd_alarm_list(());
+        let found = self.ask("EtcdAlarmList", answer).await?.messages;
+        Ok(alarms(found.into_iter().flat_map(|one| one.member_alarms)))
+    }
+
+    /// Takes the alarms away, and says which.
+    pub async fn etcd_disarm(&self) -> Result<Vec<(u64, Alarm)>, TalosError> {
+        let mut machine = self.machine();
+        let answer = machine.etcd_alarm_disarm(());
+        let found = self.ask("EtcdAlarmDisarm", answer).await?.messages;
+        Ok(alarms(found.into_iter().flat_map(|one| one.member_alarms)))
+    }
+
+    /// Burdens the member while it lasts: one node at a time.
+    pub async fn etcd_defragment(&self) -> Result<(), TalosError> {
+        let mut machine = self.machine();
+        self.ask("EtcdDefragment", machine.etcd_defragment(())).await.map(|_| ())
+    }
+
+    /// Removes a member whose node is gone; `NotFound` if it is gone as well.
+    pub async fn etcd_remove_member(&self, id: u64) -> Result<(), TalosError> {
+        let mut machine = self.machine();
+        let request = EtcdRemoveMemberByIdRequest { member_id: id };
+        self.ask("EtcdRemoveMemberByID", machine.etcd_remove_member_by_id(request))
+            .await
+            .map(|_| ())
+    }
+
+    /// This node's own member leaves, and its data with it.
+    pub async fn etcd_leave(&self) -> Result<(), TalosError> {
+        let mut machine = self.machine();
+        self.ask("EtcdLeaveCluster", machine.etcd_leave_cluster(EtcdLeaveClusterRequest {}))
+            .await
+            .map(|_| ())
+    }
+
+    /// Gives the lead to another member, if this node's has it; says to which.
+    pub async fn etcd_forfeit_leadership(&self) -> Result<Option<String>, TalosError> {
+        let mut machine = self.machine();
+        let answer = machine.etcd_forfeit_leadership(EtcdForfeitLeadershipRequest {});
+        let found = self.ask("EtcdForfeitLeadership", answer).await?.messages;
+        Ok(found.into_iter().map(|one| one.member).find(|member| !member.is_empty()))
+    }
+
+    /// Streams a snapshot. Only [`check_snapshot`] says whether it came whole.
+    pub async fn etcd_snapshot(&self) -> Result<Bytes, TalosError> {
+        let mut machine = self.machine();
+        self.bytes("EtcdSnapshot", machine.etcd_snapshot(EtcdSnapshotRequest {})).await
+    }
+
+    /// Sends a snapshot to the node, for [`Client::bootstrap_from_snapshot`].
+    pub async fn etcd_recover(&self, snapshot: &[u8]) -> Result<(), TalosError> {
+        let pieces: Vec<Data> = snapshot
+            .chunks(PIECE)
+            .map(|piece| Data { bytes: piece.to_vec(), metadata: None })
+            .collect();
+        let mut machine = self.machine();
+        self.ask("EtcdRecover", machine.etcd_recover(tokio_stream::iter(pieces))).await.map(|_| ())
+    }
+}
+
+fn alarms(alarms: impl Iterator<Item = EtcdMemberAlarm>) -> Vec<(u64, Alarm)> {
+    let known = |alarm: EtcdMemberAlarm| {
+        let kind = match AlarmType::try_from(alarm.alarm) {
+            Ok(AlarmType::None) => return None,
+            Ok(AlarmType::Nospace) => Alarm::NoSpace,
+            Ok(AlarmType::Corrupt) => Alarm::Corrupt,
+            Err(_) => Alarm::Other,
+        };
+        Some((alarm.member_id, kind))
+    };
+    alarms.filter_map(known).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_snapshot_carries_its_checksum() {
+        let mut snapshot = vec![7; 4096];
+        snapshot.extend(digest(&SHA256, &snapshot).as_ref());
+        assert_eq!(check_snapshot(&snapshot), Ok(()));
+        assert_eq!(check_snapshot(&snapshot[..3000]), Err(SnapshotError::Length(3000)));
+        assert_eq!(check_snapshot(&snapshot[..544]), Err(SnapshotError::Checksum));
+        snapshot[5] ^= 1;
+        assert_eq!(check_snapshot(&snapshot), Err(SnapshotError::Checksum));
+        assert_eq!(check_snapshot(&[0; 32]), Err(SnapshotError::Length(32)));
+    }
+}

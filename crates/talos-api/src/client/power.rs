@@ -1,0 +1,127 @@
+//! Reboot, shut down, reset. Each begins something: what becomes of it is told by events that bear
+//! the actor's id.
+
+use tonic::Code;
+
+use super::Client;
+use crate::error::TalosError;
+use crate::proto::machine::reboot_request::Mode;
+use crate::proto::machine::reset_request::WipeMode;
+use crate::proto::machine::{
+    RebootRequest, ResetPartitionSpec, ResetRequest, RollbackRequest, ShutdownRequest,
+};
+
+/// Who does what was begun: events can be asked for by this id.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Actor(pub String);
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RebootMode {
+    #[default]
+    Default,
+    /// Through the firmware, not by kexec.
+    PowerCycle,
+    /// Without stopping anything first.
+    Force,
+}
+
+/// What a reset takes away.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Wipe {
+    /// The whole system disk, and the given user disks. There is nothing to boot afterwards.
+    All {
+        user_disks: Vec<String>,
+    },
+    /// These partitions of the system disk: `STATE`, `EPHEMERAL`…
+    Partitions(Vec<String>),
+    UserDisks(Vec<String>),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reset {
+    /// Drain, and leave etcd first.
+    pub graceful: bool,
+    /// Otherwise the machine is shut down.
+    pub reboot: bool,
+    pub wipe: Wipe,
+}
+
+impl Client {
+    pub async fn reboot(&self, mode: RebootMode) -> Result<Actor, TalosError> {
+        let mode = match mode {
+            RebootMode::Default => Mode::Default,
+            RebootMode::PowerCycle => Mode::Powercycle,
+            RebootMode::Force => Mode::Force,
+        };
+        let mut machine = self.machine();
+        let answer = machine.reboot(RebootRequest { mode: mode.into() });
+        let begun = self.ask_one("Reboot", answer, |all| all.messages).await?;
+        Ok(Actor(begun.actor_id))
+    }
+
+    /// Drains first, unless forced.
+    pub async fn shutdown(&self, force: bool) -> Result<Actor, TalosError> {
+        let mut machine = self.machine();
+        let answer = machine.shutdown(ShutdownRequest { force });
+        let begun = self.ask_one("Shutdown", answer, |all| all.messages).await?;
+        Ok(Actor(begun.actor_id))
+    }
+
+    /// Without a single label Talos would wipe the whole disk: that is never sent.
+    pub async fn reset(&self, reset: &Reset) -> Result<Actor, TalosError> {
+        if matches!(&reset.wipe, Wipe::Partitions(labels) if labels.is_empty()) {
+            return Err(TalosError::No {
+                call: self.call("Reset"),
+                code: Code::InvalidArgument,
+                message: "no partition is named".to_owned(),
+            });
+        }
+        let mut machine = self.machine();
+        let answer = machine.reset(ResetRequest::from(reset));
+        let begun = self.ask_one("Reset", answer, |all| all.messages).await?;
+        Ok(Actor(begun.actor_id))
+    }
+
+    /// Boots what was there before the last upgrade.
+    pub async fn rollback(&self) -> Result<(), TalosError> {
+        let mut machine = self.machine();
+        self.ask("Rollback", machine.rollback(RollbackRequest {})).await.map(|_| ())
+    }
+}
+
+impl From<&Reset> for ResetRequest {
+    fn from(reset: &Reset) -> Self {
+        let Reset { graceful, reboot, wipe } = reset;
+        let (mode, labels, user_disks) = match wipe {
+            Wipe::All { user_disks } => (WipeMode::All, &[][..], user_disks.clone()),
+            Wipe::Partitions(labels) => (WipeMode::SystemDisk, &labels[..], vec![]),
+            Wipe::UserDisks(disks) => (WipeMode::UserDisks, &[][..], disks.clone()),
+        };
+        let wiped = |label: &String| ResetPartitionSpec { label: label.clone(), wipe: true };
+        Self {
+            graceful: *graceful,
+            reboot: *reboot,
+            system_partitions_to_wipe: labels.iter().map(wiped).collect(),
+            user_disks_to_wipe: user_disks,
+            mode: mode.into(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn labels_and_user_disks_go_with_their_modes() {
+        let request = |wipe| ResetRequest::from(&Reset { graceful: true, reboot: false, wipe });
+        let labels = request(Wipe::Partitions(vec!["STATE".to_owned(), "EPHEMERAL".to_owned()]));
+        assert_eq!(labels.mode(), WipeMode::SystemDisk);
+        assert!(labels.system_partitions_to_wipe.iter().all(|part| part.wipe));
+        assert!(labels.user_disks_to_wipe.is_empty());
+        let disks = request(Wipe::UserDisks(vec!["/dev/sdb".to_owned()]));
+        assert_eq!((disks.mode(), disks.system_partitions_to_wipe.len()), (WipeMode::UserDisks, 0));
+        let all = request(Wipe::All { user_disks: vec![] });
+        assert_eq!((all.mode(), all.graceful, all.reboot), (WipeMode::All, true, false));
+    }
+}

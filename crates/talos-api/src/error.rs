@@ -1,0 +1,158 @@
+//! What can go wrong, told apart by what is to be done about it.
+//!
+//! "Not yet" is worth waiting for. "No" is an answer, and stays one. What could not be reached was
+//! never asked; of what was lost nobody knows whether it was done.
+
+use std::sync::Arc;
+
+use tonic::{Code, Status};
+
+use crate::address::Address;
+use crate::channel::Unanswered;
+use crate::dial::DialError;
+
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum TalosError {
+    /// There is no connection, and nothing was asked.
+    #[error("{} was not sent", call)]
+    Unreachable { call: Call, source: Arc<DialError> },
+    /// The node cannot do this now, and says why. Waiting helps.
+    #[error("{call} is not possible yet: {reason}")]
+    NotYet { call: Call, code: Code, reason: String },
+    /// The node says no. Waiting does not help.
+    #[error("{call} was refused: {message} ({})", code_name(*code))]
+    No { call: Call, code: Code, message: String },
+    /// The connection broke before the answer was whole: look before asking again.
+    #[error("{call} may or may not have been done: the connection broke")]
+    Lost { call: Call, source: Arc<Status> },
+    /// The answer did not come in time: look before asking again.
+    #[error("{call} was not answered in time")]
+    Late { call: Call },
+    /// The answer is not what it should be.
+    #[error("{call} was answered with what makes no sense: {what}")]
+    Unreadable { call: Call, what: String },
+}
+
+/// What was asked of whom. Displays as `Bootstrap on 10.0.0.11:50000`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Call {
+    pub operation: &'static str,
+    pub node: Address,
+}
+
+impl std::fmt::Display for Call {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} on {}", self.operation, self.node)
+    }
+}
+
+impl TalosError {
+    pub(crate) fn new(call: Call, status: Status) -> Self {
+        // What the node said has no source; what happened on the way has.
+        let Some(source) = std::error::Error::source(&status) else {
+            return Self::answered(call, &status);
+        };
+        match source.downcast_ref::<Unanswered>() {
+            Some(Unanswered::Dial(error)) => Self::Unreachable { call, source: Arc::clone(error) },
+            _ => Self::Lost { call, source: Arc::new(status) },
+        }
+    }
+
+    fn answered(call: Call, status: &Status) -> Self {
+        let (code, message) = (status.code(), status.message().to_owned());
+        match code {
+            Code::FailedPrecondition | Code::Unavailable | Code::Aborted => {
+                Self::NotYet { call, code, reason: message }
+            }
+            Code::DeadlineExceeded => Self::Late { call },
+            _ => Self::No { call, code, message },
+        }
+    }
+
+    pub fn call(&self) -> &Call {
+        match self {
+            Self::Unreachable { call, .. }
+            | Self::NotYet { call, .. }
+            | Self::No { call, .. }
+            | Self::Lost { call, .. }
+            | Self::Late { call }
+            | Self::Unreadable { call, .. } => call,
+        }
+    }
+
+    /// What the node answered, if it did.
+    pub fn code(&self) -> Option<Code> {
+        match self {
+            Self::NotYet { code, .. } | Self::No { code, .. } => Some(*code),
+            _ => None,
+        }
+    }
+
+    /// Whether asking again can help without anybody doing anything.
+    pub fn may_pass(&self) -> bool {
+        !matches!(self, Self::No { .. } | Self::Unreadable { .. })
+    }
+
+    /// Whether the node certainly did nothing.
+    pub fn is_untouched(&self) -> bool {
+        matches!(self, Self::Unreachable { .. } | Self::NotYet { .. } | Self::No { .. })
+    }
+
+    /// Why waiting goes on, in few words.
+    pub fn reason(&self) -> String {
+        match self {
+            Self::Unreachable { source, .. } => source.to_string(),
+            Self::NotYet { reason, .. } => reason.clone(),
+            Self::No { message, .. } => message.clone(),
+            Self::Lost { .. } => "the connection broke".to_owned(),
+            Self::Late { .. } => "no answer came in time".to_owned(),
+            Self::Unreadable { what, .. } => what.clone(),
+        }
+    }
+}
+
+/// As gRPC spells it.
+fn code_name(code: Code) -> String {
+    format!("{code:?}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn call() -> Call {
+        Call { operation: "Bootstrap", node: Address::new("10.0.0.11") }
+    }
+
+    #[test]
+    fn not_yet_and_no_are_different() {
+        let not_yet =
+            TalosError::new(call(), Status::failed_precondition("time is not in sync yet"));
+        assert_eq!(
+            not_yet.to_string(),
+            "Bootstrap on 10.0.0.11:50000 is not possible yet: time is not in sync yet"
+        );
+        assert!(not_yet.may_pass() && not_yet.is_untouched());
+        let no =
+            TalosError::new(call(), Status::already_exists("etcd data directory is not empty"));
+        assert_eq!(
+            no.to_string(),
+            "Bootstrap on 10.0.0.11:50000 was refused: etcd data directory is not empty (AlreadyExists)"
+        );
+        assert!(!no.may_pass());
+        assert_eq!(no.code(), Some(Code::AlreadyExists));
+    }
+
+    #[test]
+    fn what_was_lost_on_the_way_is_neither() {
+        let status = Status::from_error("broken pipe".into());
+        let lost = TalosError::new(call(), status);
+        assert!(matches!(lost, TalosError::Lost { .. }));
+        assert!(lost.may_pass() && !lost.is_untouched());
+        let dial = DialError::Silent { target: Address::new("10.0.0.11") };
+        let status = Status::from_error(Box::new(Unanswered::Dial(Arc::new(dial))));
+        let unreachable = TalosError::new(call(), status);
+        assert!(matches!(unreachable, TalosError::Unreachable { .. }), "{unreachable:?}");
+        assert_eq!(unreachable.reason(), "10.0.0.11:50000 did not answer in time");
+    }
+}

@@ -1,0 +1,162 @@
+//! The checks that Talos itself can answer.
+
+use std::net::IpAddr;
+
+use super::view::{NodeView, Seen};
+use super::{Check, State};
+use crate::client::{Health, Member};
+
+const MIB: u64 = 1 << 20;
+
+/// What the kernel keeps for itself is not counted.
+const MEMORY_OF_CONTROL_PLANES: u64 = (1848 - 150) * MIB;
+const MEMORY_OF_WORKERS: u64 = (1024 - 150) * MIB;
+
+/// A disk of 6 GiB, without the partitions of the system and what lies between them.
+const DISK: u64 = (6 * 1024 - (100 + 1 + 2000) - 100 - 1 - 10) * MIB;
+
+/// Nothing if the check is not ours.
+pub(super) fn node_check(check: Check, nodes: &[NodeView]) -> Option<State> {
+    let control_planes: Vec<&NodeView> =
+        nodes.iter().filter(|node| node.is_control_plane).collect();
+    let all: Vec<&NodeView> = nodes.iter().collect();
+    Some(match check {
+        Check::EtcdHealthy => each(&control_planes, |node| service(node, "etcd")),
+        Check::EtcdConsistent => consistent(&control_planes),
+        Check::EtcdOnControlPlanes => on_control_planes(&control_planes),
+        Check::ApiReady => each(&all, |node| known(&node.version, |_| None)),
+        Check::Memory => each(&all, memory),
+        Check::Disks => skipped_if_untold(&all, |node| matches!(node.ephemeral, Seen::Untold))
+            .unwrap_or_else(|| each(&all, disk)),
+        Check::NoDiagnostics => {
+            skipped_if_untold(&all, |node| matches!(node.diagnostics, Seen::Untold))
+                .unwrap_or_else(|| each(&all, diagnostics))
+        }
+        Check::KubeletHealthy => each(&control_planes, |node| service(node, "kubelet")),
+        Check::Booted => each(&all, booted),
+        _ => return None,
+    })
+}
+
+/// Passes if no node has anything against it; otherwise says what all of them have.
+fn each(nodes: &[&NodeView], problem: impl Fn(&NodeView) -> Option<String>) -> State {
+    let problems: Vec<String> = nodes
+        .iter()
+        .filter_map(|node| problem(node).map(|why| format!("{}: {why}", node.name)))
+        .collect();
+    if problems.is_empty() { State::Passed } else { State::Waiting(problems.join("; ")) }
+}
+
+fn known<T>(seen: &Seen<T>, problem: impl FnOnce(&T) -> Option<String>) -> Option<String> {
+    match seen {
+        Seen::Is(value) => problem(value),
+        Seen::Untold => None,
+        Seen::Unknown(why) => Some(why.clone()),
+    }
+}
+
+fn skipped_if_untold(nodes: &[&NodeView], untold: impl Fn(&NodeView) -> bool) -> Option<State> {
+    let any = nodes.iter().any(|node| untold(node));
+    any.then_some(State::Skipped("this version of Talos does not tell"))
+}
+
+/// Runs, and is known to be well.
+fn service(node: &NodeView, id: &str) -> Option<String> {
+    known(&node.services, |services| {
+        let Some(service) = services.iter().find(|service| service.id == id) else {
+            return Some(format!("there is no service {id} yet"));
+        };
+        let fine = service.is_running() && service.health == Health::Good;
+        (!fine).then(|| match service.health {
+            Health::Unknown if service.is_running() => format!("{id} has not been looked at yet"),
+            _ => service.describe(),
+        })
+    })
+}
+
+/// All control planes name the same members.
+fn consistent(nodes: &[&NodeView]) -> State {
+    let key = |member: &Member| (member.id, member.hostname.clone(), member.is_learner);
+    let sorted = |members: &[Member]| {
+        let mut keys: Vec<_> = members.iter().map(key).collect();
+        keys.sort();
+        keys
+    };
+    let first = nodes.iter().find_map(|node| match &node.etcd_members {
+        Seen::Is(members) => Some((node.name.as_str(), sorted(members))),
+        _ => None,
+    });
+    each(nodes, |node| {
+        known(&node.etcd_members, |members| {
+            let (name, expected) = first.as_ref()?;
+            let names = |keys: &[(u64, String, bool)]| {
+                keys.iter().map(|(_, name, _)| name.as_str()).collect::<Vec<_>>().join(", ")
+            };
+            let found = sorted(members);
+            (found != *expected).then(|| {
+                format!("it knows {}, and {name} knows {}", names(&found), names(expected))
+            })
+        })
+    })
+}
+
+/// Every member lives at the address of a control plane.
+fn on_control_planes(nodes: &[&NodeView]) -> State {
+    let ours: Vec<IpAddr> = nodes.iter().flat_map(|node| node.addresses.clone()).collect();
+    each(nodes, |node| {
+        known(&node.etcd_members, |members| {
+            let urls = members.iter().flat_map(|member| &member.peer_urls);
+            let strange = urls.filter(|url| !host(url).is_some_and(|host| ours.contains(&host)));
+            let strange: Vec<&str> = strange.map(String::as_str).collect();
+            (!strange.is_empty()).then(|| {
+                format!("etcd has members that are no control planes: {}", strange.join(", "))
+            })
+        })
+    })
+}
+
+/// The address in `https://10.0.0.11:2380` or `https://[fd00::11]:2380`.
+fn host(url: &str) -> Option<IpAddr> {
+    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
+    let authority = rest.split('/').next().unwrap_or_default();
+    let host = match authority.strip_prefix('[') {
+        Some(rest) => rest.split(']').next()?,
+        None => authority.rsplit_once(':').map_or(authority, |(host, _)| host),
+    };
+    host.parse().ok()
+}
+
+fn memory(node: &NodeView) -> Option<String> {
+    let least = if node.is_control_plane { MEMORY_OF_CONTROL_PLANES } else { MEMORY_OF_WORKERS };
+    known(&node.memory, |memory| {
+        (*memory < least)
+            .then(|| format!("{} MiB of memory, and {} are needed", memory / MIB, least / MIB))
+    })
+}
+
+fn disk(node: &NodeView) -> Option<String> {
+    known(&node.ephemeral, |size| {
+        (*size < DISK)
+            .then(|| format!("EPHEMERAL has {} MiB, and {} are needed", size / MIB, DISK / MIB))
+    })
+}
+
+fn diagnostics(node: &NodeView) -> Option<String> {
+    known(&node.diagnostics, |all| (!all.is_empty()).then(|| all.join(", ")))
+}
+
+fn booted(node: &NodeView) -> Option<String> {
+    known(&node.stage, |stage| (stage != "running").then(|| format!("it is {stage}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn peer_urls_have_an_address() {
+        assert_eq!(host("https://10.0.0.11:2380"), "10.0.0.11".parse().ok());
+        assert_eq!(host("https://[fd00::11]:2380/"), "fd00::11".parse().ok());
+        assert_eq!(host("https://etcd:2380"), None);
+    }
+}

@@ -1,0 +1,111 @@
+//! The checks that only Kubernetes can answer. They judge data: who fetches it is not their affair.
+
+use std::net::IpAddr;
+
+use super::view::NodeView;
+use super::{Check, Settings, State};
+
+/// Kubernetes as it was seen.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct KubeView {
+    pub nodes: Vec<KubeNode>,
+    /// The pods of the control plane's components, in `kube-system`.
+    pub control_plane_pods: Vec<KubePod>,
+    /// Nothing if there is no such DaemonSet.
+    pub kube_proxy: Option<Replicas>,
+    /// Nothing if there is no such Deployment.
+    pub core_dns: Option<Replicas>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KubeNode {
+    pub name: String,
+    pub internal_addresses: Vec<IpAddr>,
+    pub is_ready: bool,
+    pub is_schedulable: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KubePod {
+    /// `kube-apiserver`, `kube-controller-manager` or `kube-scheduler`.
+    pub component: String,
+    pub host: Option<IpAddr>,
+    pub is_ready: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Replicas {
+    pub wanted: u32,
+    pub ready: u32,
+}
+
+const COMPONENTS: [&str; 3] = ["kube-apiserver", "kube-controller-manager", "kube-scheduler"];
+
+const NO_CNI: &str = "the pods have no network yet: Talos brings none in this cluster";
+
+pub(super) fn check(
+    check: Check,
+    nodes: &[NodeView],
+    kube: Option<&KubeView>,
+    settings: Settings,
+) -> State {
+    if matches!(check, Check::NodesReady | Check::CoreDns) && !settings.has_cni {
+        return State::Skipped(NO_CNI);
+    }
+    let Some(kube) = kube else {
+        return State::Waiting("the Kubernetes API has not answered yet".to_owned());
+    };
+    match check {
+        Check::NodesReport => report(nodes, kube),
+        Check::StaticPods => pods(nodes, kube, "does not run", |_| true),
+        Check::ControlPlaneReady => pods(nodes, kube, "is not ready", |pod| pod.is_ready),
+        Check::NodesReady => all(kube, "not ready", |node| node.is_ready),
+        Check::KubeProxy => replicas(kube.kube_proxy, "there is no kube-proxy"),
+        Check::CoreDns => replicas(kube.core_dns, "there is no CoreDNS"),
+        _ => all(kube, "not to be scheduled on", |node| node.is_schedulable),
+    }
+}
+
+fn waiting_for(problems: impl IntoIterator<Item = String>) -> State {
+    let problems: Vec<String> = problems.into_iter().collect();
+    if problems.is_empty() { State::Passed } else { State::Waiting(problems.join("; ")) }
+}
+
+fn report(nodes: &[NodeView], kube: &KubeView) -> State {
+    let reports = |node: &&NodeView| {
+        let mut known = kube.nodes.iter().flat_map(|node| &node.internal_addresses);
+        known.any(|address| node.addresses.contains(address))
+    };
+    let missing = nodes.iter().filter(|node| !reports(node));
+    waiting_for(missing.map(|node| format!("{} has not reported", node.name)))
+}
+
+/// Each component has a pod on each control plane.
+fn pods(nodes: &[NodeView], kube: &KubeView, what: &str, fine: fn(&KubePod) -> bool) -> State {
+    let mut problems = vec![];
+    for node in nodes.iter().filter(|node| node.is_control_plane) {
+        let here = |pod: &&KubePod| pod.host.is_some_and(|host| node.addresses.contains(&host));
+        for component in COMPONENTS {
+            let mut found = kube.control_plane_pods.iter().filter(here);
+            if !found.any(|pod| pod.component == component && fine(pod)) {
+                problems.push(format!("{}: {component} {what}", node.name));
+            }
+        }
+    }
+    waiting_for(problems)
+}
+
+fn all(kube: &KubeView, what: &str, fine: fn(&KubeNode) -> bool) -> State {
+    let others = kube.nodes.iter().filter(|node| !fine(node));
+    waiting_for(others.map(|node| format!("{} is {what}", node.name)))
+}
+
+fn replicas(replicas: Option<Replicas>, none: &'static str) -> State {
+    match replicas {
+        None | Some(Replicas { wanted: 0, .. }) => State::Skipped(none),
+        Some(Replicas { wanted, ready }) if ready < wanted => {
+            State::Waiting(format!("{ready} of {wanted} pods are ready"))
+        }
+        Some(_) => State::Passed,
+    }
+}

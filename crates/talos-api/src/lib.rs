@@ -1,0 +1,36 @@
+//! The Talos API as talmox speaks to it.
+//!
+//! A [`Client`] speaks to one node, directly; [`probe()`] says what is at an address before anybody
+//! speaks to it; [`health`] judges a cluster; [`wait`] waits for a node and says for what. Nothing
+//! here prints, time comes from `talmox-clock`, and what may hold keys does not show itself.
+//!
+//! With the feature `server` there is the other side of the same stubs.
+
+pub mod address;
+pub mod client;
+pub mod credentials;
+pub mod dial;
+pub mod error;
+pub mod health;
+pub mod machine;
+pub mod pin;
+pub mod probe;
+pub mod proto;
+#[cfg(feature = "server")]
+pub mod server;
+pub mod wait;
+
+mod channel;
+mod tls;
+
+pub use address::{Address, Reach};
+pub use client::{Client, Limits, Settings};
+pub use credentials::{Credentials, CredentialsError};
+pub use dial::DialError;
+pub use error::{Call, TalosError};
+pub use machine::{Expected, Machine};
+pub use pin::{BadPin, Pin};
+pub use probe::{Verdict, probe};
+pub use tls::SetupError;
+pub use tonic::Code;
+pub use wait::{Look, Wait, WaitError};

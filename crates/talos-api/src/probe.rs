@@ -1,0 +1,216 @@
+//! What is at an address: found out before anything is asked of it.
+//!
+//! A node has two faces on one port. Configured, it wants a certificate of its cluster's authority
+//! and shows one; in maintenance mode it takes anybody and shows a certificate of its own making.
+
+use std::fmt;
+use std::time::Duration;
+
+use rustls::client::danger::ServerCertVerifier as _;
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime as TlsTime};
+use rustls::{AlertDescription, CertificateError};
+use talmox_talos_config::time::UnixTime;
+
+use crate::address::Address;
+use crate::channel::{Channel, Unanswered};
+use crate::client::{Client, Settings};
+use crate::credentials::Credentials;
+use crate::dial::{DialError, Dialed, Failed};
+use crate::error::{Call, TalosError};
+use crate::machine::Machine;
+use crate::pin::Pin;
+use crate::tls::{self, SetupError};
+
+/// What is there.
+#[derive(Debug)]
+pub enum Verdict {
+    /// Nothing that speaks as a node does.
+    Nothing(DialError),
+    /// A node without a config.
+    Maintenance(Box<Maintenance>),
+    /// In maintenance mode, but with another key than the one that was pinned.
+    OtherKey { found: Option<Pin> },
+    /// A node of our cluster.
+    Ours,
+    /// A node of our cluster, by another name: the address is not in its certificate.
+    OtherName { presented: Vec<String> },
+    /// A node of somebody else's cluster.
+    OtherAuthority,
+    /// A certificate has ended.
+    Expired { whose: Whose, not_after: UnixTime },
+    /// Its clock and ours differ; by at least so much, where that can be told.
+    ClockSkew { at_least: Option<Duration> },
+    /// A node of our cluster that does not accept our certificate, for whatever reason.
+    RefusesUs(AlertDescription),
+    /// It takes anybody, and does not answer as a node in maintenance mode does.
+    Unclear(TalosError),
+}
+
+/// Whose certificate it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Whose {
+    Ours,
+    TheNode,
+}
+
+/// A node in maintenance mode.
+#[derive(Debug)]
+pub struct Maintenance {
+    /// Of the key that it has now.
+    pub pin: Option<Pin>,
+    /// What it says of itself.
+    pub machine: Machine,
+    /// Speaks to the same node, and to no other: with its key pinned.
+    pub client: Client,
+}
+
+/// Finds out what is at `node`. `pin` is for maintenance mode alone.
+pub async fn probe(
+    node: &Address,
+    credentials: &Credentials,
+    pin: Option<Pin>,
+    settings: &Settings,
+) -> Result<Verdict, SetupError> {
+    let tls = tls::mutual(credentials, settings.clock)?;
+    let refusal = match settings.dialer(node.clone(), tls).dial().await {
+        Ok(_) => return Ok(Verdict::Ours),
+        Err(Failed { error: DialError::Certificate { source, .. }, .. }) => source,
+        Err(Failed { error: DialError::Refused { alert, .. }, .. }) => {
+            return Ok(refused(alert, credentials, settings));
+        }
+        Err(Failed { error, .. }) => return Ok(Verdict::Nothing(error)),
+    };
+    // Its certificate is not good enough for us. Does it want one at all?
+    let anonymous = tls::anonymous(None, settings.clock)?;
+    match settings.dialer(node.clone(), anonymous).dial().await {
+        Ok(dialed) => maintenance(node, dialed, pin, settings).await,
+        Err(Failed { error: DialError::Refused { .. }, leaf: Some(leaf) }) => {
+            configured(&refusal, &leaf, node, credentials)
+        }
+        Err(Failed { error, .. }) => Ok(Verdict::Nothing(error)),
+    }
+}
+
+async fn maintenance(
+    node: &Address,
+    dialed: Dialed,
+    wanted: Option<Pin>,
+    settings: &Settings,
+) -> Result<Verdict, SetupError> {
+    let found = dialed.leaf.as_ref().and_then(Pin::of);
+    if wanted.is_some() && wanted != found {
+        return Ok(Verdict::OtherKey { found });
+    }
+    let dialer = settings.dialer(node.clone(), tls::anonymous(found, settings.clock)?);
+    let channel = match Channel::over(dialer, dialed.stream).await {
+        Ok(channel) => channel,
+        Err(error) => {
+            let call = Call { operation: "Get", node: node.clone() };
+            let status = tonic::Status::from_error(Box::new(Unanswered::Cut(error)));
+            return Ok(Verdict::Unclear(TalosError::new(call, status)));
+        }
+    };
+    let client = Client::with(channel, settings);
+    Ok(match Machine::read(&client).await {
+        Ok(machine) => Verdict::Maintenance(Box::new(Maintenance { pin: found, machine, client })),
+        Err(error) => Verdict::Unclear(error),
+    })
+}
+
+/// It is configured, and we did not accept its certificate.
+fn configured(
+    refusal: &rustls::Error,
+    leaf: &CertificateDer<'_>,
+    node: &Address,
+    credentials: &Credentials,
+) -> Result<Verdict, SetupError> {
+    let rustls::Error::InvalidCertificate(refusal) = refusal else {
+        return Ok(Verdict::OtherAuthority);
+    };
+    let (verdict, at) = match refusal {
+        CertificateError::ExpiredContext { not_after, .. } => {
+            let ended = our_time(*not_after);
+            (Verdict::Expired { whose: Whose::TheNode, not_after: ended }, not_after)
+        }
+        CertificateError::NotValidYetContext { time, not_before } => {
+            let ahead = not_before.as_secs().saturating_sub(time.as_secs());
+            (Verdict::ClockSkew { at_least: Some(Duration::from_secs(ahead)) }, not_before)
+        }
+        CertificateError::NotValidForNameContext { presented, .. } => {
+            return Ok(Verdict::OtherName { presented: presented.clone() });
+        }
+        _ => return Ok(Verdict::OtherAuthority),
+    };
+    // The dates are looked at first: whose it is must still be asked, at a time when it is valid.
+    Ok(if is_ours(leaf, *at, node, credentials)? { verdict } else { Verdict::OtherAuthority })
+}
+
+fn is_ours(
+    leaf: &CertificateDer<'_>,
+    at: TlsTime,
+    node: &Address,
+    credentials: &Credentials,
+) -> Result<bool, SetupError> {
+    let Ok(name) = ServerName::try_from(node.host.clone()) else { return Ok(false) };
+    let judged = tls::verifier(credentials)?.verify_server_cert(leaf, &[], &name, &[], at);
+    Ok(matches!(
+        judged,
+        Ok(_)
+            | Err(rustls::Error::InvalidCertificate(
+                CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. }
+            ))
+    ))
+}
+
+/// We accepted its certificate, and it did not accept ours.
+fn refused(alert: AlertDescription, credentials: &Credentials, settings: &Settings) -> Verdict {
+    let not_after = credentials.not_after();
+    let now = our_time(TlsTime::since_unix_epoch(settings.clock.since_epoch()));
+    if not_after <= now {
+        return Verdict::Expired { whose: Whose::Ours, not_after };
+    }
+    match alert {
+        AlertDescription::CertificateExpired => Verdict::ClockSkew { at_least: None },
+        other => Verdict::RefusesUs(other),
+    }
+}
+
+fn our_time(time: TlsTime) -> UnixTime {
+    UnixTime::from_seconds(i64::try_from(time.as_secs()).unwrap_or(i64::MAX))
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Nothing(error) => write!(f, "nothing answers: {error}"),
+            Self::Maintenance(_) => f.write_str("a node in maintenance mode"),
+            Self::OtherKey { found: Some(pin) } => {
+                write!(f, "a node in maintenance mode with another key: {pin}")
+            }
+            Self::OtherKey { found: None } => {
+                f.write_str("a node in maintenance mode with another key")
+            }
+            Self::Ours => f.write_str("a node of this cluster"),
+            Self::OtherName { presented } => {
+                write!(f, "a node of this cluster by other names: {}", presented.join(", "))
+            }
+            Self::OtherAuthority => f.write_str("a node of another cluster"),
+            Self::Expired { whose: Whose::Ours, not_after } => {
+                write!(f, "our certificate ended at {not_after}")
+            }
+            Self::Expired { whose: Whose::TheNode, not_after } => {
+                write!(f, "the certificate of the node ended at {not_after}")
+            }
+            Self::ClockSkew { at_least: Some(time) } => {
+                write!(f, "the clock of the node is at least {} s ahead", time.as_secs())
+            }
+            Self::ClockSkew { at_least: None } => {
+                f.write_str("our certificate is valid by our clock, and not by the node's")
+            }
+            Self::RefusesUs(_) => {
+                f.write_str("a node of this cluster that refuses our certificate")
+            }
+            Self::Unclear(error) => write!(f, "something that is no node as we know them: {error}"),
+        }
+    }
+}

@@ -1,0 +1,109 @@
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use talmox_clock::Clock;
+use talmox_talos_api::client::{Apply, ApplyMode, ResourceKind};
+use talmox_talos_api::{Client, Code, TalosError};
+use talmox_talos_config::secret::SecretText;
+
+use crate::node::{KEY, Node, services};
+use crate::world::{Cluster, HOST, Server, host};
+
+async fn configured() -> (Arc<Node>, Server, Client) {
+    let (cluster, node) = (Cluster::new(), Arc::new(Node::default()));
+    let server = Server::start(cluster.face(HOST), services(&node)).await;
+    let client = Client::new(host(), &cluster.credentials(), &server.settings()).unwrap();
+    (node, server, client)
+}
+
+#[tokio::test]
+async fn calls_are_answered_over_mutual_tls() {
+    let (_node, server, client) = configured().await;
+    let version = client.version().await.unwrap();
+    assert_eq!((version.tag.as_str(), version.arch.as_str()), ("v1.13.6", "amd64"));
+    assert_eq!(client.boot_id().await.unwrap(), "abcd");
+    // A connection that was lost is opened anew. A call that crosses with the loss is lost as well.
+    server.cut();
+    let _crossed_with_the_cut = client.version().await;
+    assert_eq!(client.version().await.unwrap(), version);
+}
+
+#[tokio::test]
+async fn another_authority_is_never_spoken_to() {
+    let (_node, server, _client) = configured().await;
+    let stranger = Cluster::new().credentials();
+    let client = Client::new(host(), &stranger, &server.settings()).unwrap();
+    let error = client.version().await.unwrap_err();
+    assert!(matches!(error, TalosError::Unreachable { .. }), "{error:?}");
+    assert!(error.is_untouched() && error.may_pass());
+    let client = Client::maintenance(host(), None, &server.settings()).unwrap();
+    let error = client.version().await.unwrap_err();
+    assert!(error.reason().contains("wants a client certificate"), "{error:?}");
+}
+
+#[tokio::test]
+async fn not_yet_and_no_and_unknown_calls_differ() {
+    let (node, _server, client) = configured().await;
+    let error = client.bootstrap().await.unwrap_err();
+    assert!(
+        matches!(&error, TalosError::NotYet { reason, .. } if reason == "time is not in sync yet")
+    );
+    client.bootstrap().await.unwrap();
+    let error = client.bootstrap().await.unwrap_err();
+    assert!(matches!(error, TalosError::No { code: Code::AlreadyExists, .. }), "{error:?}");
+    assert_eq!(node.bootstraps.load(Ordering::SeqCst), 3);
+    let error = client.hostname().await.unwrap_err();
+    assert_eq!(error.code(), Some(Code::Unimplemented));
+    // A whole service that the node does not have, as Talos 1.12 has no LifecycleService.
+    let error = client.upgrade("factory.talos.dev/installer").await.unwrap_err();
+    assert_eq!(error.code(), Some(Code::Unimplemented));
+    let error = client.read("/none").await.unwrap_err();
+    assert_eq!(error.to_string(), "Read on 10.0.0.11:50000 was refused: no such file (NotFound)");
+}
+
+#[tokio::test]
+async fn answers_to_an_apply_show_no_keys() {
+    let (_node, _server, client) = configured().await;
+    let config = SecretText::new(format!("key: {KEY}\n"));
+    let apply = |mode, dry_run| Apply { config: &config, mode, dry_run };
+    let applied = client.apply(&apply(ApplyMode::Auto, true)).await.unwrap();
+    assert_eq!(applied.mode, Some(ApplyMode::NoReboot));
+    assert_eq!(applied.details, config);
+    assert_eq!(applied.warnings.len(), 1);
+    assert!(!format!("{applied:?}{:?}", apply(ApplyMode::Auto, true)).contains(KEY));
+    let error = client.apply(&apply(ApplyMode::NoReboot, false)).await.unwrap_err();
+    assert_eq!(error.reason(), "this config change can't be applied in immediate mode");
+    assert!(!format!("{error:?}").contains(KEY), "{error:?}");
+}
+
+#[tokio::test]
+async fn an_answer_that_does_not_come_is_late() {
+    let (cluster, node) = (Cluster::new(), Arc::new(Node::default()));
+    let server = Server::start(cluster.face(HOST), services(&node)).await;
+    // However fast the clock runs, a node has some seconds of ours.
+    let mut settings = server.settings();
+    settings.clock = Clock::scaled(10.0);
+    let client = Client::new(host(), &cluster.credentials(), &settings).unwrap();
+    let real = Clock::real();
+    let made = real.moment();
+    let client = client.within(Duration::from_secs(1));
+    assert_eq!(client.version().await.unwrap().tag, "v1.13.6");
+    let error = client.etcd_defragment().await.unwrap_err();
+    assert!(matches!(error, TalosError::Late { .. }), "{error:?}");
+    assert!(real.moment().since(made) >= Duration::from_secs(5));
+    assert!(!error.is_untouched());
+}
+
+#[tokio::test]
+async fn resources_are_read_as_yaml() {
+    let (_node, _server, client) = configured().await;
+    let found = client.get(ResourceKind::SYSTEM_INFORMATION, "systeminformation").await.unwrap();
+    let found = found.unwrap();
+    assert_eq!(found.text("uuid").as_deref(), Some("4c4c4544-0042-3510-8051-b4c04f333732"));
+    assert!(!format!("{found:?}").contains("4c4c4544"));
+    assert_eq!(client.get(ResourceKind::NODENAME, "nodename").await.unwrap(), None);
+    let error = client.get(ResourceKind::MACHINE_CONFIG, "v1alpha1").await.unwrap_err();
+    assert_eq!(error.code(), Some(Code::PermissionDenied));
+    assert_eq!(client.list(ResourceKind::LINK_STATUS).await.unwrap().len(), 3);
+}

@@ -1,0 +1,217 @@
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use talmox_clock::Clock;
+use talmox_talos_api::Client;
+use talmox_talos_api::client::{Health as ServiceHealth, Member, Service};
+use talmox_talos_api::health::{
+    Check, Health, KubeNode, KubePod, KubeView, NodeView, Replicas, Seen, Settings, State, Subject,
+    look,
+};
+
+use crate::node::{Node, services};
+use crate::world::{Cluster, HOST, Server, host};
+
+fn service(id: &str) -> Service {
+    Service {
+        id: id.to_owned(),
+        state: "Running".to_owned(),
+        health: ServiceHealth::Good,
+        message: String::new(),
+    }
+}
+
+fn member(id: u64, hostname: &str, address: &str) -> Member {
+    Member {
+        id,
+        hostname: hostname.to_owned(),
+        peer_urls: vec![format!("https://{address}:2380")],
+        ..Member::default()
+    }
+}
+
+fn address(text: &str) -> IpAddr {
+    text.parse().unwrap()
+}
+
+/// Two control planes and a worker, all well.
+fn well() -> Vec<NodeView> {
+    let members = vec![member(1, "cp-1", "10.0.0.1"), member(2, "cp-2", "10.0.0.2")];
+    let node = |name: &str, at: &str, is_control_plane: bool| NodeView {
+        name: name.to_owned(),
+        is_control_plane,
+        addresses: vec![address(at)],
+        version: Seen::Is("v1.13.6".to_owned()),
+        services: Seen::Is(vec![service("etcd"), service("kubelet")]),
+        etcd_members: if is_control_plane { Seen::Is(members.clone()) } else { Seen::Untold },
+        memory: Seen::Is(2 << 30),
+        ephemeral: Seen::Is(30 << 30),
+        diagnostics: Seen::Is(vec![]),
+        stage: Seen::Is("running".to_owned()),
+    };
+    vec![
+        node("cp-1", "10.0.0.1", true),
+        node("cp-2", "10.0.0.2", true),
+        node("w-1", "10.0.0.3", false),
+    ]
+}
+
+fn well_in_kubernetes() -> KubeView {
+    let node = |name: &str, at: &str| KubeNode {
+        name: name.to_owned(),
+        internal_addresses: vec![address(at)],
+        is_ready: true,
+        is_schedulable: true,
+    };
+    let pods = ["kube-apiserver", "kube-controller-manager", "kube-scheduler"];
+    let pods = ["10.0.0.1", "10.0.0.2"].map(|at| {
+        pods.map(|component| KubePod {
+            component: component.to_owned(),
+            host: Some(address(at)),
+            is_ready: true,
+        })
+    });
+    KubeView {
+        nodes: vec![node("cp-1", "10.0.0.1"), node("cp-2", "10.0.0.2"), node("w-1", "10.0.0.3")],
+        control_plane_pods: pods.concat(),
+        kube_proxy: None,
+        core_dns: Some(Replicas { wanted: 2, ready: 2 }),
+    }
+}
+
+fn judged(nodes: &[NodeView], kube: Option<&KubeView>, has_cni: bool) -> Health {
+    let mut health = Health::new(Clock::real(), Settings { has_cni });
+    assert_eq!(health.waits_for().unwrap().0, Check::EtcdHealthy);
+    health.update(nodes, kube);
+    health
+}
+
+fn state(health: &Health, check: Check) -> &State {
+    &health.reports().iter().find(|report| report.check == check).unwrap().state
+}
+
+fn why(health: &Health, check: Check) -> &str {
+    match state(health, check) {
+        State::Waiting(why) => why,
+        other => panic!("{check:?}: {other:?}"),
+    }
+}
+
+#[test]
+fn a_cluster_that_is_well_passes_all_checks() {
+    let health = judged(&well(), Some(&well_in_kubernetes()), true);
+    assert!(health.is_healthy(), "{:?}", health.waits_for());
+    assert_eq!(health.reports().len(), 16);
+    assert_eq!(state(&health, Check::KubeProxy), &State::Skipped("there is no kube-proxy"));
+}
+
+#[test]
+fn each_check_says_which_node_and_why() {
+    let mut nodes = well();
+    let preparing = Service {
+        state: "Preparing".to_owned(),
+        health: ServiceHealth::Unknown,
+        message: "waiting".to_owned(),
+        ..service("etcd")
+    };
+    nodes[1].services = Seen::Is(vec![preparing]);
+    nodes[1].etcd_members = Seen::Is(vec![member(1, "cp-1", "10.0.0.9")]);
+    nodes[0].memory = Seen::Is(1 << 30);
+    nodes[2].ephemeral = Seen::Is(1 << 30);
+    nodes[2].diagnostics = Seen::Is(vec!["address overlap".to_owned()]);
+    nodes[2].stage = Seen::Is("booting".to_owned());
+    nodes[2].version = Seen::Unknown("10.0.0.3:50000 did not answer in time".to_owned());
+    let health = judged(&nodes, None, true);
+    assert_eq!(why(&health, Check::EtcdHealthy), "cp-2: etcd is Preparing: waiting");
+    assert_eq!(
+        why(&health, Check::EtcdConsistent),
+        "cp-2: it knows cp-1, and cp-1 knows cp-1, cp-2"
+    );
+    assert_eq!(
+        why(&health, Check::EtcdOnControlPlanes),
+        "cp-2: etcd has members that are no control planes: https://10.0.0.9:2380"
+    );
+    assert_eq!(why(&health, Check::ApiReady), "w-1: 10.0.0.3:50000 did not answer in time");
+    assert_eq!(why(&health, Check::Memory), "cp-1: 1024 MiB of memory, and 1698 are needed");
+    assert_eq!(why(&health, Check::Disks), "w-1: EPHEMERAL has 1024 MiB, and 3932 are needed");
+    assert_eq!(why(&health, Check::NoDiagnostics), "w-1: address overlap");
+    assert_eq!(why(&health, Check::KubeletHealthy), "cp-2: there is no service kubelet yet");
+    assert_eq!(why(&health, Check::Booted), "w-1: it is booting");
+    assert_eq!(why(&health, Check::NodesReport), "the Kubernetes API has not answered yet");
+}
+
+#[test]
+fn checks_that_cannot_pass_without_a_network_are_skipped() {
+    let mut kube = well_in_kubernetes();
+    kube.nodes[2].is_ready = false;
+    kube.core_dns = Some(Replicas { wanted: 2, ready: 0 });
+    let health = judged(&well(), Some(&kube), false);
+    assert!(health.is_healthy());
+    assert!(
+        matches!(state(&health, Check::NodesReady), State::Skipped(why) if why.contains("network"))
+    );
+    let health = judged(&well(), Some(&kube), true);
+    assert_eq!(why(&health, Check::NodesReady), "w-1 is not ready");
+    assert_eq!(why(&health, Check::CoreDns), "0 of 2 pods are ready");
+}
+
+#[test]
+fn kubernetes_must_know_every_node_and_component() {
+    let mut kube = well_in_kubernetes();
+    kube.nodes[1].is_schedulable = false;
+    kube.nodes.pop();
+    kube.control_plane_pods[5].is_ready = false;
+    kube.control_plane_pods.remove(0);
+    let health = judged(&well(), Some(&kube), true);
+    assert_eq!(why(&health, Check::NodesReport), "w-1 has not reported");
+    assert_eq!(why(&health, Check::StaticPods), "cp-1: kube-apiserver does not run");
+    assert_eq!(
+        why(&health, Check::ControlPlaneReady),
+        "cp-1: kube-apiserver is not ready; cp-2: kube-scheduler is not ready"
+    );
+    assert_eq!(why(&health, Check::Schedulable), "cp-2 is not to be scheduled on");
+}
+
+#[tokio::test]
+async fn a_state_counts_from_when_it_began() {
+    let clock = Clock::scaled(1000.0);
+    let mut health = Health::new(clock, Settings { has_cni: true });
+    let began = health.reports()[0].since;
+    clock.sleep(Duration::from_secs(5)).await;
+    let mut nodes = well();
+    nodes[0].services = Seen::Unknown("no answer".to_owned());
+    health.update(&nodes, None);
+    assert_eq!(health.reports()[0].since, began);
+    clock.sleep(Duration::from_secs(5)).await;
+    health.update(&well(), None);
+    let passed = health.reports()[0].since;
+    assert!(passed.since(began) >= Duration::from_secs(10));
+    health.update(&well(), None);
+    assert_eq!(health.reports()[0].since, passed);
+}
+
+#[tokio::test]
+async fn nodes_are_looked_at_over_the_wire() {
+    let cluster = Cluster::new();
+    let server = Server::start(cluster.face(HOST), services(&Arc::new(Node::default()))).await;
+    let credentials = cluster.credentials();
+    let subject = |name: &str, client: Client| Subject {
+        name: name.to_owned(),
+        is_control_plane: true,
+        addresses: vec![address(HOST)],
+        client,
+    };
+    let here = Client::new(host(), &credentials, &server.settings()).unwrap();
+    let mut elsewhere = server.settings();
+    elsewhere.reach = talmox_talos_api::Reach::new([(HOST, "127.0.0.1:1")]);
+    let gone = Client::new(host(), &credentials, &elsewhere).unwrap();
+    let views = look(&[subject("gone", gone), subject("here", here)]).await;
+    assert_eq!(views[0].name, "gone");
+    assert!(matches!(&views[0].stage, Seen::Unknown(why) if why.contains("cannot connect")));
+    assert_eq!(views[1].version, Seen::Is("v1.13.6".to_owned()));
+    assert_eq!(views[1].memory, Seen::Is(4 << 30));
+    assert_eq!(views[1].ephemeral, Seen::Is(32 << 30));
+    assert_eq!(views[1].diagnostics, Seen::Untold);
+    assert_eq!(views[1].stage, Seen::Is("booting".to_owned()));
+}

@@ -1,0 +1,237 @@
+//! The services of Talos 1.13 and later, and what nodes hand out.
+
+use std::io::Write as _;
+use std::time::Duration;
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use talmox_talos_api::client::{self, LogSource, PullStep, Step};
+use talmox_talos_api::proto::cluster::cluster_service_server::{
+    ClusterService, ClusterServiceServer,
+};
+use talmox_talos_api::proto::cluster::{HealthCheckProgress, HealthCheckRequest};
+use talmox_talos_api::proto::common::{ContainerdNamespace, Data};
+use talmox_talos_api::proto::machine::image_service_server::{ImageService, ImageServiceServer};
+use talmox_talos_api::proto::machine::lifecycle_service_install_progress::Response as Progress;
+use talmox_talos_api::proto::machine::lifecycle_service_server::{
+    LifecycleService, LifecycleServiceServer,
+};
+use talmox_talos_api::proto::machine::machine_service_server::{
+    MachineService, MachineServiceServer,
+};
+use talmox_talos_api::proto::machine::*;
+use talmox_talos_api::server::{Answered, Asked, Services, Status};
+use talmox_talos_api::{Client, Code, Credentials, TalosError};
+use talmox_talos_config::client::Role;
+use tonic::codegen::{BoxStream, tokio_stream};
+
+use crate::node::pieces;
+use crate::world::{Cluster, HOST, Server, host};
+
+#[derive(Clone, Copy)]
+struct Newer;
+
+async fn newer() -> (Server, Client) {
+    let cluster = Cluster::new();
+    let services = Services::builder()
+        .with(MachineServiceServer::new(Newer))
+        .with(LifecycleServiceServer::new(Newer))
+        .with(ImageServiceServer::new(Newer))
+        .with(ClusterServiceServer::new(Newer))
+        .build();
+    let server = Server::start(cluster.face(HOST), services).await;
+    let client = Client::new(host(), &cluster.credentials(), &server.settings()).unwrap();
+    (server, client)
+}
+
+fn data(bytes: &[u8]) -> Data {
+    Data { bytes: bytes.to_vec(), metadata: None }
+}
+
+fn progress(response: Progress) -> LifecycleServiceUpgradeResponse {
+    let progress = LifecycleServiceInstallProgress { response: Some(response) };
+    LifecycleServiceUpgradeResponse { progress: Some(progress) }
+}
+
+#[tonic::async_trait]
+impl LifecycleService for Newer {
+    async fn upgrade(
+        &self,
+        request: Asked<LifecycleServiceUpgradeRequest>,
+    ) -> Result<Answered<BoxStream<LifecycleServiceUpgradeResponse>>, Status> {
+        let request = request.into_inner();
+        let namespace = request.containerd.unwrap_or_default().namespace();
+        assert_eq!(namespace, ContainerdNamespace::NsSystem);
+        Ok(Answered::new(pieces(vec![
+            progress(Progress::Message(request.source.unwrap_or_default().image_name)),
+            LifecycleServiceUpgradeResponse::default(),
+            progress(Progress::ExitCode(1)),
+        ])))
+    }
+
+    async fn install(
+        &self,
+        _: Asked<LifecycleServiceInstallRequest>,
+    ) -> Result<Answered<BoxStream<LifecycleServiceInstallResponse>>, Status> {
+        Err(Status::already_exists("Talos is already installed"))
+    }
+}
+
+#[tonic::async_trait]
+impl ImageService for Newer {
+    async fn pull(
+        &self,
+        request: Asked<ImageServicePullRequest>,
+    ) -> Result<Answered<BoxStream<ImageServicePullResponse>>, Status> {
+        let name = request.into_inner().image_ref;
+        let layer = ImageServicePullProgress {
+            layer_id: "sha256:1".to_owned(),
+            progress: Some(ImageServicePullLayerProgress {
+                offset: 5,
+                total: 10,
+                ..ImageServicePullLayerProgress::default()
+            }),
+        };
+        let answers = [
+            image_service_pull_response::Response::PullProgress(layer),
+            image_service_pull_response::Response::Name(name),
+        ];
+        let answers = answers.map(|response| ImageServicePullResponse { response: Some(response) });
+        Ok(Answered::new(pieces(answers.to_vec())))
+    }
+}
+
+#[tonic::async_trait]
+impl ClusterService for Newer {
+    async fn health_check(
+        &self,
+        request: Asked<HealthCheckRequest>,
+    ) -> Result<Answered<BoxStream<HealthCheckProgress>>, Status> {
+        let nodes = request.into_inner().cluster_info.unwrap_or_default().control_plane_nodes;
+        let said = HealthCheckProgress { message: nodes.join(","), metadata: None };
+        let failed = Status::unavailable("etcd is not healthy");
+        Ok(Answered::new(Box::pin(tokio_stream::iter([Ok(said), Err(failed)]))))
+    }
+}
+
+#[tonic::async_trait]
+impl MachineService for Newer {
+    async fn kubeconfig(&self, _: Asked<()>) -> Result<Answered<BoxStream<Data>>, Status> {
+        let mut header = [0; 512];
+        header[..10].copy_from_slice(b"kubeconfig");
+        header[124..136].copy_from_slice(b"00000000013\0");
+        header[156] = b'0';
+        let mut file = [0; 512];
+        file[..11].copy_from_slice(b"kind: Yes\r\n");
+        let mut archive = GzEncoder::new(vec![], Compression::fast());
+        archive.write_all(&[&header[..], &file, &[0; 1024]].concat()).unwrap();
+        let archive = archive.finish().unwrap();
+        let (first, rest) = archive.split_at(20);
+        Ok(Answered::new(pieces(vec![data(first), data(rest)])))
+    }
+
+    async fn logs(&self, request: Asked<LogsRequest>) -> Result<Answered<BoxStream<Data>>, Status> {
+        let LogsRequest { namespace, id, tail_lines, .. } = request.into_inner();
+        let line = format!("{namespace} {id} {tail_lines}\n");
+        Ok(Answered::new(pieces(vec![data(line.as_bytes())])))
+    }
+
+    async fn upgrade(
+        &self,
+        request: Asked<UpgradeRequest>,
+    ) -> Result<Answered<UpgradeResponse>, Status> {
+        assert!(!request.into_inner().preserve);
+        let upgrade = Upgrade { actor_id: "upgrader".to_owned(), ..Upgrade::default() };
+        Ok(Answered::new(UpgradeResponse { messages: vec![upgrade] }))
+    }
+
+    async fn generate_client_configuration(
+        &self,
+        request: Asked<GenerateClientConfigurationRequest>,
+    ) -> Result<Answered<GenerateClientConfigurationResponse>, Status> {
+        let request = request.into_inner();
+        assert_eq!(request.crt_ttl.unwrap().seconds, 3600);
+        let made = GenerateClientConfiguration {
+            talosconfig: format!("context: none\n# {}\n", request.roles.join(" ")).into_bytes(),
+            ..GenerateClientConfiguration::default()
+        };
+        Ok(Answered::new(GenerateClientConfigurationResponse { messages: vec![made] }))
+    }
+
+    async fn reset(&self, request: Asked<ResetRequest>) -> Result<Answered<ResetResponse>, Status> {
+        let labels = request.into_inner().system_partitions_to_wipe;
+        let labels: Vec<String> = labels.into_iter().map(|spec| spec.label).collect();
+        let reset = Reset { actor_id: labels.join("+"), ..Reset::default() };
+        Ok(Answered::new(ResetResponse { messages: vec![reset] }))
+    }
+
+    /// An answer without a message is none.
+    async fn reboot(&self, _: Asked<RebootRequest>) -> Result<Answered<RebootResponse>, Status> {
+        Ok(Answered::new(RebootResponse::default()))
+    }
+}
+
+#[tokio::test]
+async fn an_installer_says_how_it_ended() {
+    let (_server, client) = newer().await;
+    let mut pull = client.pull("factory/installer:v1.13.6").await.unwrap();
+    let layer = PullStep::Layer { id: "sha256:1".to_owned(), offset: 5, total: 10 };
+    assert_eq!(pull.next().await.unwrap(), Some(layer));
+    let Some(PullStep::Done(name)) = pull.next().await.unwrap() else { panic!("not done") };
+    assert_eq!(pull.next().await.unwrap(), None);
+    let mut upgrade = client.upgrade(&name).await.unwrap();
+    assert_eq!(upgrade.next().await.unwrap(), Some(Step::Said(name)));
+    assert_eq!(upgrade.next().await.unwrap(), Some(Step::Exit(1)));
+    assert_eq!(upgrade.next().await.unwrap(), None);
+    let error = client.install("factory/installer:v1.13.6", "/dev/sda").await.unwrap_err();
+    assert_eq!(error.code(), Some(Code::AlreadyExists));
+    let legacy = client::LegacyUpgrade {
+        image: "factory/installer:v1.12.0".to_owned(),
+        stage: false,
+        force: false,
+    };
+    assert_eq!(client.legacy_upgrade(&legacy).await.unwrap().0, "upgrader");
+}
+
+#[tokio::test]
+async fn a_node_hands_out_files_and_logs() {
+    let (_server, client) = newer().await;
+    let kubeconfig = client.kubeconfig().await.unwrap();
+    assert_eq!(kubeconfig.expose(), "kind: Yes\r\n");
+    assert!(!format!("{kubeconfig:?}").contains("kind"));
+    let logs = client.logs(&LogSource::Service("etcd".to_owned()), Some(5), false).await.unwrap();
+    assert_eq!(logs.all().await.unwrap(), b"system etcd 5\n");
+    let source = LogSource::Container("kube-system/coredns".to_owned());
+    let logs = client.logs(&source, None, false).await.unwrap();
+    assert_eq!(logs.all().await.unwrap(), b"k8s.io kube-system/coredns -1\n");
+    let made = client.client_configuration(&[Role::Reader], Duration::from_hours(1)).await.unwrap();
+    assert!(made.talosconfig.expose().contains("os:reader"));
+    assert!(Credentials::from_talosconfig(&made.talosconfig, None).is_err());
+    let error = client.reboot(client::RebootMode::Default).await.unwrap_err();
+    assert!(matches!(error, TalosError::Unreadable { .. }), "{error:?}");
+}
+
+#[tokio::test]
+async fn a_reset_names_what_it_wipes() {
+    let (_server, client) = newer().await;
+    let reset = |labels: &[&str]| client::Reset {
+        graceful: true,
+        reboot: true,
+        wipe: client::Wipe::Partitions(labels.iter().map(ToString::to_string).collect()),
+    };
+    let actor = client.reset(&reset(&["STATE", "EPHEMERAL"])).await.unwrap();
+    assert_eq!(actor.0, "STATE+EPHEMERAL");
+    let error = client.reset(&reset(&[])).await.unwrap_err();
+    assert_eq!(error.reason(), "no partition is named");
+}
+
+#[tokio::test]
+async fn a_node_can_judge_the_cluster() {
+    let (_server, client) = newer().await;
+    let planes = ["10.0.0.11".to_owned(), "10.0.0.12".to_owned()];
+    let mut health = client.health_check(&planes, &[], Duration::from_mins(1)).await.unwrap();
+    assert_eq!(health.next().await.unwrap().as_deref(), Some("10.0.0.11,10.0.0.12"));
+    let error = health.next().await.unwrap_err();
+    assert!(matches!(&error, TalosError::NotYet { reason, .. } if reason == "etcd is not healthy"));
+    assert!(error.may_pass());
+}

@@ -1,0 +1,146 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustls::ServerConfig;
+use rustls::pki_types::UnixTime as TlsTime;
+use rustls::time_provider::{DefaultTimeProvider, TimeProvider};
+use talmox_clock::Clock;
+use talmox_talos_api::probe::Whose;
+use talmox_talos_api::server::Services;
+use talmox_talos_api::{Credentials, DialError, Expected, Pin, Reach, Settings, Verdict, probe};
+use tokio::io::AsyncWriteExt as _;
+use tokio::net::TcpListener;
+
+use crate::node::{Node, services};
+use crate::world::{Cluster, DAY, HOST, Server, host, maintenance_face, now};
+
+async fn look(face: ServerConfig, credentials: &Credentials) -> Verdict {
+    let server = Server::start(face, services(&Arc::new(Node::default()))).await;
+    probe(&host(), credentials, None, &server.settings()).await.unwrap()
+}
+
+#[tokio::test]
+async fn a_closed_port_is_nothing() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let mut settings = Settings::new(Clock::real());
+    settings.reach = Reach::new([(HOST, listener.local_addr().unwrap().to_string())]);
+    drop(listener);
+    let verdict = probe(&host(), &Cluster::new().credentials(), None, &settings).await.unwrap();
+    assert!(matches!(verdict, Verdict::Nothing(DialError::Connect { .. })), "{verdict:?}");
+}
+
+#[tokio::test]
+async fn what_says_nothing_is_nothing() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let mut settings = Settings::new(Clock::real());
+    settings.reach = Reach::new([(HOST, listener.local_addr().unwrap().to_string())]);
+    settings.limits.connect = Duration::from_millis(200);
+    let verdict = probe(&host(), &Cluster::new().credentials(), None, &settings).await.unwrap();
+    assert!(matches!(verdict, Verdict::Nothing(DialError::Silent { .. })), "{verdict:?}");
+    assert!(verdict.to_string().starts_with("nothing answers: 127.0.0.1:"), "{verdict}");
+}
+
+#[tokio::test]
+async fn what_speaks_otherwise_is_nothing() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let mut settings = Settings::new(Clock::real());
+    settings.reach = Reach::new([(HOST, listener.local_addr().unwrap().to_string())]);
+    tokio::spawn(async move {
+        let (mut socket, _) = listener.accept().await.unwrap();
+        socket.write_all(b"SSH-2.0-OpenSSH_9.2\r\n").await.unwrap();
+    });
+    let verdict = probe(&host(), &Cluster::new().credentials(), None, &settings).await.unwrap();
+    assert!(matches!(verdict, Verdict::Nothing(DialError::Tls { .. })), "{verdict:?}");
+}
+
+#[tokio::test]
+async fn a_node_in_maintenance_mode_says_which_machine_it_is() {
+    let server = Server::start(maintenance_face(HOST), services(&Arc::new(Node::default()))).await;
+    let credentials = Cluster::new().credentials();
+    let verdict = probe(&host(), &credentials, None, &server.settings()).await.unwrap();
+    let Verdict::Maintenance(found) = verdict else { panic!("{verdict:?}") };
+    let expected = Expected {
+        uuid: Some("4C4C4544-0042-3510-8051-B4C04F333732".to_owned()),
+        macs: vec!["bc:24:11:00:00:01".to_owned()],
+        instance_id: Some("1d3f".to_owned()),
+    };
+    assert_eq!(found.machine.mismatch(&expected), None);
+    assert_eq!(found.machine.macs, ["bc:24:11:00:00:01"]);
+    assert_eq!(found.machine.hostname.as_deref(), Some("talos-cp-01"));
+    assert_eq!(found.machine.serial, None);
+    // The client that comes with it speaks to that key alone, on old connections and new ones.
+    assert_eq!(found.client.version().await.unwrap().tag, "v1.13.6");
+    server.cut();
+    let _crossed_with_the_cut = found.client.version().await;
+    assert_eq!(found.client.version().await.unwrap().tag, "v1.13.6");
+
+    let pin = found.pin;
+    assert!(pin.is_some());
+    let again = probe(&host(), &credentials, pin, &server.settings()).await.unwrap();
+    assert!(matches!(again, Verdict::Maintenance(_)), "{again:?}");
+    let other: Pin = "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=".parse().unwrap();
+    let verdict = probe(&host(), &credentials, Some(other), &server.settings()).await.unwrap();
+    assert!(matches!(verdict, Verdict::OtherKey { found } if found == pin), "{verdict:?}");
+}
+
+#[tokio::test]
+async fn what_takes_anybody_and_is_no_node_is_unclear() {
+    let server = Server::start(maintenance_face(HOST), Services::default()).await;
+    let verdict =
+        probe(&host(), &Cluster::new().credentials(), None, &server.settings()).await.unwrap();
+    assert!(matches!(verdict, Verdict::Unclear(_)), "{verdict:?}");
+    assert!(verdict.to_string().contains("Unimplemented"), "{verdict}");
+}
+
+#[tokio::test]
+async fn configured_nodes_are_told_apart_by_their_authority() {
+    let (ours, other) = (Cluster::new(), Cluster::new());
+    let verdict = look(ours.face(HOST), &ours.credentials()).await;
+    assert!(matches!(verdict, Verdict::Ours), "{verdict:?}");
+    let verdict = look(other.face(HOST), &ours.credentials()).await;
+    assert!(matches!(verdict, Verdict::OtherAuthority), "{verdict:?}");
+    let verdict = look(ours.face("10.0.0.12"), &ours.credentials()).await;
+    let Verdict::OtherName { presented } = verdict else { panic!("{verdict:?}") };
+    assert!(presented.iter().any(|name| name.contains("10.0.0.12")), "{presented:?}");
+    // It shows a certificate of ours, and wants one of another authority.
+    let mixed = other.face_with(ours.node(HOST, now()), Arc::new(DefaultTimeProvider));
+    let verdict = look(mixed, &ours.credentials()).await;
+    assert!(matches!(verdict, Verdict::RefusesUs(_)), "{verdict:?}");
+}
+
+#[tokio::test]
+async fn ended_certificates_are_told_from_clocks_that_differ() {
+    let (ours, other) = (Cluster::new(), Cluster::new());
+    let usual = || Arc::new(DefaultTimeProvider);
+    let long_ago = now().minus(DAY * 3);
+    let ended = ours.face_with(ours.node(HOST, long_ago), usual());
+    let verdict = look(ended, &ours.credentials()).await;
+    assert!(
+        matches!(verdict, Verdict::Expired { whose: Whose::TheNode, not_after } if not_after == long_ago.plus(DAY)),
+        "{verdict:?}"
+    );
+    // Whose a certificate is matters more than its dates.
+    let ended = other.face_with(other.node(HOST, long_ago), usual());
+    let verdict = look(ended, &ours.credentials()).await;
+    assert!(matches!(verdict, Verdict::OtherAuthority), "{verdict:?}");
+    let soon = ours.face_with(ours.node(HOST, now().plus(DAY)), usual());
+    let verdict = look(soon, &ours.credentials()).await;
+    let Verdict::ClockSkew { at_least: Some(ahead) } = verdict else { panic!("{verdict:?}") };
+    assert!(ahead + Duration::from_mins(5) > DAY && ahead <= DAY, "{ahead:?}");
+    let stale = ours.credentials_made(long_ago, DAY);
+    let verdict = look(ours.face(HOST), &stale).await;
+    assert!(matches!(verdict, Verdict::Expired { whose: Whose::Ours, .. }), "{verdict:?}");
+    let behind = ours.face_with(ours.node(HOST, now().minus(DAY / 2)), Arc::new(Yesterday));
+    let verdict = look(behind, &ours.credentials()).await;
+    assert!(matches!(verdict, Verdict::ClockSkew { at_least: None }), "{verdict:?}");
+}
+
+/// The clock of a node that is a day behind.
+#[derive(Debug)]
+struct Yesterday;
+
+impl TimeProvider for Yesterday {
+    fn current_time(&self) -> Option<TlsTime> {
+        Some(TlsTime::since_unix_epoch(Clock::real().since_epoch().saturating_sub(DAY)))
+    }
+}
