@@ -1,0 +1,100 @@
+//! TLS as the API server has it: a certificate may be shown, and is judged only with the request.
+//!
+//! A client whose certificate is wrong learns so from a 401, not from a broken handshake.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustls::client::danger::HandshakeSignatureValid;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
+use rustls::server::WebPkiClientVerifier;
+use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
+use rustls::{
+    DigitallySignedStruct, DistinguishedName, RootCertStore, ServerConfig, SignatureScheme,
+};
+
+/// What a listener needs to speak TLS, and to know its clients.
+#[derive(Clone, Debug)]
+pub struct KubeTls {
+    pub(super) config: Arc<ServerConfig>,
+    clients: Arc<dyn ClientCertVerifier>,
+}
+
+impl KubeTls {
+    /// The certificate that is shown (and its chain), and the authority of clients.
+    pub fn new(
+        chain: Vec<CertificateDer<'static>>,
+        key: PrivateKeyDer<'static>,
+        authority: CertificateDer<'static>,
+    ) -> Result<Self, rustls::Error> {
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let mut roots = RootCertStore::empty();
+        roots.add(authority)?;
+        let clients =
+            WebPkiClientVerifier::builder_with_provider(Arc::new(roots), Arc::clone(&provider))
+                .allow_unauthenticated()
+                .build()
+                .map_err(|error| rustls::Error::General(error.to_string()))?;
+        let mut config = ServerConfig::builder_with_provider(provider)
+            .with_protocol_versions(&[&rustls::version::TLS13, &rustls::version::TLS12])?
+            .with_client_cert_verifier(Arc::new(Unjudged(Arc::clone(&clients))))
+            .with_single_cert(chain, key)?;
+        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        Ok(Self { config: Arc::new(config), clients })
+    }
+
+    /// Whether the authority vouches for the client at this time.
+    pub(super) fn believes(&self, shown: &[CertificateDer<'_>], now: Duration) -> bool {
+        let Some((first, rest)) = shown.split_first() else { return false };
+        self.clients.verify_client_cert(first, rest, UnixTime::since_unix_epoch(now)).is_ok()
+    }
+}
+
+/// Takes any certificate whose key the client has.
+#[derive(Debug)]
+struct Unjudged(Arc<dyn ClientCertVerifier>);
+
+impl ClientCertVerifier for Unjudged {
+    fn offer_client_auth(&self) -> bool {
+        true
+    }
+
+    fn client_auth_mandatory(&self) -> bool {
+        false
+    }
+
+    fn root_hint_subjects(&self) -> &[DistinguishedName] {
+        self.0.root_hint_subjects()
+    }
+
+    fn verify_client_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: UnixTime,
+    ) -> Result<ClientCertVerified, rustls::Error> {
+        Ok(ClientCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.0.verify_tls12_signature(message, certificate, signed)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.0.verify_tls13_signature(message, certificate, signed)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.supported_verify_schemes()
+    }
+}
