@@ -223,3 +223,16 @@ pub(super) fn openapi(kinds: &Kinds, group: &str, version: &str) -> Option<Value
         "components": {"schemas": {}},
     }))
 }
+
+/// The older document without any kinds, as a protocol buffer: a client that would validate objects
+/// by itself finds nothing against them.
+pub(super) const OPENAPI_V2: &[u8] = b"\x0a\x032.0";
+
+pub(super) fn openapi_v2() -> Value {
+    json!({
+        "swagger": "2.0",
+        "info": {"title": "Kubernetes", "version": "unversioned"},
+        "paths": {},
+        "definitions": {},
+    })
+}

@@ -34,6 +34,8 @@ const WAITING: usize = 16;
 const HANDSHAKE: Duration = Duration::from_secs(10);
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
+const OLD_OPENAPI: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
+
 /// A listener that serves until it is stopped or dropped.
 #[derive(Debug)]
 pub struct KubeServer {
@@ -141,6 +143,7 @@ impl Connection {
         match self.store.with(|state| answer(state, &request)) {
             Answer::Json(code, body) => respond(code, "application/json", Outgoing::Whole(body)),
             Answer::Aggregated(body) => respond(200, AGGREGATED, Outgoing::Whole(body)),
+            Answer::OldOpenApi(body) => respond(200, OLD_OPENAPI, Outgoing::Whole(body)),
             Answer::Text(code, text) => {
                 respond(code, "text/plain; charset=utf-8", Outgoing::Whole(text.into()))
             }

@@ -6,12 +6,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rustls::client::danger::HandshakeSignatureValid;
+use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
 use rustls::server::WebPkiClientVerifier;
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use rustls::{
     DigitallySignedStruct, DistinguishedName, RootCertStore, ServerConfig, SignatureScheme,
 };
+
+use talmox_talos_config::pki::{AltName, Authority, LeafRequest, Name, Usage};
+use talmox_talos_config::random::Randomness;
+
+const BACKDATED: Duration = Duration::from_secs(10);
+const LIFETIME: Duration = Duration::from_secs(365 * 86_400);
 
 /// What a listener needs to speak TLS, and to know its clients.
 #[derive(Clone, Debug)]
@@ -21,8 +28,35 @@ pub struct KubeTls {
 }
 
 impl KubeTls {
-    /// The certificate that is shown (and its chain), and the authority of clients.
-    pub fn new(
+    /// With a new certificate for these names. Whom the authority vouches for is a client.
+    pub fn issue(
+        authority: &Authority,
+        alt_names: Vec<AltName>,
+        now: talmox_talos_config::time::UnixTime,
+        randomness: &mut dyn Randomness,
+    ) -> Result<Self, rustls::Error> {
+        let problem = |error: &dyn std::fmt::Display| rustls::Error::General(error.to_string());
+        let leaf = LeafRequest {
+            subject: Name {
+                organizations: vec!["kube-master".to_owned()],
+                common_name: Some("kube-apiserver".to_owned()),
+            },
+            alt_names,
+            usage: Usage::Server,
+            key_encipherment: true,
+            not_before: now.minus(BACKDATED),
+            lifetime: LIFETIME,
+        };
+        let (certificate, key) =
+            authority.issue(&leaf, randomness).map_err(|error| problem(&error))?;
+        let key = PrivateKeyDer::from_pem_slice(key.to_pkcs8_pem().expose().as_bytes())
+            .map_err(|error| problem(&error))?;
+        let shown = CertificateDer::from(certificate.as_der().to_vec());
+        let authority = CertificateDer::from(authority.certificate.as_der().to_vec());
+        Self::new(vec![shown, authority.clone()], key, authority)
+    }
+
+    fn new(
         chain: Vec<CertificateDer<'static>>,
         key: PrivateKeyDer<'static>,
         authority: CertificateDer<'static>,

@@ -26,6 +26,8 @@ pub(crate) enum Answer {
     Json(u16, Bytes),
     /// Discovery in the form that holds everything at once.
     Aggregated(Bytes),
+    /// The older OpenAPI document, in the only form that older clients read.
+    OldOpenApi(Bytes),
     Text(u16, String),
     Watch(Box<Watch>),
 }
@@ -78,6 +80,10 @@ fn about_itself(state: &State, request: &Request) -> Option<Answer> {
         ["apis", group] => discovery::one_group(kinds, group)?,
         ["api", version] => discovery::resources(kinds, "", version)?,
         ["apis", group, version] => discovery::resources(kinds, group, version)?,
+        ["openapi", "v2"] if request.accept.contains("proto-openapi") => {
+            return Some(Answer::OldOpenApi(discovery::OPENAPI_V2.into()));
+        }
+        ["openapi", "v2"] => discovery::openapi_v2(),
         ["openapi", "v3"] => discovery::openapi_root(kinds),
         ["openapi", "v3", "api", version] => discovery::openapi(kinds, "", version)?,
         ["openapi", "v3", "apis", group, version] => discovery::openapi(kinds, group, version)?,

@@ -51,7 +51,11 @@ fn changed_map(old: &Value, new: &Value, parent: &str, shape_of: ShapeOf) -> Fie
             continue;
         }
         let inner = match (value, shape_of(parent, key)) {
-            (Value::Object(map), _) if !map.is_empty() => changed_map(before, value, key, shape_of),
+            // Nothing but the mapping itself.
+            (Value::Object(map), _) if map.is_empty() => {
+                Fields::from_iter([(".".to_owned(), json!({}))])
+            }
+            (Value::Object(_), _) => changed_map(before, value, key, shape_of),
             (Value::Array(items), Shape::Keyed(keys)) => {
                 changed_items(before, items, keys, key, shape_of)
             }
@@ -197,13 +201,15 @@ pub(super) fn prune(object: &mut Value, fields: &Fields, others: &[&Fields]) {
             continue;
         }
         let Some(mine) = mine.as_object() else { continue };
-        let mut is_bare = mine.is_empty() || mine.contains_key(".");
-        if !is_bare && let Some(found) = child_mut(object, step) {
+        let mut goes = mine.is_empty() || mine.contains_key(".");
+        if !(goes && kept.is_empty())
+            && let Some(found) = child_mut(object, step)
+        {
             prune(found, mine, &kept);
-            is_bare = found.as_object().is_some_and(Map::is_empty)
+            goes = found.as_object().is_some_and(Map::is_empty)
                 || found.as_array().is_some_and(Vec::is_empty);
         }
-        if is_bare && kept.is_empty() {
+        if goes && kept.is_empty() {
             match object {
                 Value::Object(map) => drop(map.shift_remove(step.trim_start_matches("f:"))),
                 Value::Array(list) => list.retain(|item| !is_meant(item, step)),

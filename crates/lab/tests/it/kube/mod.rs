@@ -1,0 +1,8 @@
+//! The Kubernetes API, from outside.
+
+mod access;
+mod cluster;
+mod kubectl;
+mod life;
+mod objects;
+mod watch;
