@@ -22,6 +22,7 @@ mod kind;
 mod object;
 mod patch;
 mod printer;
+mod proto;
 mod request;
 mod selector;
 mod server;

@@ -87,10 +87,10 @@ impl Request {
         Form::Whole
     }
 
-    /// The body as JSON; YAML is read too.
+    /// The body as JSON; YAML is read too, and protocol buffers of a few kinds.
     pub(crate) fn json(&self) -> Result<Value, Failure> {
         if self.content_type.starts_with("application/vnd.kubernetes.protobuf") {
-            return Err(Failure::unsupported_media_type(
+            return super::proto::read(&self.body).ok_or_else(|| Failure::unsupported_media_type(
                 "the body of the request was in an unknown format - accepted media types include: application/json, application/yaml",
             ));
         }

@@ -144,7 +144,8 @@ async fn kubectl_shows_applies_and_waits() {
     kubectl.run("create configmap conf --from-literal=a=1");
     assert!(kubectl.fail("create configmap conf").contains("already exists"));
     assert!(kubectl.fail("get pod none").contains("pods \"none\" not found"));
-    assert!(kubectl.run("auth can-i delete nodes").contains("yes"));
+    assert!(kubectl.run("auth can-i delete pods").contains("yes"));
+    assert!(kubectl.run("auth whoami").contains("system:masters"));
     assert!(kubectl.run("describe node w-1").contains("Kubelet Version"));
     kubectl.run("delete pool a");
     kubectl.run("delete crd pools.lab.example");
@@ -154,8 +155,7 @@ async fn kubectl_shows_applies_and_waits() {
 async fn kubectl_cordons_drains_watches_and_deletes() {
     let cluster = Cluster::start_ready(&["w-1", "w-2"]).await;
     let Some(kubectl) = Kubectl::find(&cluster) else { return };
-    let web = kubectl.file("web.json", &[deployment("web", 4, "web:1")]);
-    kubectl.run(&format!("create -f {web}"));
+    kubectl.run("create deployment web --image=web:1 --replicas=4");
     kubectl.run("wait --for=condition=Available deployment/web --timeout=20s");
     kubectl.run("cordon w-1");
     assert!(kubectl.run("get node w-1").contains("Ready,SchedulingDisabled"));
@@ -167,7 +167,7 @@ async fn kubectl_cordons_drains_watches_and_deletes() {
     kubectl.run("scale deployment web --replicas=1");
     let mut watching =
         kubectl.command("get deployments -w").stdout(Stdio::piped()).spawn().unwrap();
-    kubectl.run("set image deployment/web main=web:2");
+    kubectl.run("set image deployment/web web=web:2");
     kubectl.run("rollout status deployment/web --timeout=20s");
     talmox_clock::Clock::real().sleep(Duration::from_millis(300)).await;
     watching.kill().unwrap();
