@@ -36,7 +36,7 @@ def main():
     checks = Checks()
     for release in ("9.2", "8.4"):
         checks.prefix = release
-        lab = Lab(sys.argv[1], SCENARIO.format(release=release), "--seed", "7")
+        lab = Lab(sys.argv[1], SCENARIO.format(release=release), "--seed", "7", "--speed", "20")
         with lab:
             checks.equal("password of the scenario", lab.password, "open-sesame")
             client.run(checks, lab, release)

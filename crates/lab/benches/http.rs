@@ -57,7 +57,7 @@ fn main() {
     let hello = bare(runtime.block_on(hello_server(Arc::clone(&server))));
     let sink = bare(runtime.block_on(sink_server(server)));
 
-    println!("{:<34} {:>14} {:>14} {:>7}", "", "lab", "bare TLS", "ratio");
+    println!("{:<46} {:>14} {:>14} {:>7}", "", "lab", "bare TLS", "ratio");
     let mut missed = vec![];
     for path in ["/version", "/nodes", "/cluster/resources"] {
         let path = format!("/api2/json{path}");
@@ -84,7 +84,7 @@ fn main() {
         missed.push("an upload is slower than half of bare TLS".to_owned());
     }
     let more = highest.load(Ordering::Relaxed).saturating_sub(before);
-    println!("{:<34} {:>10} KiB", "memory more while uploading", more / 1024);
+    println!("{:<46} {:>10} KiB", "memory more while uploading", more / 1024);
     if more > 32 << 20 {
         missed.push("an upload takes more than 32 MiB of memory".to_owned());
     }
@@ -93,7 +93,7 @@ fn main() {
 }
 
 fn row(what: &str, of_lab: f64, bare: f64) {
-    println!("{what:<34} {of_lab:>14.0} {bare:>14.0} {:>7.2}", of_lab / bare);
+    println!("{what:<46} {of_lab:>14.0} {bare:>14.0} {:>7.2}", of_lab / bare);
 }
 
 /// What several clients get through, each on its own connection, as long as it is kept.

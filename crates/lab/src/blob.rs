@@ -44,13 +44,22 @@ impl Blobs {
         Ok(id)
     }
 
-    /// Takes away every file that nobody refers to any more.
-    pub(crate) fn keep_only(&self, used: &std::collections::BTreeSet<BlobId>) -> io::Result<()> {
+    /// All bytes that are kept, and how many each has.
+    pub(crate) fn list(&self) -> io::Result<Vec<(BlobId, u64)>> {
+        let mut list = vec![];
         for entry in std::fs::read_dir(&self.folder)? {
             let entry = entry?;
             let name = entry.file_name().to_string_lossy().into_owned();
-            if !used.contains(&BlobId(name)) {
-                std::fs::remove_file(entry.path())?;
+            list.push((BlobId(name), entry.metadata()?.len()));
+        }
+        Ok(list)
+    }
+
+    /// Takes away every file that nobody refers to any more.
+    pub(crate) fn keep_only(&self, used: &std::collections::BTreeSet<BlobId>) -> io::Result<()> {
+        for (blob, _) in self.list()? {
+            if !used.contains(&blob) {
+                std::fs::remove_file(self.path(&blob))?;
             }
         }
         Ok(())

@@ -1,5 +1,6 @@
 //! The lab's own certificate authority, and the certificate that its servers show.
 
+use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
@@ -29,8 +30,12 @@ impl std::fmt::Debug for Identity {
 }
 
 impl Identity {
-    /// Makes an authority, and a certificate for this machine under the names of the hosts.
-    pub(crate) fn new<'n>(names: impl Iterator<Item = &'n str>) -> Result<Self, rcgen::Error> {
+    /// Makes an authority, and a certificate for this machine, under the names of the hosts and the
+    /// address that the lab listens on.
+    pub(crate) fn new<'n>(
+        names: impl Iterator<Item = &'n str>,
+        address: IpAddr,
+    ) -> Result<Self, rcgen::Error> {
         let mut authority = CertificateParams::default();
         authority.distinguished_name = common_name("Proxmox Virtual Environment (talmox lab)");
         authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -45,8 +50,12 @@ impl Identity {
         for name in names {
             server.subject_alt_names.push(SanType::DnsName(name.try_into()?));
         }
-        let loopback = [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)];
-        server.subject_alt_names.extend(loopback.map(SanType::IpAddress));
+        let mut addresses =
+            BTreeSet::from([Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()]);
+        if !address.is_unspecified() {
+            addresses.insert(address);
+        }
+        server.subject_alt_names.extend(addresses.into_iter().map(SanType::IpAddress));
         server.use_authority_key_identifier_extension = true;
         server.key_usages = vec![KeyUsagePurpose::DigitalSignature];
         server.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];

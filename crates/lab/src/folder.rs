@@ -23,7 +23,7 @@ impl Folder {
         match lock.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
-                let text = format!("another lab uses {}", path.display());
+                let text = "another lab uses this folder";
                 return Err(io::Error::new(io::ErrorKind::ResourceBusy, text));
             }
             Err(TryLockError::Error(error)) => return Err(error),
@@ -45,12 +45,19 @@ impl Folder {
         self.path.join(name)
     }
 
+    /// Whether what is written here is read again one day.
+    pub(crate) fn is_kept(&self) -> bool {
+        !self.is_temporary
+    }
+
     /// Writes a file as a whole, or not at all.
     pub(crate) fn write(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
         let new = self.join(&format!("{name}.new"));
         let mut file = private_options().truncate(true).open(&new)?;
         file.write_all(bytes)?;
-        file.sync_all()?;
+        if self.is_kept() {
+            file.sync_all()?;
+        }
         fs::rename(new, self.join(name))
     }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +18,9 @@ use crate::Scenario;
 use crate::fetch::Outside;
 use crate::folder::Folder;
 use crate::pve::{Fault, Faults, Gate, Keys, Patience, Profile, Recorder, Server, Site, stopped};
+use crate::scenario::LAB_TOKEN;
 use crate::state::State;
+use crate::tidy::keep_tidy;
 
 /// How often a changed world is written down, in real time.
 const SAVE_EVERY: Duration = Duration::from_secs(2);
@@ -113,12 +115,12 @@ impl Lab {
         let Settings { scenario, listen, seed, profile, speed, .. } = settings;
         let clock = Clock::scaled(speed);
         let folder = match &settings.state {
-            Some(path) => Folder::open(path)?,
+            Some(path) => Folder::open(path).map_err(|error| at(&path.display(), &error))?,
             None => Folder::temporary()?,
         };
         let mut faults = Fault::of_scenario("scenario", &scenario).map_err(io::Error::other)?;
         faults.extend(settings.faults);
-        let (state, world, blobs) = State::open(folder, scenario, clock.unix(), seed)?;
+        let (state, world, blobs) = State::open(folder, scenario, listen.ip(), clock.unix(), seed)?;
         let identity = &state.keys.identity;
         state.folder.write("ca.pem", identity.authority_pem().as_bytes())?;
         let seed = seed.wrapping_add(state.runs.wrapping_mul(RUN_STEP));
@@ -129,13 +131,17 @@ impl Lab {
         for fault in faults {
             site.faults.add(fault);
         }
-        let listener = std::net::TcpListener::bind(listen)?;
+        let listener = std::net::TcpListener::bind(listen).map_err(|error| at(&listen, &error))?;
         listener.set_nonblocking(true)?;
         let address = listener.local_addr()?;
+        let recorder = settings
+            .record
+            .as_deref()
+            .map(|path| Recorder::open(path).map_err(|error| at(&path.display(), &error)));
         let gate = Gate {
             site: Arc::clone(&site),
             keys: Keys::new(&state.keys.tickets),
-            recorder: settings.record.as_deref().map(Recorder::open).transpose()?,
+            recorder: recorder.transpose()?,
         };
         let tls = identity.server_config().map_err(io::Error::other)?;
         let server = Server {
@@ -147,7 +153,10 @@ impl Lab {
         let (stop, told) = watch::channel(false);
         let state = Arc::new(state);
         site.start_daemons();
-        let mut running = vec![tokio::spawn(server.run(told.clone()))];
+        let mut running = vec![
+            tokio::spawn(server.run(told.clone())),
+            tokio::spawn(keep_tidy(Arc::clone(&site), told.clone())),
+        ];
         if settings.state.is_some() {
             running.push(tokio::spawn(keep_saving(Arc::clone(&site), Arc::clone(&state), told)));
         }
@@ -158,11 +167,13 @@ impl Lab {
         let now = self.site.now();
         let world = self.site.world();
         let host = world.hosts.iter().find(|(_, host)| host.online).or(world.hosts.iter().next());
-        let token = world.access.tokens.iter().find(|(id, _)| world.is_usable(id, now));
+        let tokens = world.access.tokens.get_key_value(LAB_TOKEN).into_iter();
+        let mut tokens = tokens.chain(&world.access.tokens);
+        let token = tokens.find(|(id, _)| world.is_usable(id, now));
         let root = world.access.users.get("root@pam");
         Ready {
             pve: PveReady {
-                url: format!("https://{}", self.address),
+                url: format!("https://{}", reachable(self.address)),
                 node: host.map(|(name, _)| name.clone()).unwrap_or_default(),
                 ca: self.state.folder.join("ca.pem"),
                 fingerprint: self.site.fingerprint().to_owned(),
@@ -195,6 +206,21 @@ impl Lab {
         }
         self.state.save(&self.site.world())
     }
+}
+
+/// A lab that listens everywhere is reached on this machine too.
+fn reachable(mut address: SocketAddr) -> SocketAddr {
+    match address.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => address.set_ip(Ipv4Addr::LOCALHOST.into()),
+        IpAddr::V6(ip) if ip.is_unspecified() => address.set_ip(Ipv6Addr::LOCALHOST.into()),
+        _ => {}
+    }
+    address
+}
+
+/// Says what an error is about.
+fn at(place: &dyn std::fmt::Display, error: &io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("{place}: {error}"))
 }
 
 /// Saves now and then, so that a lab that is killed loses little.

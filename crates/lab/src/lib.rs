@@ -16,6 +16,7 @@ mod lab;
 pub mod pve;
 mod scenario;
 mod state;
+mod tidy;
 
 pub use lab::{Lab, PveReady, Ready, Settings};
 pub use scenario::{Scenario, ScenarioError};

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::io;
+use std::net::IpAddr;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
@@ -68,6 +69,7 @@ impl State {
     pub(crate) fn open(
         folder: Folder,
         scenario: Scenario,
+        address: IpAddr,
         now: u64,
         seed: u64,
     ) -> io::Result<(Self, World, Blobs)> {
@@ -89,8 +91,10 @@ impl State {
             serde_json::from_slice(&bytes)
                 .map_err(|error| unreadable(&folder, KEYS, &error.to_string()))?
         } else {
-            let keys = new_keys(&world)?;
-            folder.write(KEYS, &serde_json::to_vec(&keys)?)?;
+            let keys = new_keys(&world, address)?;
+            if folder.is_kept() {
+                folder.write(KEYS, &serde_json::to_vec(&keys)?)?;
+            }
             keys
         };
         let state = Self { folder, keys, runs, saved: Mutex::default() };
@@ -100,7 +104,10 @@ impl State {
 
     /// Writes the world down, if it changed since the last time.
     pub(crate) fn save(&self, world: &World) -> io::Result<()> {
-        self.store(self.picture(world)?)
+        if self.folder.is_kept() {
+            self.store(self.picture(world)?)?;
+        }
+        Ok(())
     }
 
     /// The world as it is written; taking it needs the world, storing it does not.
@@ -118,9 +125,9 @@ impl State {
     }
 }
 
-fn new_keys(world: &World) -> io::Result<SavedKeys> {
-    let identity =
-        Identity::new(world.hosts.keys().map(String::as_str)).map_err(io::Error::other)?;
+fn new_keys(world: &World, address: IpAddr) -> io::Result<SavedKeys> {
+    let names = world.hosts.keys().map(String::as_str);
+    let identity = Identity::new(names, address).map_err(io::Error::other)?;
     let mut tickets = vec![0; crate::pve::KEY_BYTES];
     rand::fill(&mut tickets).map_err(io::Error::other)?;
     Ok(SavedKeys { identity, tickets })
@@ -140,7 +147,8 @@ fn after_power_cut(mut world: World, now: u64) -> World {
     world
 }
 
-fn blobs_of(world: &World) -> BTreeSet<BlobId> {
+/// What the volumes of the world consist of.
+pub(crate) fn blobs_of(world: &World) -> BTreeSet<BlobId> {
     let volumes = world.storages.values().flat_map(|storage| storage.volumes.values());
     let volumes = volumes.flat_map(|volumes| volumes.values());
     let all = volumes.flat_map(|volume| {

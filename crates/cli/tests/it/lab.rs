@@ -17,13 +17,13 @@ struct Served {
 
 impl Served {
     fn start(folder: &Path, args: &str) -> Self {
-        let mut process = Command::new(env!("CARGO_BIN_EXE_talmox"))
-            .current_dir(folder)
-            .args(["lab", "serve", "--format", "json"])
-            .args(args.split_whitespace())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_talmox"));
+        command.current_dir(folder).args(["lab", "serve", "--format", "json"]);
+        Self::of(command.args(args.split_whitespace()))
+    }
+
+    fn of(command: &mut Command) -> Self {
+        let mut process = command.stdout(Stdio::piped()).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(process.stdout.take().unwrap()).read_line(&mut line).unwrap();
         let ready = serde_json::from_str(&line).unwrap();
@@ -106,6 +106,22 @@ fn a_lab_with_state_goes_on_after_it_was_killed() {
 }
 
 #[test]
+fn whoever_only_sits_there_makes_room() {
+    let folder = Folder::new();
+    let program = env!("CARGO_BIN_EXE_talmox");
+    let mut shell = Command::new("sh");
+    shell.args(["-c", "ulimit -n 100; exec \"$0\" lab serve --format json", program]);
+    let lab = Served::of(shell.current_dir(folder.path()));
+    let address = lab.pve("url").strip_prefix("https://").unwrap();
+    let idle: Vec<_> = (0..200).map(|_| std::net::TcpStream::connect(address).unwrap()).collect();
+    if let Some(version) = lab.get("/version") {
+        assert_eq!(version["data"]["release"], "9.2");
+    }
+    drop(idle);
+    assert_eq!(lab.signal("TERM"), Some(0));
+}
+
+#[test]
 fn others_get_in_only_if_that_is_said() {
     let folder = Folder::new();
     let run = folder.talmox("lab serve --listen 0.0.0.0:0");
@@ -118,9 +134,12 @@ fn others_get_in_only_if_that_is_said() {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    let mut first = String::new();
-    BufReader::new(process.stdout.take().unwrap()).read_line(&mut first).unwrap();
-    assert!(first.contains("ready"), "{first}");
+    let mut out = BufReader::new(process.stdout.take().unwrap());
+    let mut text = String::new();
+    while !text.contains("curl") {
+        assert_ne!(out.read_line(&mut text).unwrap(), 0, "{text}");
+    }
+    assert!(text.contains("ready") && text.contains("https://127.0.0.1:"), "{text}");
     let pid = process.id().to_string();
     assert!(Command::new("kill").arg(&pid).status().unwrap().success());
     let mut said = String::new();
@@ -139,9 +158,14 @@ fn what_cannot_be_started_is_explained() {
     assert!(run.stderr.contains("did you mean `storages`?"), "{}", run.stderr);
 
     folder.write("faults.yaml", "faults:\n  - {cut: sideways}\n");
-    let run = folder.talmox("lab serve --faults faults.yaml");
+    for option in ["--faults", "--scenario"] {
+        let run = folder.talmox(&format!("lab serve {option} faults.yaml"));
+        assert_eq!(run.code, 1);
+        assert!(run.stderr.contains("faults.yaml:2"), "{}", run.stderr);
+    }
+    let run = folder.talmox("lab serve --record no/such/folder/calls.jsonl");
     assert_eq!(run.code, 1);
-    assert!(run.stderr.contains("faults.yaml:2"), "{}", run.stderr);
+    assert!(run.stderr.contains("no/such/folder/calls.jsonl"), "{}", run.stderr);
 
     assert_eq!(folder.talmox("lab serve --scenario none.yaml").code, 1);
     for usage in ["--speed 0", "--speed fast", "--release 7", "--profile quick", "--listen here"] {

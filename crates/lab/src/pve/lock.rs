@@ -1,6 +1,6 @@
 //! Lock files: one holder at a time, and whoever waits too long gives up with Proxmox's words.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -21,6 +21,8 @@ const STORAGE_PATIENCE: Duration = Duration::from_mins(1);
 pub(crate) struct Locks {
     clock: Clock,
     files: Mutex<HashMap<String, Arc<RwLock<()>>>>,
+    /// Files that the next one who comes cannot have, whoever holds them.
+    lost: Mutex<HashSet<String>>,
 }
 
 /// Held until dropped.
@@ -49,12 +51,17 @@ impl From<LockTimeout> for Refusal {
 
 impl Locks {
     pub(crate) fn new(clock: Clock) -> Self {
-        Self { clock, files: Mutex::default() }
+        Self { clock, files: Mutex::default(), lost: Mutex::default() }
     }
 
     /// The lock file of a VM's configuration.
     pub(crate) async fn vm(&self, vmid: u32, patience: Duration) -> Result<LockGuard, LockTimeout> {
-        self.exclusive(&format!("/var/lock/qemu-server/lock-{vmid}.conf"), patience).await
+        self.exclusive(&vm_file(vmid), patience).await
+    }
+
+    /// The next one who wants a VM's lock file waits for it in vain.
+    pub(crate) fn lose_vm(&self, vmid: u32) {
+        self.lost.lock().unwrap_or_else(PoisonError::into_inner).insert(vm_file(vmid));
     }
 
     /// A VM's lock file, held together with other readers: clones of a stopped VM.
@@ -63,7 +70,8 @@ impl Locks {
         vmid: u32,
         patience: Duration,
     ) -> Result<LockGuard, LockTimeout> {
-        let path = format!("/var/lock/qemu-server/lock-{vmid}.conf");
+        let path = vm_file(vmid);
+        self.check_lost(&path, patience).await?;
         let lock = self.file(&path);
         let guard = self.clock.timeout(patience, lock.read_owned()).await;
         guard.map(LockGuard::Shared).map_err(|_| file_timeout(&path))
@@ -83,15 +91,28 @@ impl Locks {
     }
 
     async fn exclusive(&self, path: &str, patience: Duration) -> Result<LockGuard, LockTimeout> {
+        self.check_lost(path, patience).await?;
         let lock = self.file(path);
         let guard = self.clock.timeout(patience, lock.write_owned()).await;
         guard.map(LockGuard::Exclusive).map_err(|_| file_timeout(path))
+    }
+
+    async fn check_lost(&self, path: &str, patience: Duration) -> Result<(), LockTimeout> {
+        if self.lost.lock().unwrap_or_else(PoisonError::into_inner).remove(path) {
+            self.clock.sleep(patience).await;
+            return Err(file_timeout(path));
+        }
+        Ok(())
     }
 
     fn file(&self, path: &str) -> Arc<RwLock<()>> {
         let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
         Arc::clone(files.entry(path.to_owned()).or_default())
     }
+}
+
+fn vm_file(vmid: u32) -> String {
+    format!("/var/lock/qemu-server/lock-{vmid}.conf")
 }
 
 fn file_timeout(path: &str) -> LockTimeout {

@@ -151,6 +151,10 @@ impl Site {
         }
     }
 
+    pub(crate) fn has_tasks(&self) -> bool {
+        !self.running().is_empty()
+    }
+
     fn running(&self) -> MutexGuard<'_, HashMap<String, AbortHandle>> {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -9,7 +9,7 @@ use crate::pve::world::{Access, AclEntry, Token, User};
 
 pub(super) const ROOT: &str = "root@pam";
 /// The token that is there unless the scenario has tokens of its own.
-const LAB_TOKEN: &str = "root@pam!lab";
+pub(crate) const LAB_TOKEN: &str = "root@pam!lab";
 
 /// Root, and a token that may do what root's tokens may.
 pub(super) fn default() -> Access {

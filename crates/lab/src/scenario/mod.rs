@@ -16,6 +16,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value as Json;
 
+pub(crate) use access::LAB_TOKEN;
 pub use error::ScenarioError;
 use section::{Read, Section, Source};
 use storage::VolumeSpec;

@@ -1,6 +1,6 @@
 //! From a scenario to the world that the lab starts with.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 
 use talmox_clock::Chance;
@@ -179,7 +179,7 @@ fn switch_on(spec: VmSpec, pid: u32, since: u64) -> Vm {
     if running {
         let config = vm.config.clone();
         vm.run =
-            Some(Run { since, pid, paused: false, config, agent, held_drives: Default::default() });
+            Some(Run { since, pid, paused: false, config, agent, held_drives: BTreeSet::new() });
     }
     vm
 }

@@ -72,7 +72,7 @@ fn nonsense_of_any_kind_leaves_the_lab_up() {
     let lab = TestLab::start(impatient());
     let nul = [0; 10_000];
     let high = [255; 10_000];
-    let long = [b'a'; 600 * 1024];
+    let long = vec![b'a'; 600 * 1024];
     let texts: [&[u8]; 9] = [
         b"\r\n\r\n\r\n",
         b"GET /\xff\xfe HTTP/1.1\r\n\xc0: \x80\r\n\r\n",

@@ -4,7 +4,7 @@ use std::io::Write as _;
 use std::time::Duration;
 
 use talmox_lab::Settings;
-use talmox_lab::pve::{Action, Fault, PathPattern, When};
+use talmox_lab::pve::{Action, Fault, PathPattern, Profile, When};
 
 use crate::support::{Answer, TestLab, scenario, settings};
 
@@ -79,6 +79,22 @@ fn an_answer_may_come_too_late_though_all_is_done() {
 }
 
 #[test]
+fn a_call_that_takes_long_goes_on_though_nobody_waits() {
+    let slow = Settings { speed: 100.0, profile: Profile::Slow, ..scenario(VM) };
+    let lab = TestLab::start(slow);
+    let disks: Vec<String> = (0..14).map(|nth| format!("scsi{nth}=local-lvm%3A1")).collect();
+    let answer = lab.request("PUT", CONFIG, "", &disks.join("&"));
+    assert_eq!(answer.line(), (596, "Connection timed out"));
+    for _ in 0..400 {
+        if lab.get(CONFIG).json()["data"]["scsi13"].is_string() {
+            return;
+        }
+        std::thread::park_timeout(Duration::from_millis(10));
+    }
+    panic!("the work did not go on");
+}
+
+#[test]
 fn a_lock_may_not_be_had() {
     let lab = TestLab::start(scenario(VM));
     let when = When { vmid: Some(101), ..When::default() };
@@ -91,7 +107,7 @@ fn a_lock_may_not_be_had() {
 #[test]
 fn hosts_go_down_and_come_back() {
     let lab = TestLab::start(scenario("nodes: [{name: pve1}, {name: pve2}]"));
-    let down = Action::Down { host: "pve2".to_owned(), lasts: Some(Duration::from_secs(600)) };
+    let down = Action::Down { host: "pve2".to_owned(), lasts: Some(Duration::from_mins(10)) };
     lab.lab().faults().add(Fault::new(on("GET", "/version"), down));
     let there = "/nodes/pve2/qemu/101/config";
     assert_eq!(lab.get(there).status, 500);
@@ -139,7 +155,7 @@ faults:
     assert_eq!(faults[1].action, Action::Delay(Duration::from_millis(300)));
     let boom = Action::Fail { percent: 40, message: "boom".to_owned() };
     assert_eq!((faults[5].when.vmid, &faults[5].action), (Some(300), &boom));
-    let down = Action::Down { host: "pve2".to_owned(), lasts: Some(Duration::from_secs(120)) };
+    let down = Action::Down { host: "pve2".to_owned(), lasts: Some(Duration::from_mins(2)) };
     assert_eq!(faults[9].action, down);
 
     let lab = TestLab::start(Settings { faults, ..settings() });

@@ -148,7 +148,7 @@ fn names_cannot_climb_out() {
 #[test]
 fn a_client_that_leaves_early_leaves_nothing() {
     let lab = TestLab::new();
-    let request = form("iso", "a.iso", &[7; 500_000]).request(&lab, PATH);
+    let request = form("iso", "a.iso", &vec![7; 500_000]).request(&lab, PATH);
     for part in [request.len() / 2, request.len() - 5] {
         let mut stream = lab.connect();
         stream.write_all(&request[..part]).unwrap();
@@ -188,7 +188,14 @@ fn forms_that_are_wrong_are_refused() {
     let headers = "Content-Type: application/octet-stream\r\n";
     let answer = lab.request("POST", PATH, headers, "x");
     let text = "upload 'Content-Type 'application/octet-stream' not implemented";
-    assert_eq!(answer.line(), (500, text));
+    assert_eq!(answer.line(), (506, text));
+    // Parameters without a file are judged as those of any call.
+    let answer = lab.request("POST", PATH, "", "content=iso");
+    assert_eq!(answer.status, 400);
+    assert!(answer.json()["errors"]["filename"].is_string());
+
+    let answer = form("iso", "", b"x").send(&lab);
+    assert_eq!((answer.status, answer.json()["errors"]["filename"].is_string()), (400, true));
 
     let answer = form("snippets", "a.yaml", b"x").send(&lab);
     assert_eq!(answer.status, 400);
@@ -251,6 +258,17 @@ fn tasks_fail_on_order_and_storages_fill_up() {
     lab.get("/version");
     let exit = outcome(&lab, &form("iso", "c.iso", b"x").send(&lab));
     assert!(exit.contains("No space left on device"), "{exit}");
+}
+
+#[test]
+fn a_connection_that_is_cut_before_the_deed_leaves_nothing() {
+    let lab = TestLab::new();
+    let post = When { method: Some("POST".to_owned()), ..When::default() };
+    lab.lab().faults().add(Fault::new(post, Action::CutBefore));
+    let mut stream = lab.connect();
+    stream.write_all(&form("iso", "a.iso", b"x").request(&lab, PATH)).unwrap();
+    assert!(Answer::read(&mut stream).is_err());
+    assert_eq!((content(&lab), blobs(&lab)), (vec![], vec![]));
 }
 
 #[test]

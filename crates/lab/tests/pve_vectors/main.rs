@@ -112,7 +112,7 @@ fn run(folder: &Path, arguments: &Arguments) -> Result<bool, String> {
     let (wrong, all) = report::classified(&outcomes);
     println!("texts that clients classify: {} of {all} right", all - wrong);
     // A part of the vectors has shares of its own.
-    let low = if arguments.only.is_empty() { report::too_low(&outcomes) } else { vec![] };
+    let low = if arguments.only.is_empty() { report::too_low(&outcomes, &known) } else { vec![] };
     for line in &low {
         println!("TOO LOW {line}");
     }
@@ -189,6 +189,8 @@ fn outcome(labs: &Labs, starts: &Starts, vector: &Vector, release: Release) -> O
             let differences = judge.differences(step, expect, &seen);
             outcome.differences.extend(differences.into_iter().map(|one| (at, one)));
         }
+        // The lab waits for clients that have not hung up.
+        drop(replay);
         labs.stop(lab)
     };
     if let Err(text) = run() {

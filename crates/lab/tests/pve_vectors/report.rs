@@ -74,9 +74,9 @@ pub(crate) fn table(outcomes: &[Outcome]) -> String {
     table
 }
 
-fn total(outcomes: &[Outcome], release: Release) -> Count {
+fn total<'o>(outcomes: impl IntoIterator<Item = &'o Outcome>, release: Release) -> Count {
     let mut count = Count::default();
-    for outcome in outcomes.iter().filter(|outcome| outcome.release == release) {
+    for outcome in outcomes.into_iter().filter(|outcome| outcome.release == release) {
         outcome.count(&mut count);
     }
     count
@@ -96,13 +96,18 @@ fn row(operation: &str, release: &str, count: Count) -> String {
 }
 
 /// The shares that are too low.
-pub(crate) fn too_low(outcomes: &[Outcome]) -> Vec<String> {
+pub(crate) fn too_low(outcomes: &[Outcome], known: &Known) -> Vec<String> {
     let mut low = vec![];
+    let unlisted = || outcomes.iter().filter(|it| known.level(&it.id, it.release).is_none());
     for release in [Release::V9, Release::V8] {
-        let count = total(outcomes, release);
-        for ((level, least), holds) in LEAST.into_iter().zip(count.holds) {
-            if holds * 100 < least * count.all {
-                let all = count.all;
+        for (at, (level, least)) in LEAST.into_iter().enumerate() {
+            // The first level has no share to spare: all but those that are listed with a reason.
+            let count = match level {
+                Level::Status => total(unlisted(), release),
+                Level::State | Level::Text => total(outcomes, release),
+            };
+            let (holds, all) = (count.holds[at], count.all);
+            if holds * 100 < least * all {
                 low.push(format!(
                     "{release}: level {} holds for {holds} of {all}, less than {least} %",
                     level as u8
@@ -110,7 +115,7 @@ pub(crate) fn too_low(outcomes: &[Outcome]) -> Vec<String> {
             }
         }
     }
-    let (wrong, all) = classified(outcomes);
+    let (wrong, all) = classified(unlisted());
     if wrong > 0 {
         low.push(format!("{wrong} of {all} texts that clients classify are wrong"));
     }
@@ -118,9 +123,12 @@ pub(crate) fn too_low(outcomes: &[Outcome]) -> Vec<String> {
 }
 
 /// How many of the texts that clients classify are wrong, and how many there are.
-pub(crate) fn classified(outcomes: &[Outcome]) -> (usize, usize) {
-    let wrong = |outcome: &Outcome| {
-        outcome.differences.iter().filter(|(_, difference)| difference.classified).count()
-    };
-    (outcomes.iter().map(wrong).sum(), outcomes.iter().map(|outcome| outcome.classified).sum())
+pub(crate) fn classified<'o>(outcomes: impl IntoIterator<Item = &'o Outcome>) -> (usize, usize) {
+    let mut counts = (0, 0);
+    for outcome in outcomes {
+        let differences = outcome.differences.iter();
+        counts.0 += differences.filter(|(_, difference)| difference.classified).count();
+        counts.1 += outcome.classified;
+    }
+    counts
 }

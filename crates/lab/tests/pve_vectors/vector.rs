@@ -82,31 +82,39 @@ impl Vector {
         format!("{release} {}", self.setup)
     }
 
-    /// Users that call although they do not exist.
-    pub(crate) fn strangers(&self) -> BTreeSet<&str> {
-        let users = self.setup["access"]["users"].as_array().into_iter().flatten();
-        let known: BTreeSet<&str> = users.filter_map(Json::as_str).collect();
+    /// Users and tokens that call although they do not exist. Vectors begin after the login, where such
+    /// a one is somebody without rights.
+    fn strangers(&self) -> BTreeSet<&str> {
+        let access = &self.setup["access"];
+        let users = access["users"].as_array().into_iter().flatten().filter_map(Json::as_str);
+        let tokens = access["tokens"].as_array().into_iter().flatten();
+        let tokens = tokens.filter_map(|token| token["tokenid"].as_str());
+        let known: BTreeSet<&str> = users.chain(tokens).collect();
         let callers = self.steps.iter().map(|step| step.who.as_str());
-        let owners = callers.filter(|caller| !caller.contains('!'));
-        owners.filter(|user| !known.contains(user)).collect()
+        callers.filter(|caller| !known.contains(caller)).collect()
     }
 
     /// The start of the vector, with a password for every user and a secret for every token.
     pub(crate) fn scenario(&self, release: Release) -> Result<Scenario, String> {
         let mut setup = self.setup.clone();
         let strangers = self.strangers();
-        if let Some(users) = setup["access"]["users"].as_array_mut() {
-            users.extend(strangers.into_iter().map(Json::from));
-        }
-        if let Some(users) = setup["access"]["users"].as_array_mut() {
+        let access = &mut setup["access"];
+        if let Some(users) = access["users"].as_array_mut() {
+            users.extend(strangers.iter().filter(|id| !id.contains('!')).map(|id| json!(id)));
             for user in users {
                 *user = json!({"userid": user.clone(), "password": PASSWORD});
             }
         }
-        if let Some(tokens) = setup["access"]["tokens"].as_array_mut() {
+        if let Some(tokens) = access["tokens"].as_array_mut() {
+            let unknown = strangers.iter().filter(|id| id.contains('!'));
+            tokens.extend(unknown.map(|id| json!({"tokenid": id, "privsep": 1})));
             for token in tokens {
                 token["secret"] = json!(SECRET);
             }
+        }
+        if let Some(acl) = access["acl"].as_array_mut() {
+            let is_stranger = |id: &Json| id.as_str().is_some_and(|id| strangers.contains(id));
+            acl.retain(|entry| !is_stranger(&entry["ugid"]));
         }
         let scenario = Scenario::parse(&self.id, &setup.to_string());
         scenario.map(|scenario| scenario.with_release(release)).map_err(|error| error.to_string())

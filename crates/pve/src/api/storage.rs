@@ -140,7 +140,7 @@ pub fn content(
         .on(node)
 }
 
-/// Deletes a volume. Well also if it is gone already.
+/// Deletes a volume. A file that is gone already is as good as deleted; other volumes must be there.
 pub fn delete(node: &NodeName, volume: &VolumeId) -> Request<Upid> {
     let storage = volume.storage();
     Request::delete(&[&"nodes", node, &"storage", storage, &"content", volume])

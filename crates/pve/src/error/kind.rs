@@ -56,7 +56,7 @@ impl PveError {
 
     /// Somebody else changed the config in between.
     pub fn is_digest_mismatch(&self) -> bool {
-        self.says(&["file change by other user"])
+        self.says(&["file change by other user", "file changed by other user"])
     }
 
     /// Whether the same request may simply be sent again: it was not sent, or was turned away by a
@@ -80,7 +80,7 @@ impl PveError {
             Self::Rejected(rejection) => {
                 contains(&rejection.message) || rejection.errors.values().any(|text| contains(text))
             }
-            Self::TaskFailed(failure) => contains(&failure.exit),
+            Self::TaskFailed(failure) => failure.words().any(contains),
             Self::NotSent { .. } | Self::MaybeApplied { .. } => false,
         }
     }
@@ -157,6 +157,8 @@ mod tests {
         );
         assert!(answer(401, "No ticket").is_auth());
         assert!(answer(500, "checksum mismatch (file change by other user?)").is_digest_mismatch());
+        let text = "update failed: detected modified configuration - file changed by other user? Try again.";
+        assert!(answer(500, text).is_digest_mismatch());
         let taken = interpret(
             "GET /cluster/nextid",
             400,

@@ -109,6 +109,16 @@ impl fmt::Display for TaskFailure {
 
 impl std::error::Error for TaskFailure {}
 
+impl TaskFailure {
+    /// Where the task says what went wrong: in the end, but a migration only in its log.
+    pub(crate) fn words(&self) -> impl Iterator<Item = &str> {
+        let is_vague = self.exit == "migration aborted";
+        let lines = self.log_tail.iter().map(String::as_str);
+        let errors = lines.filter(move |line| is_vague && line.contains("ERROR: "));
+        std::iter::once(self.exit.as_str()).chain(errors)
+    }
+}
+
 impl From<Rejection> for PveError {
     fn from(rejection: Rejection) -> Self {
         Self::Rejected(Box::new(rejection))

@@ -141,7 +141,11 @@ fn settings(args: &ServeArgs, printer: &Printer) -> Result<Settings, CommandErro
     }
     let mut scenario = match &args.scenario {
         Some(path) => {
-            Scenario::parse(&path.display().to_string(), &read(path)?).map_err(not_understood)?
+            let name = path.display().to_string();
+            let scenario = Scenario::parse(&name, &read(path)?).map_err(not_understood)?;
+            // Looked at here, where the file's name is known.
+            Fault::of_scenario(&name, &scenario).map_err(not_understood)?;
+            scenario
         }
         None => Scenario::default(),
     };

@@ -27,7 +27,10 @@ impl Site {
             match action {
                 Action::Delay(time) => trouble.delay += time,
                 Action::Fail { percent, message } => trouble.failure = Some((percent, message)),
-                Action::LostLock => trouble.failure = Some((0, lock_timeout(vmid))),
+                Action::LostLock => match vmid {
+                    Some(vmid) => self.locks.lose_vm(vmid),
+                    None => trouble.failure = Some((0, lock_timeout(None))),
+                },
                 _ => {}
             }
         }

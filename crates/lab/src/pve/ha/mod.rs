@@ -15,6 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Weak;
 use std::time::Duration;
 
+pub(crate) use place::mates;
 pub(crate) use request::{request_migrate, request_start, request_stop};
 pub(crate) use round::round;
 

@@ -1,7 +1,7 @@
 //! Where a resource goes.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::pve::schema::split_list;
 use crate::pve::world::World;
@@ -79,12 +79,16 @@ fn is_kept_together(world: &World, sid: &str, node: &str) -> bool {
 }
 
 fn has_mate(world: &World, sid: &str, affinity: &'static str, node: &str) -> bool {
-    rules(world, sid, "resource-affinity", Some(affinity)).any(|rule| {
-        split_list(text(rule, "resources"))
-            .into_iter()
-            .filter(|mate| *mate != sid)
-            .any(|mate| world.ha.services.get(mate).is_some_and(|service| service.node == node))
-    })
+    let on_node = |mate| world.ha.services.get(mate).is_some_and(|service| service.node == node);
+    mates(world, sid, affinity).into_iter().any(on_node)
+}
+
+/// The resources that rules want to be together with this one, or apart from it.
+pub(crate) fn mates<'a>(world: &'a World, sid: &str, affinity: &'static str) -> BTreeSet<&'a str> {
+    rules(world, sid, "resource-affinity", Some(affinity))
+        .flat_map(|rule| split_list(text(rule, "resources")))
+        .filter(|mate| *mate != sid && world.ha.services.contains_key(*mate))
+        .collect()
 }
 
 fn text<'a>(section: &'a Section, name: &str) -> &'a str {

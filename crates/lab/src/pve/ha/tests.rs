@@ -7,8 +7,7 @@ use crate::pve::world::{Caller, Task};
 async fn settle(bench: &Bench) {
     for _ in 0..20 {
         round(&bench.site);
-        tokio::task::yield_now().await;
-        tokio::task::yield_now().await;
+        bench.site.clock.sleep(Duration::from_secs(2)).await;
     }
 }
 
@@ -81,7 +80,7 @@ async fn a_lost_host_gives_up_its_resources_after_a_while() {
     bench.add_vm(200, "pve1", &[("onboot", "1")]);
     settle(&bench).await;
     lose(&bench, "pve1", 70);
-    settle(&bench).await;
+    round(&bench.site);
     assert_eq!(bench.site.world().ha_state(101), Some("fence"));
     assert_eq!(node(&bench, 101), "pve1");
     lose(&bench, "pve1", 130);
@@ -143,6 +142,31 @@ async fn what_cannot_start_anywhere_ends_in_error() {
     assert_ne!(node(&bench, 101), "pve1", "it was tried elsewhere");
     clear_error(&mut bench.site.world(), "vm:101");
     assert_eq!(bench.site.world().ha_state(101), Some("stopped"));
+}
+
+#[tokio::test]
+async fn local_disks_are_lost_with_their_host() {
+    let bench = bench(Release::V9, &[101]);
+    let text = "storages: [{storage: thin, type: lvmthin, vgname: a, thinpool: b, content: images}]\n\
+                volumes: [{volid: 'thin:vm-101-disk-0', size: 1GiB, node: pve1}]\nnodes: [pve1]";
+    let scenario = crate::Scenario::parse("test", text).expect("a scenario");
+    let stored = scenario
+        .into_world(&bench.site.blobs, 0, &mut talmox_clock::Chance::new(0))
+        .expect("a world")
+        .storages;
+    {
+        let mut world = bench.site.world();
+        world.storages = stored;
+        let disk = ("scsi0".to_owned(), "thin:vm-101-disk-0,size=1G".to_owned());
+        world.vms.get_mut(&101).expect("the VM").config.extend([disk]);
+    }
+    settle(&bench).await;
+    assert!(is_running(&bench, 101), "at home it starts");
+    lose(&bench, "pve1", 130);
+    settle(&bench).await;
+    assert_ne!(node(&bench, 101), "pve1");
+    assert!(!is_running(&bench, 101));
+    assert_eq!(bench.site.world().ha_state(101), Some("error"));
 }
 
 #[test]

@@ -5,14 +5,13 @@ use std::time::Duration;
 
 use serde_json::Value as Json;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::sync::watch;
 
 use super::answer::{Answer, Encoding, Format, Manner};
 use super::head::{Head, NoHead};
 use super::text::{self, Params};
 use super::upload::{self, Received, Spoiled};
 use super::wire::{Lost, Wire};
-use super::{PAGE, Patience, stopped};
+use super::{Idle, PAGE, Patience};
 use crate::pve::auth::{Credentials, Stranger, is_upload, upload_storage};
 use crate::pve::gate::{Gate, Request, Verdict};
 use crate::pve::record::Entry;
@@ -50,18 +49,18 @@ struct ApiPath {
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin + Send> Connection<S> {
-    pub(super) async fn serve(mut self, mut stop: watch::Receiver<bool>) {
+    pub(super) async fn serve(mut self, mut idle: Idle) {
         for left in (0..REQUESTS).rev() {
             if self.wire.waiting().is_empty() {
                 let first = tokio::select! {
                     first = self.wire.more(self.patience.idle) => first,
-                    () = stopped(&mut stop) => Err(Lost::Silent),
+                    () = idle.must_go() => Err(Lost::Silent),
                 };
                 if first.is_err() {
                     break;
                 }
             }
-            let may_stay = left > 0 && !*stop.borrow();
+            let may_stay = left > 0 && !*idle.stop.borrow();
             match self.exchange(may_stay).await {
                 Ok(true) => {}
                 Ok(false) => break,
@@ -234,14 +233,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Connection<S> {
             return Ok(Err(Answer::error(501, &text)));
         }
         let content_type = head.content_type();
-        let not_implemented = |status| {
-            let given = head.header("Content-Type").unwrap_or_default();
-            Answer::error(status, &format!("upload 'Content-Type '{given}' not implemented"))
-        };
-        if api.is_some_and(|api| is_upload(&head.method, &api.path)) {
-            let Some(("multipart/form-data", Some(boundary))) = content_type else {
-                return Ok(Err(not_implemented(500)));
-            };
+        let is_upload = api.is_some_and(|api| is_upload(&head.method, &api.path));
+        if let Some(("multipart/form-data", Some(boundary))) = content_type
+            && is_upload
+        {
             self.go_on(head).await?;
             let site = Arc::clone(&self.gate.site);
             let file =
@@ -257,7 +252,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Connection<S> {
         }
         let kind = content_type.map(|(kind, _)| kind);
         if !matches!(kind, None | Some("application/x-www-form-urlencoded" | "application/json")) {
-            return Ok(Err(not_implemented(506)));
+            let given = head.header("Content-Type").unwrap_or_default();
+            let text = format!("upload 'Content-Type '{given}' not implemented");
+            return Ok(Err(Answer::error(506, &text)));
         }
         self.go_on(head).await?;
         let length = usize::try_from(length).unwrap_or(usize::MAX);

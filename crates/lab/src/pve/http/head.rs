@@ -157,3 +157,64 @@ impl Head {
         target.split_once('?').unwrap_or((target, ""))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::Cursor;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn read(bytes: &[u8]) -> Result<Head, NoHead> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        let mut wire = Wire::new(Cursor::new(bytes.to_vec()));
+        runtime.block_on(Head::read(&mut wire, Duration::from_secs(1)))
+    }
+
+    #[test]
+    fn names_have_no_case_and_long_lines_are_folded() {
+        let head = read(b"\r\nPUT /a?b#c HTTP/1.0\nhost: x\nX-Long : a\n  b\n\n").unwrap();
+        assert_eq!(head.header("Host"), Some("x"));
+        assert_eq!(head.header("x-long"), Some("a b"));
+        assert_eq!((head.path_and_query(), head.minor), (("/a", "b"), 0));
+        assert!(head.wants_close());
+    }
+
+    #[test]
+    fn content_types_have_boundaries_somewhere() {
+        let text = "POST / HTTP/1.1\r\nContent-Type: a/b ; charset=x; boundary = xyz\r\n\r\n";
+        assert_eq!(read(text.as_bytes()).unwrap().content_type(), Some(("a/b", Some("xyz"))));
+    }
+
+    #[test]
+    fn lengths_must_be_clear() {
+        let length = |lines: &str| {
+            read(format!("POST / HTTP/1.1\r\n{lines}\r\n").as_bytes()).unwrap().body_length()
+        };
+        assert_eq!(length(""), Some(0));
+        assert_eq!(length("Content-Length: 12\r\n"), Some(12));
+        for unclear in ["-1", "1, 1", "0x1", "", "99999999999999999999"] {
+            assert_eq!(length(&format!("Content-Length: {unclear}\r\n")), None, "{unclear}");
+        }
+        assert_eq!(length("Content-Length: 1\r\ncontent-length: 1\r\n"), None);
+    }
+
+    proptest! {
+        #[test]
+        fn nonsense_never_panics(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+            read(&bytes).ok();
+        }
+
+        #[test]
+        fn what_looks_like_http_never_panics(text in "(GET|PUT|[ :/?#@%]|HTTP/1.1|\r|\n|[a-z]){0,60}\n\n") {
+            if let Ok(head) = read(text.as_bytes()) {
+                let (path, query) = head.path_and_query();
+                super::super::text::unescape(path);
+                super::super::text::form(query);
+                head.content_type();
+                head.body_length();
+            }
+        }
+    }
+}

@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use talmox_clock::Clock;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 
@@ -68,15 +68,19 @@ impl Server {
     pub(crate) async fn run(self, stop: watch::Receiver<bool>) {
         let mut told = stop.clone();
         let mut open = JoinSet::new();
+        let crowded = Arc::new(Notify::new());
         loop {
             tokio::select! {
-                accepted = self.listener.accept() => match accepted {
-                    Ok((socket, _)) => {
-                        open.spawn(self.connection(socket, stop.clone()));
+                accepted = self.listener.accept() => {
+                    if let Ok((socket, _)) = accepted {
+                        let idle = Idle { stop: stop.clone(), crowded: Arc::clone(&crowded) };
+                        open.spawn(self.connection(socket, idle));
+                    } else {
+                        // Too many open files: whoever only sits there makes room for others.
+                        crowded.notify_waiters();
+                        Clock::real().sleep(Duration::from_millis(20)).await;
                     }
-                    // Too many open files, or a client that was gone at once: others are served.
-                    Err(_) => Clock::real().sleep(Duration::from_millis(20)).await,
-                },
+                }
                 Some(_) = open.join_next() => {}
                 () = stopped(&mut told) => break,
             }
@@ -86,15 +90,11 @@ impl Server {
         tokio::time::timeout(Duration::from_secs(2), finished).await.ok();
     }
 
-    fn connection(
-        &self,
-        socket: TcpStream,
-        stop: watch::Receiver<bool>,
-    ) -> impl Future<Output = ()> + Send + use<> {
+    fn connection(&self, socket: TcpStream, idle: Idle) -> impl Future<Output = ()> + Send + use<> {
         let (gate, tls, patience) = (Arc::clone(&self.gate), self.tls.clone(), self.patience);
         async move {
             // A client that says nothing, or nonsense, is nobody to tell anything to.
-            serve(socket, gate, tls, patience, stop).await.ok();
+            serve(socket, gate, tls, patience, idle).await.ok();
         }
     }
 }
@@ -104,13 +104,13 @@ async fn serve(
     gate: Arc<Gate>,
     tls: TlsAcceptor,
     patience: Patience,
-    mut stop: watch::Receiver<bool>,
+    mut idle: Idle,
 ) -> io::Result<()> {
     socket.set_nodelay(true)?;
     let mut first = [0];
     let peeked = tokio::select! {
         peeked = tokio::time::timeout(patience.idle, socket.peek(&mut first)) => peeked,
-        () = stopped(&mut stop) => return Ok(()),
+        () = idle.must_go() => return Ok(()),
     };
     if peeked?? == 0 {
         return Ok(());
@@ -118,12 +118,27 @@ async fn serve(
     if first == [HANDSHAKE] {
         let stream = tokio::time::timeout(patience.head, tls.accept(socket)).await??;
         let wire = Wire::new(stream);
-        Connection { wire, gate, patience, is_tls: true }.serve(stop).await;
+        Connection { wire, gate, patience, is_tls: true }.serve(idle).await;
     } else {
         let wire = Wire::new(socket);
-        Connection { wire, gate, patience, is_tls: false }.serve(stop).await;
+        Connection { wire, gate, patience, is_tls: false }.serve(idle).await;
     }
     Ok(())
+}
+
+/// Why a connection that has nothing to do may be closed.
+struct Idle {
+    stop: watch::Receiver<bool>,
+    crowded: Arc<Notify>,
+}
+
+impl Idle {
+    async fn must_go(&mut self) {
+        tokio::select! {
+            () = stopped(&mut self.stop) => {}
+            () = self.crowded.notified() => {}
+        }
+    }
 }
 
 /// Waits until the lab is told to stop.

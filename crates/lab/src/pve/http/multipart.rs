@@ -23,7 +23,7 @@ pub(super) struct Multipart {
     searched: usize,
     /// Name and value, in the order they came.
     parts: Vec<(String, String)>,
-    pub(super) filename: String,
+    pub(super) filename: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,7 +47,7 @@ impl Multipart {
             pending: Vec::new(),
             searched: 0,
             parts: vec![],
-            filename: String::new(),
+            filename: None,
         }
     }
 
@@ -128,7 +128,13 @@ impl Multipart {
                     "wrong field name '{name}' for file upload, expected 'filename'"
                 ));
             }
-            filename.trim().clone_into(&mut self.filename);
+            self.filename = Some(filename.trim().to_owned());
+            self.pending.drain(..body);
+            self.state = State::File;
+            return Ok(false);
+        }
+        if field_disposition(first) == Some(("form-data", "filename")) {
+            // A file without a name: whoever looks at the parameters says so.
             self.pending.drain(..body);
             self.state = State::File;
             return Ok(false);
@@ -207,6 +213,9 @@ fn field_disposition(line: &str) -> Option<(&str, &str)> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
     use super::*;
 
     const BOUNDARY: &str = "----x7MA4";
@@ -248,8 +257,32 @@ mod tests {
             let (multipart, file) = read(&form, piece);
             assert!(multipart.is_done(), "{piece}");
             assert!(file == bytes, "{piece}");
-            assert_eq!(multipart.filename, "a b.raw");
+            assert_eq!(multipart.filename.as_deref(), Some("a b.raw"));
             assert_eq!(multipart.fields().unwrap(), fields);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_comes_in_whatever_pieces_nothing_is_lost(
+            bytes in vec(prop_oneof![Just(b'\r'), Just(b'\n'), Just(b'-'), any::<u8>()], 0..3000),
+            piece in 1_usize..500,
+        ) {
+            let (multipart, file) = read(&form(&[("content", "iso")], "x", &bytes), piece);
+            prop_assert!(multipart.is_done() && file == bytes);
+        }
+
+        #[test]
+        fn nonsense_is_no_form_and_no_panic(
+            text in "(--|-x7MA4|----x7MA4|\r|\n|Content-Disposition: |form-data|; name=\"|filename|[ -~]){0,60}",
+            piece in 1_usize..50,
+        ) {
+            let mut multipart = Multipart::new(BOUNDARY);
+            for piece in text.as_bytes().chunks(piece) {
+                if multipart.push(piece).is_err() {
+                    break;
+                }
+            }
         }
     }
 
@@ -257,6 +290,18 @@ mod tests {
     fn an_empty_file_is_a_file() {
         let (multipart, file) = read(&form(&[("content", "iso")], "x.iso", b""), 5);
         assert!(multipart.is_done() && file.is_empty());
+    }
+
+    #[test]
+    fn a_file_without_a_name_is_read_all_the_same() {
+        for name in ["; filename=\"\"", ""] {
+            let form = format!(
+                "--{BOUNDARY}\r\nContent-Disposition: form-data; name=\"filename\"{name}\r\n\r\n\
+                 hello\r\n--{BOUNDARY}--\r\n"
+            );
+            let (multipart, file) = read(form.as_bytes(), 9);
+            assert!(multipart.is_done() && file == b"hello" && multipart.filename.is_none());
+        }
     }
 
     #[test]

@@ -74,7 +74,9 @@ where
     for (name, value) in fields {
         params.insert(name.to_owned(), value.into());
     }
-    params.insert("filename".to_owned(), form.filename.clone().into());
+    if let Some(filename) = &form.filename {
+        params.insert("filename".to_owned(), filename.clone().into());
+    }
     let (blob, length) = file.finish().await?;
     let mut name = [0; 16];
     site.chance("upload").fill(&mut name);

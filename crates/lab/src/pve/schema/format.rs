@@ -26,6 +26,7 @@ pub(crate) type Judge = fn(&Fields, Release) -> Result<(), String>;
 #[derive(Clone, Debug)]
 pub(crate) struct Format {
     /// As the API calls it, where it has a name.
+    #[cfg_attr(not(test), expect(dead_code, reason = "compared with the API's own schema"))]
     pub(crate) name: Option<&'static str>,
     pub(crate) schema: Schema,
     pub(crate) aliases: Vec<Alias>,

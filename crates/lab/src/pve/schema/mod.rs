@@ -27,13 +27,15 @@ mod against_vectors;
 mod tests;
 
 pub(crate) use check::verify;
-pub(crate) use code::{Startup, privileges};
+pub(crate) use code::privileges;
 pub(crate) use endpoint::{Endpoint, Groups, Method, Permission};
-pub(crate) use format::{Fields, Format, Malformed};
-pub(crate) use formats::{CpuModel, FormatName, cpu_models, format};
+pub(crate) use format::{Fields, Format};
+pub(crate) use formats::{FormatName, cpu_models, format};
 pub(crate) use perl::split_list;
 pub(crate) use property::Kind;
-pub(crate) use route::{endpoints, find};
+#[cfg(test)]
+pub(crate) use route::endpoints;
+pub(crate) use route::find;
 pub(crate) use size::{format_size, parse_size};
 pub(crate) use value::{Parameters, Raw};
-pub(crate) use vm::{DRIVES, VmOption, drive_names, is_drive, vm_option};
+pub(crate) use vm::{drive_names, is_drive, vm_option};

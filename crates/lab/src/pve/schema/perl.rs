@@ -6,6 +6,7 @@ use regex_lite::Regex;
 /// A pattern that must fit from the first to the last character.
 #[derive(Clone, Debug)]
 pub(crate) struct Pattern {
+    #[cfg_attr(not(test), expect(dead_code, reason = "compared with the API's own schema"))]
     pub(crate) source: &'static str,
     regex: Regex,
 }

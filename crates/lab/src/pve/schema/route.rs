@@ -8,6 +8,7 @@ use super::table;
 use crate::pve::Release;
 
 /// All endpoints of a release.
+#[cfg(test)]
 pub(crate) fn endpoints(release: Release) -> &'static [Endpoint] {
     &routes(release).endpoints
 }

@@ -108,13 +108,6 @@ impl Parameters {
         }
     }
 
-    pub(crate) fn remove(&mut self, name: &str) -> Option<String> {
-        match self.values.remove(name)? {
-            Verified::Text(text) => Some(text),
-            Verified::List(items) => Some(items.join(",")),
-        }
-    }
-
     /// All that was given in one text, in the order of the names.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
         self.values.iter().filter_map(|(name, value)| match value {

@@ -45,7 +45,7 @@ pub(crate) fn alloc(world: &mut World, new: &Allocation<'_>) -> Result<VolumeId,
     let size = rounded(storage.kind, &format, new.kib.saturating_mul(1024));
     let used = reserved(storage, &format, size);
     let free = room(storage, new.node);
-    if used > free {
+    if used > free || storage.kind == StorageKind::LvmThin && free == 0 {
         return Err(no_room(storage, &name, used, free));
     }
     let volume = Volume {
@@ -175,7 +175,14 @@ fn exists(storage: &Storage, name: &VolumeName) -> Result<Refusal, Refusal> {
 fn no_room(storage: &Storage, name: &VolumeName, needed: u64, free: u64) -> Refusal {
     let (group, file) = (group(storage), &name.file);
     Refusal::failed(match storage.kind {
-        StorageKind::Lvm | StorageKind::LvmThin => format!(
+        StorageKind::LvmThin => {
+            let pool = storage.options.get("thinpool").map_or("data", String::as_str);
+            format!(
+                "lvcreate '{group}/{file}' error:   Cannot create new thin volume, free space in \
+                 thin pool {group}/{pool} reached threshold."
+            )
+        }
+        StorageKind::Lvm => format!(
             "lvcreate '{group}/{file}' error:   Volume group \"{group}\" has insufficient free \
              space ({} extents): {} required.",
             free >> 22,
@@ -272,5 +279,11 @@ mod tests {
              space (25600 extents): 268435456 required."
         );
         assert!(refused(&mut world, huge("zfspool")).ends_with("out of space"));
+        world.storages.get_mut("lvmthin").unwrap().fill_up();
+        assert_eq!(
+            refused(&mut world, new("lvmthin")),
+            "lvcreate 'pve/vm-101-disk-1' error:   Cannot create new thin volume, free space in \
+             thin pool pve/data reached threshold."
+        );
     }
 }

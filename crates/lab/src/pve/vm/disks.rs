@@ -40,6 +40,14 @@ impl Worker {
         Ok(())
     }
 
+    /// Where a task that is to fail does so before it has changed anything.
+    pub(crate) async fn begin(&self) -> Result<(), Refusal> {
+        match self {
+            Self::Call(_) => Ok(()),
+            Self::Task(task) => task.wait(Work::Call).await.map_err(Refusal::failed),
+        }
+    }
+
     pub(crate) fn log(&self, line: impl Into<String>) {
         if let Self::Task(task) = self {
             task.log(line);

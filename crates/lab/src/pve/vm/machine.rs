@@ -1,6 +1,7 @@
 //! Machine types: `q35`, `pc-i440fx-9.2+pve1`…
 
 use crate::pve::schema::{self, FormatName};
+use crate::pve::world::World;
 use crate::pve::{Refusal, Release};
 
 /// The type of a `machine` option.
@@ -48,6 +49,53 @@ pub(crate) fn running(release: Release, machine: Option<&String>) -> String {
         Some("virt") => format!("virt-{newest}{revision}"),
         Some(other) => other.to_owned(),
     }
+}
+
+/// The machine as it is written down: Windows is confused by one that changes under it, so that its
+/// type is pinned to a version.
+pub(crate) fn pinned(
+    world: &World,
+    machine: Option<&String>,
+    ostype: &str,
+) -> Result<Option<String>, Refusal> {
+    let format = schema::format(world.release, FormatName::Machine);
+    let mut fields = machine.and_then(|machine| format.parse(machine).ok()).unwrap_or_default();
+    if is_windows(ostype) {
+        let version = world.release.qemu().rsplit_once('.').map_or("", |(version, _)| version);
+        match fields.get("type") {
+            None | Some("pc") => fields.set("type", format!("pc-i440fx-{version}")),
+            Some("q35") => fields.set("type", format!("pc-q35-{version}")),
+            Some(_) => {}
+        }
+    }
+    check_options(&fields)?;
+    let text = format.print(&fields);
+    Ok((!text.is_empty()).then_some(text))
+}
+
+fn is_windows(ostype: &str) -> bool {
+    matches!(
+        ostype,
+        "wxp" | "w2k" | "w2k3" | "w2k8" | "wvista" | "win7" | "win8" | "win10" | "win11"
+    )
+}
+
+pub(crate) fn check_options(machine: &schema::Fields) -> Result<(), Refusal> {
+    let is_q35 = machine.get("type").is_some_and(|kind| kind.contains("q35"));
+    if machine.get("viommu") == Some("intel") && !is_q35 {
+        return Err(Refusal::failed("to use Intel vIOMMU please set the machine type to q35"));
+    }
+    match (machine.get("viommu"), machine.number("aw-bits")) {
+        (Some("intel"), Some(bits)) if bits != 39 && bits != 48 => {
+            let text = "Intel vIOMMU supports only 39 or 48 bits as address width";
+            return Err(Refusal::failed(text));
+        }
+        (None, Some(_)) => {
+            return Err(Refusal::failed("cannot set aw-bits if no vIOMMU is configured"));
+        }
+        _ => {}
+    }
+    Ok(())
 }
 
 #[cfg(test)]

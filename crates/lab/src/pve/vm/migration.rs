@@ -6,7 +6,7 @@ use super::local::LocalResources;
 use super::local_volumes::{self, LocalVolume, Role};
 use super::storage_map::StorageMap;
 use super::volumes::volume_of;
-use super::{config, drive, progress, timestamp, update, volumes};
+use super::{config, drive, memory, progress, timestamp, volumes};
 use crate::pve::Refusal;
 use crate::pve::latency::Work;
 use crate::pve::lock::CALL_PATIENCE;
@@ -61,6 +61,8 @@ impl Migration {
         let lock = site.locks.vm(self.vmid, CALL_PATIENCE).await;
         let _guard = lock.map_err(|timeout| Failure::Aborted(timeout.into()))?;
         let running = self.prepare(task).map_err(Failure::Aborted)?;
+        let begun = task.wait(Work::Call).await;
+        begun.map_err(|text| Failure::Aborted(Refusal::failed(text)))?;
         let mut moved = BTreeMap::new();
         let volumes = match self.move_off_line(task, running, &mut moved).await {
             Ok(volumes) => volumes,
@@ -230,7 +232,7 @@ impl Migration {
         let bytes = {
             let world = task.site.world();
             let vm = world.vm(&self.node, vmid)?;
-            update::memory_mib(&world, vm.config.get("memory").map(String::as_str)) << 20
+            memory::mib(&world, vm.config.get("memory").map(String::as_str)) << 20
         };
         let uri = format!("unix:/run/qemu-server/{vmid}.migrate");
         info(task, &format!("starting online/live migration on {uri}"));

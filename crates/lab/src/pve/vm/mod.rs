@@ -14,6 +14,7 @@ mod launch;
 pub(crate) mod local;
 pub(crate) mod local_volumes;
 pub(crate) mod machine;
+pub(crate) mod memory;
 pub(crate) mod migration;
 mod pci;
 pub(crate) mod pending;

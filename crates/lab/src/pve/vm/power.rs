@@ -49,7 +49,9 @@ impl Power {
 
     async fn lock(&self) -> Result<LockGuard, Refusal> {
         let lock = self.site().locks.vm(self.vmid, CALL_PATIENCE).await;
-        lock.map_err(|timeout| Refusal::failed(timeout.to_string()))
+        let guard = lock.map_err(|timeout| Refusal::failed(timeout.to_string()))?;
+        self.worker.begin().await?;
+        Ok(guard)
     }
 
     pub(crate) async fn start(

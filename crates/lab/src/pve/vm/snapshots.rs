@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use super::drive::{self, Drive};
 use super::local::state_blockers;
 use super::volumes::{add_unused, all_can, keep_unused, volume_of};
-use super::{clone_disk, config, identity, progress, update};
+use super::{clone_disk, config, identity, memory, progress};
 use crate::pve::Refusal;
 use crate::pve::latency::Work;
 use crate::pve::lock::{CALL_PATIENCE, LockGuard};
@@ -122,7 +122,7 @@ impl SnapshotWork<'_> {
             let storage = world.storage_on(&id, self.node)?;
             let suffix = if storage.kind.has_files() { ".raw" } else { "" };
             let name = format!("vm-{}-state-{}{suffix}", self.vmid, self.name);
-            let memory = update::memory_mib(&world, vm.config.get("memory").map(String::as_str));
+            let memory = memory::mib(&world, vm.config.get("memory").map(String::as_str));
             (id, storage.shared, name, memory * 2 + DRIVER_STATE_MIB)
         };
         let _guard = site.locks.storage(&storage, shared).await?;
@@ -148,7 +148,7 @@ impl SnapshotWork<'_> {
             let storage = state.split(':').next().unwrap_or_default();
             self.task.log(format!("saving VM state and RAM using storage '{storage}'"));
             let memory = vm.config.get("memory").map(String::as_str);
-            let bytes = update::memory_mib(&site.world(), memory) << 20;
+            let bytes = memory::mib(&site.world(), memory) << 20;
             progress::wait(self.task, Work::Transfer { bytes }).await?;
             let saved = progress::bytes(bytes);
             self.task.log(format!("completed saving the VM state, saved {saved}"));

@@ -2,7 +2,7 @@
 
 use super::disks::{Worker, lock_storage};
 use super::drive;
-use super::update::memory_mib;
+use super::memory;
 use super::{config, machine};
 use crate::pve::Refusal;
 use crate::pve::latency::Work;
@@ -45,7 +45,7 @@ pub(crate) async fn state_volume(
         let world = site.world();
         let storage = world.storage(storage_id)?;
         let options = &world.vm(node, vmid)?.config;
-        let memory = memory_mib(&world, options.get("memory").map(String::as_str));
+        let memory = memory::mib(&world, options.get("memory").map(String::as_str));
         (storage.shared, storage.kind.has_files(), memory)
     };
     let name = format!("vm-{vmid}-state-{what}{}", if has_files { ".raw" } else { "" });
@@ -90,7 +90,7 @@ pub(crate) async fn to_disk(
     let memory = {
         let mut world = site.world();
         let release = world.release;
-        let memory = memory_mib(&world, world.vm(node, vmid)?.config.get("memory").map(|m| &**m));
+        let memory = memory::mib(&world, world.vm(node, vmid)?.config.get("memory").map(|m| &**m));
         let vm = world.vm_mut(node, vmid)?;
         let machine = machine::running(release, vm.config.get("machine"));
         let processor = vm.config.get("cpu").cloned().unwrap_or_else(|| "kvm64".to_owned());

@@ -9,12 +9,12 @@ use super::disks::{self, Maker, Worker};
 use super::drive::{self, Drive};
 use super::identity::{self, is_net};
 use super::rights::Change;
-use super::{boot, config, pending, tags};
+use super::{boot, config, machine, memory, pending, tags};
 use crate::pve::Refusal;
 use crate::pve::call::Call;
 use crate::pve::lock::CALL_PATIENCE;
 use crate::pve::schema::{self, FormatName, split_list};
-use crate::pve::world::{Caller, Config, PendingDelete, Vm, World};
+use crate::pve::world::{Caller, Config, PendingDelete, World};
 
 /// What a call wants changed.
 #[derive(Debug)]
@@ -133,7 +133,7 @@ impl Update {
                 delete.push(key.clone());
             }
         }
-        check_balloon(world, vm, &set)?;
+        memory::check_balloon(world, vm, &set)?;
         Ok((set, delete))
     }
 
@@ -143,6 +143,7 @@ impl Update {
         let lock = site.locks.vm(self.vmid, CALL_PATIENCE).await;
         let _guard = lock.map_err(|timeout| Refusal::failed(timeout.to_string()))?;
         let (set, delete) = self.look(&site.world())?;
+        worker.begin().await?;
         worker.log(format!("update VM {}: {}", self.vmid, self.shown()));
         let mut modified = BTreeSet::new();
         let mut order = boot::order(site.world().vm(&self.node, self.vmid)?.config.get("boot"));
@@ -374,7 +375,7 @@ impl Update {
             "tags" => text = tags::normal(world, value),
             "machine" => {
                 let format = schema::format(world.release, FormatName::Machine);
-                check_machine(&format.parse(value).unwrap_or_default())?;
+                machine::check_options(&format.parse(value).unwrap_or_default())?;
             }
             "boot" => {
                 let devices = boot::order(Some(&text));
@@ -396,7 +397,7 @@ impl Update {
                     || vm.pending.contains_key("machine")
                     || delete.iter().any(|key| key == "machine");
                 if !chosen
-                    && let Some(machine) = pinned_machine(world, vm.config.get("machine"), value)?
+                    && let Some(machine) = machine::pinned(world, vm.config.get("machine"), value)?
                 {
                     written.insert("machine".to_owned(), machine);
                 }
@@ -444,30 +445,7 @@ fn check_lists(
     Ok((deleted, revert))
 }
 
-fn check_balloon(world: &World, vm: &Vm, set: &Config) -> Result<(), Refusal> {
-    if !set.contains_key("memory") && !set.contains_key("balloon") {
-        return Ok(());
-    }
-    let value = |key: &str| {
-        set.get(key).or_else(|| vm.pending.get(key)).or_else(|| vm.config.get(key)).cloned()
-    };
-    let memory = memory_mib(world, value("memory").as_deref());
-    let balloon =
-        value("balloon").and_then(|balloon| balloon.parse::<u64>().ok()).unwrap_or_default();
-    if balloon > memory {
-        let text = "balloon value too large (must be smaller than assigned memory)";
-        return Err(Refusal::failed(text));
-    }
-    Ok(())
-}
-
-/// The memory that a `memory` option gives, in MiB.
-pub(crate) fn memory_mib(world: &World, memory: Option<&str>) -> u64 {
-    let format = schema::format(world.release, FormatName::Memory);
-    let current = memory.and_then(|memory| format.parse(memory).ok()?.number("current"));
-    current.and_then(|mib| u64::try_from(mib).ok()).unwrap_or(512)
-}
-
+/// The state of a TPM is of one version for ever.
 fn check_tpm_version(old: &str, new: &str) -> Result<(), Refusal> {
     let (Some(old), Some(new)) = (Drive::parse("tpmstate0", old), Drive::parse("tpmstate0", new))
     else {
@@ -476,53 +454,6 @@ fn check_tpm_version(old: &str, new: &str) -> Result<(), Refusal> {
     let version = |drive: &Drive| drive.get("version").unwrap_or("v1.2").to_owned();
     if old.file() == new.file() && version(&old) != version(&new) {
         return Err(Refusal::failed("cannot change TPM state version after creation"));
-    }
-    Ok(())
-}
-
-/// The machine as it is written down: Windows is confused by one that changes under it, so that its
-/// type is pinned to a version.
-pub(crate) fn pinned_machine(
-    world: &World,
-    machine: Option<&String>,
-    ostype: &str,
-) -> Result<Option<String>, Refusal> {
-    let format = schema::format(world.release, FormatName::Machine);
-    let mut fields = machine.and_then(|machine| format.parse(machine).ok()).unwrap_or_default();
-    if is_windows(ostype) {
-        let version = world.release.qemu().rsplit_once('.').map_or("", |(version, _)| version);
-        match fields.get("type") {
-            None | Some("pc") => fields.set("type", format!("pc-i440fx-{version}")),
-            Some("q35") => fields.set("type", format!("pc-q35-{version}")),
-            Some(_) => {}
-        }
-    }
-    check_machine(&fields)?;
-    let text = format.print(&fields);
-    Ok((!text.is_empty()).then_some(text))
-}
-
-fn is_windows(ostype: &str) -> bool {
-    matches!(
-        ostype,
-        "wxp" | "w2k" | "w2k3" | "w2k8" | "wvista" | "win7" | "win8" | "win10" | "win11"
-    )
-}
-
-fn check_machine(machine: &schema::Fields) -> Result<(), Refusal> {
-    let is_q35 = machine.get("type").is_some_and(|kind| kind.contains("q35"));
-    if machine.get("viommu") == Some("intel") && !is_q35 {
-        return Err(Refusal::failed("to use Intel vIOMMU please set the machine type to q35"));
-    }
-    match (machine.get("viommu"), machine.number("aw-bits")) {
-        (Some("intel"), Some(bits)) if bits != 39 && bits != 48 => {
-            let text = "Intel vIOMMU supports only 39 or 48 bits as address width";
-            return Err(Refusal::failed(text));
-        }
-        (None, Some(_)) => {
-            return Err(Refusal::failed("cannot set aw-bits if no vIOMMU is configured"));
-        }
-        _ => {}
     }
     Ok(())
 }

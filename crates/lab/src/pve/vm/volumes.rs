@@ -67,10 +67,24 @@ pub(crate) fn add_unused(config: &mut Config, volume: &str) -> Option<String> {
     Some(free)
 }
 
+/// Notes a drive that is another than before, for the guest that runs with it too.
+pub(crate) fn set_drive(vm: &mut Vm, drive: &Drive) {
+    let (key, value) = (drive.key.clone(), drive.print());
+    if let Some(run) = &mut vm.run
+        && run.config.contains_key(&key)
+    {
+        run.config.insert(key.clone(), value.clone());
+    }
+    vm.config.insert(key, value);
+}
+
 /// Puts other volumes in the place of some, in all parts of the VM's configuration.
 pub(crate) fn replace(vm: &mut Vm, new: &BTreeMap<VolumeId, VolumeId>) {
     replace_in(&mut vm.config, new);
     replace_in(&mut vm.pending, new);
+    if let Some(run) = &mut vm.run {
+        replace_in(&mut run.config, new);
+    }
     for snapshot in vm.snapshots.values_mut() {
         replace_in(&mut snapshot.config, new);
     }

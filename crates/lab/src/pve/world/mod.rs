@@ -118,6 +118,7 @@ pub(crate) struct Sample {
 
 impl World {
     /// No hosts, no VMs, nobody but root.
+    #[cfg(test)]
     pub(crate) fn new(release: Release) -> Self {
         Self {
             release,

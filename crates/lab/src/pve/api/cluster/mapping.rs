@@ -18,6 +18,9 @@ pub(super) fn list(call: &Call) -> Outcome {
     let digest = digest_of(&world);
     let checked = call.params.text("check-node");
     let checked = checked.map(|node| if node == "localhost" { &call.node } else { node });
+    if let Some(node) = checked {
+        check_reachable(&world, node)?;
+    }
     let mut entries: Vec<Json> = vec![];
     for (id, mapping) in &world.mappings.pci {
         let path = format!("/mapping/pci/{id}");
@@ -33,6 +36,18 @@ pub(super) fn list(call: &Call) -> Outcome {
         entries.push(Json::Object(entry));
     }
     data(entries)
+}
+
+/// Only the host itself knows its devices.
+fn check_reachable(world: &World, node: &str) -> Result<(), Refusal> {
+    match world.hosts.get(node) {
+        Some(host) if host.online => Ok(()),
+        Some(_) => Err(Refusal::new(595, "No route to host")),
+        None => Err(Refusal::failed(format!(
+            "hostname lookup '{node}' failed - failed to get address info for: {node}: Name or \
+             service not known"
+        ))),
+    }
 }
 
 pub(super) fn read(call: &Call) -> Outcome {

@@ -19,7 +19,7 @@ use crate::pve::schema::{Endpoint, Method};
 pub(super) fn answer(endpoint: &Endpoint, call: &Call) -> Outcome {
     use Method::{Delete, Get, Post, Put};
     match endpoint.id() {
-        (Get, "/cluster") => status::index(),
+        (Get, "/cluster") => status::index(call),
         (Get, "/cluster/status") => status::read(call),
         (Get, "/cluster/nextid") => status::next_id(call),
         (Get, "/cluster/tasks") => status::tasks(call),

@@ -4,40 +4,41 @@ use std::cmp::Reverse;
 
 use serde_json::{Value as Json, json};
 
-use crate::pve::Refusal;
 use crate::pve::api::index as names;
 use crate::pve::api::node::task;
 use crate::pve::api::reply::{data, flag};
 use crate::pve::call::{Call, Outcome};
 use crate::pve::world::{Task, TaskState};
+use crate::pve::{Refusal, Release};
 
-pub(super) fn index() -> Outcome {
-    names::of(
-        "name",
-        &[
-            "acme",
-            "backup",
-            "backup-info",
-            "bulk-action",
-            "ceph",
-            "config",
-            "firewall",
-            "ha",
-            "jobs",
-            "log",
-            "mapping",
-            "metrics",
-            "notifications",
-            "nextid",
-            "options",
-            "qemu",
-            "replication",
-            "resources",
-            "status",
-            "tasks",
-            "sdn",
-        ],
-    )
+const PARTS: [&str; 19] = [
+    "acme",
+    "backup",
+    "backup-info",
+    "ceph",
+    "config",
+    "firewall",
+    "ha",
+    "jobs",
+    "log",
+    "mapping",
+    "metrics",
+    "nextid",
+    "notifications",
+    "options",
+    "replication",
+    "resources",
+    "sdn",
+    "status",
+    "tasks",
+];
+
+pub(super) fn index(call: &Call) -> Outcome {
+    let added: &[&str] = match call.release {
+        Release::V8 => &[],
+        Release::V9 => &["bulk-action", "qemu"],
+    };
+    names::of("name", &[&PARTS, added].concat())
 }
 
 /// A host that is in no cluster tells of itself alone.

@@ -133,7 +133,9 @@ impl Clone {
             )));
         }
         let mut plan = self.plan_options(world, source, full)?;
-        plan.discarded = vm.pending.keys().cloned().collect();
+        if self.snapshot.is_none() {
+            plan.discarded = vm.pending.keys().cloned().collect();
+        }
         Ok(plan)
     }
 

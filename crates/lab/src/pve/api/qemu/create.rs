@@ -11,7 +11,7 @@ use crate::pve::schema::{self, FormatName};
 use crate::pve::task::TaskHandle;
 use crate::pve::vm::disks::{self, Maker, Worker};
 use crate::pve::vm::rights::Change;
-use crate::pve::vm::{boot, config, identity, tags, update};
+use crate::pve::vm::{boot, config, identity, machine, tags};
 use crate::pve::world::{Caller, Config, Vm, World};
 use crate::pve::{Refusal, Release};
 
@@ -200,7 +200,7 @@ impl NewVm {
             options.insert("vmgenid".to_owned(), identity::uuid(&mut chance));
         }
         let ostype = options.get("ostype").cloned().unwrap_or_default();
-        if let Some(machine) = update::pinned_machine(&world, options.get("machine"), &ostype)? {
+        if let Some(machine) = machine::pinned(&world, options.get("machine"), &ostype)? {
             options.insert("machine".to_owned(), machine);
         }
         if let Some(given) = options.get("tags") {

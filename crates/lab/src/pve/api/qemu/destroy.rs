@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use super::vmid;
 use crate::pve::call::{Call, Outcome, Reply};
 use crate::pve::ha;
+use crate::pve::latency::Work;
 use crate::pve::lock::CALL_PATIENCE;
 use crate::pve::storage;
 use crate::pve::task::TaskHandle;
@@ -75,6 +76,8 @@ impl Destroy {
         if vm.is_template() {
             self.check_clones(task, &vm)?;
         }
+        // What goes wrong from here on is complained about, and the VM goes all the same.
+        task.wait(Work::Call).await.map_err(Refusal::failed)?;
         self.remove_volumes(task, &vm).await?;
         let mut world = site.world();
         let locked = Config::from([("lock".to_owned(), "destroyed".to_owned())]);

@@ -7,8 +7,8 @@ use crate::pve::Release;
 use crate::pve::call::{Call, Outcome, Reply};
 use crate::pve::schema::{self, FormatName};
 use crate::pve::vm::drive::{self, Drive};
+use crate::pve::vm::memory;
 use crate::pve::vm::power::agent_is_enabled;
-use crate::pve::vm::update::memory_mib;
 use crate::pve::vm::{boot, machine};
 use crate::pve::world::{Config, Run, Vm, World};
 
@@ -97,7 +97,7 @@ fn status(world: &World, vmid: u32, vm: &Vm, now: u64) -> Status {
     let cores = number("sockets").unwrap_or(1).saturating_mul(number("cores").unwrap_or(1));
     let most = world.hosts.get(&vm.node).map_or(u64::MAX, |host| u64::from(host.cores));
     let name = config.get("name").cloned().unwrap_or_else(|| format!("VM {vmid}"));
-    let memory = memory_mib(world, config.get("memory").map(String::as_str)) << 20;
+    let memory = memory::mib(world, config.get("memory").map(String::as_str)) << 20;
     let run = vm.run.as_ref();
     let mut status = Status::new();
     let mut add = |key: &str, value: Json| status.insert(key.to_owned(), value);

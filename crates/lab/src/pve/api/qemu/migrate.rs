@@ -34,6 +34,10 @@ pub(super) fn get(call: &Call) -> Outcome {
         if let Some(missing) = local.missing.get(host).filter(|missing| !missing.is_empty()) {
             reason.insert("unavailable-resources".to_owned(), json!(missing));
         }
+        let blocking = blocking_resources(&world, vmid, host);
+        if !blocking.is_empty() {
+            reason.insert("blocking-ha-resources".to_owned(), json!(blocking));
+        }
         if reason.is_empty() {
             allowed.push(host);
         }
@@ -62,10 +66,24 @@ pub(super) fn get(call: &Call) -> Outcome {
     if call.release == Release::V9 {
         answer["has-dbus-vmstate"] = json!(1);
         if world.is_ha_managed(vmid) {
-            answer["dependent-ha-resources"] = json!([]);
+            let dependent = ha::mates(&world, &format!("vm:{vmid}"), "positive");
+            answer["dependent-ha-resources"] = json!(dependent);
         }
     }
     Ok(Reply::Data(answer))
+}
+
+/// Managed VMs on that host that must not be together with this one.
+fn blocking_resources(world: &World, vmid: u32, host: &str) -> Vec<Json> {
+    let is_online = world.hosts.get(host).is_some_and(|host| host.online);
+    if !is_online || world.release == Release::V8 || !world.is_ha_managed(vmid) {
+        return vec![];
+    }
+    ha::mates(world, &format!("vm:{vmid}"), "negative")
+        .into_iter()
+        .filter(|sid| world.ha.services.get(*sid).is_some_and(|it| it.node == host))
+        .map(|sid| json!({"sid": sid, "cause": "resource-affinity"}))
+        .collect()
 }
 
 fn unavailable_storages(world: &World, vm: &Vm, host: &str) -> Result<Vec<String>, Refusal> {

@@ -9,7 +9,7 @@ use crate::pve::storage;
 use crate::pve::task::TaskHandle;
 use crate::pve::vm::clone_disk::{DiskClone, free, take_back};
 use crate::pve::vm::drive::{self, Drive};
-use crate::pve::vm::volumes::{keep_unused, volume_of};
+use crate::pve::vm::volumes::{keep_unused, set_drive, volume_of};
 use crate::pve::vm::{base, config};
 use crate::pve::world::{ContentType, Vm, VolumeId, World};
 use crate::pve::{Refusal, Release};
@@ -170,7 +170,7 @@ impl Move {
         let (is_template, kept) = {
             let mut world = task.site.world();
             let vm = world.vm_mut(&self.node, self.vmid)?;
-            vm.config.insert(self.disk.clone(), new.print());
+            set_drive(vm, &new);
             let old = found.volume.to_string();
             let kept = if self.delete { None } else { keep_unused(vm, &old) };
             (vm.is_template(), kept)

@@ -10,7 +10,7 @@ use crate::pve::storage;
 use crate::pve::task::TaskHandle;
 use crate::pve::vm::config;
 use crate::pve::vm::drive::Drive;
-use crate::pve::vm::volumes::volume_of;
+use crate::pve::vm::volumes::{set_drive, volume_of};
 use crate::pve::world::{Caller, VolumeId, World};
 
 #[derive(Debug)]
@@ -73,8 +73,7 @@ impl Resize {
         let mut world = site.world();
         storage::resize(&mut world, &self.node, &volume, bytes)?;
         drive.set_size(bytes);
-        let vm = world.vm_mut(&self.node, self.vmid)?;
-        vm.config.insert(self.disk.clone(), drive.print());
+        set_drive(world.vm_mut(&self.node, self.vmid)?, &drive);
         let is_qcow2 = storage::name_of(&world, &volume)?.format == "qcow2";
         drop(world);
         if is_qcow2 {

@@ -24,6 +24,15 @@ pub(super) fn answer(call: &Call, file: Option<Upload>) -> Outcome {
             let text = format!("storage '{id}' does not support '{content}' content");
             return Err(Refusal::failed(text));
         }
+        // The file goes on by ssh if it arrived at another host; this one may be down.
+        if let Some(host) = world.hosts.get(&call.node).filter(|host| !host.online) {
+            let command =
+                format!("/usr/bin/ssh {} -- /usr/sbin/pvesm status --storage {id}", host.ip);
+            return Err(Refusal::failed(format!(
+                "can't activate storage '{id}' on node '{}': command '{command}' failed: exit code 255",
+                call.node
+            )));
+        }
         target
     };
     let Some(file) = file else { return Ok(Reply::NULL) };

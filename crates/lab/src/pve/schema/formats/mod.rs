@@ -12,7 +12,7 @@ use std::sync::{Arc, LazyLock};
 use super::format::Format;
 use crate::pve::Release;
 
-pub(crate) use cpu::{CpuModel, cpu_models};
+pub(crate) use cpu::cpu_models;
 
 /// A format that handlers read or write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -168,3 +168,37 @@ async fn features_depend_on_the_disks() {
     assert_eq!(has(9000, "clone").await, 1);
     assert_eq!(has(9000, "copy").await, 1);
 }
+
+#[tokio::test]
+async fn a_clone_on_shared_storage_can_be_for_another_host() {
+    let bench = Bench::new();
+    bench.vm(9000, &[("template", "1"), ("scsi0", "nas:9000/base-9000-disk-0.qcow2,size=4G")]);
+    {
+        let mut world = bench.site.world();
+        world.storages.insert("nas".to_owned(), fixture::storage(StorageKind::Nfs));
+        let id = VolumeId::parse("nas:9000/base-9000-disk-0.qcow2").unwrap();
+        storage::put(&mut world, "pve1", &id, fixture::volume("qcow2", 4 << 30)).unwrap();
+    }
+    let sent = [("newid", "110"), ("target", "pve2")];
+    assert_eq!(bench.task("/9000/clone", &sent).await, "OK");
+    assert_eq!(bench.site.world().vms[&110].node, "pve2");
+    let disk = "nas:9000/base-9000-disk-0.qcow2/110/vm-110-disk-0.qcow2,size=4G";
+    assert_eq!(bench.option(110, "scsi0").unwrap(), disk);
+    assert_eq!(
+        message(
+            bench
+                .call(
+                    Post,
+                    "/9000/clone",
+                    &[
+                        ("newid", "111"),
+                        ("full", "1"),
+                        ("target", "pve2"),
+                        ("storage", "local-lvm"),
+                    ]
+                )
+                .await
+        ),
+        "500 can't clone to non-shared storage 'local-lvm'"
+    );
+}

@@ -46,6 +46,17 @@ async fn a_disk_moves_to_another_storage() {
 }
 
 #[tokio::test]
+async fn a_running_guest_keeps_the_disk_that_moves() {
+    let bench = Bench::new();
+    bench.running(100, &[]);
+    let sent = [("disk", "scsi0"), ("storage", "local"), ("delete", "1")];
+    assert_eq!(bench.task("/100/move_disk", &sent).await, "OK");
+    let now = "local:100/vm-100-disk-0.raw,size=10G";
+    assert_eq!(bench.option(100, "scsi0").unwrap(), now);
+    assert_eq!(bench.site.world().vms[&100].run.as_ref().unwrap().config["scsi0"], now);
+}
+
+#[tokio::test]
 async fn a_disk_moves_to_another_vm() {
     let bench = Bench::new();
     bench.vm(100, &[("boot", "order=scsi0;net0"), ("net0", "virtio=BC:24:11:00:00:01")]);

@@ -1,5 +1,5 @@
 use super::*;
-use crate::pve::world::Mapping;
+use crate::pve::world::{Mapping, Service, ServiceState};
 use Method::{Get, Post};
 
 fn on_target(bench: &Bench, volume: &str) -> bool {
@@ -117,4 +117,34 @@ async fn a_managed_vm_is_moved_by_its_manager() {
     assert_eq!(bench.task("/100/migrate", &[("target", "pve2")]).await, "OK");
     assert_eq!(bench.log("hamigrate")[0], "Requesting HA migration for VM 100 to node pve2");
     assert_eq!(bench.site.world().vms[&100].node, "pve1");
+}
+
+#[tokio::test]
+async fn rules_keep_managed_vms_together_or_apart() {
+    let bench = Bench::new();
+    bench.vm(100, &[]);
+    {
+        let mut world = bench.site.world();
+        for (sid, node) in [("vm:100", "pve1"), ("vm:101", "pve1"), ("vm:102", "pve2")] {
+            let service =
+                Service { node: node.to_owned(), state: ServiceState::Started, failures: 0 };
+            world.ha.services.insert(sid.to_owned(), service);
+            world.ha.resources.insert(sid.to_owned(), BTreeMap::new());
+        }
+        for (affinity, other) in [("positive", "vm:101"), ("negative", "vm:102")] {
+            let rule = [
+                ("type", "resource-affinity".to_owned()),
+                ("affinity", affinity.to_owned()),
+                ("resources", format!("vm:100,{other}")),
+            ];
+            let rule = rule.map(|(key, value)| (key.to_owned(), value));
+            world.ha.rules.insert(affinity.to_owned(), rule.into());
+        }
+    }
+    let before = bench.call(Get, "/100/migrate", &[]).await.unwrap();
+    assert_eq!(before["dependent-ha-resources"], json!(["vm:101"]));
+    assert_eq!(
+        before["not_allowed_nodes"]["pve2"]["blocking-ha-resources"],
+        json!([{"sid": "vm:102", "cause": "resource-affinity"}])
+    );
 }

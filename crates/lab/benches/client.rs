@@ -1,0 +1,345 @@
+//! How the client does against the lab: how many requests a list takes, and how fast a file goes up, against bare TLS
+//! on the same machine and in the same run. The lab runs in a process of its own, so that both sides can be weighed.
+//! Prints a table; with `--check` it fails where a bar is missed.
+#![expect(clippy::print_stdout, reason = "a bench prints its results")]
+#![expect(clippy::unwrap_used, reason = "a bench that cannot run has failed")]
+#![expect(clippy::disallowed_methods, reason = "real sockets take real time")]
+
+use std::fmt::Write as _;
+use std::io::{BufRead as _, BufReader};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::pin::Pin;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer, ServerName};
+use rustls::{ClientConfig, RootCertStore, ServerConfig};
+use serde_json::Value as Json;
+use talmox_clock::Clock;
+use talmox_lab::pve::Profile;
+use talmox_lab::{Lab, Scenario, Settings};
+use talmox_pve::api::cluster;
+use talmox_pve::api::storage::{Content, Upload};
+use talmox_pve::client::{
+    self, Client, Credentials, Endpoint, FileSource, Limits, Timeouts, Trust,
+};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _, ReadBuf};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::runtime::Runtime;
+use tokio_rustls::{TlsAcceptor, TlsConnector};
+
+const FILE: u64 = 1 << 30;
+const PIECE: usize = 256 * 1024;
+const ROUNDS: usize = 3;
+const PATIENCE: Duration = Duration::from_mins(5);
+const TOKEN: &str = "root@pam!lab=00000000-1111-4222-8333-444444444444";
+
+fn main() {
+    let args: Vec<String> = std::env::args().collect();
+    if let Some(at) = args.iter().position(|arg| arg == "--serve") {
+        serve(Path::new(&args[at + 1]), &args[at + 2]);
+        return;
+    }
+    let missed = measure();
+    assert!(missed == 0 || !args.iter().any(|arg| arg == "--check"), "{missed} missed");
+}
+
+/// The other process: a lab, or somebody who throws away what comes. Says where it is, and ends with its input.
+fn serve(folder: &Path, what: &str) {
+    let runtime = Runtime::new().unwrap();
+    let _lab = if what == "sink" {
+        let address = runtime.block_on(sink(folder));
+        println!("{address}");
+        None
+    } else {
+        let settings = Settings {
+            scenario: Scenario::parse("bench", &scenario(what.parse().unwrap())).unwrap(),
+            profile: Profile::Instant,
+            record: Some(folder.join("record")),
+            ..Settings::default()
+        };
+        let lab = runtime.block_on(async { Lab::start(settings) }).unwrap();
+        std::fs::copy(lab.ready().pve.ca, folder.join("ca.pem")).unwrap();
+        println!("{}", lab.address());
+        Some(lab)
+    };
+    std::io::stdin().lines().for_each(drop);
+}
+
+/// Ten hosts and so many VMs on them.
+fn scenario(vms: u32) -> String {
+    let (id, secret) = TOKEN.split_once('=').unwrap();
+    let mut text = format!(
+        "nodes: [{}]\naccess: {{tokens: [{{tokenid: '{id}', secret: {secret}, privsep: 0}}]}}\nvms:\n",
+        (1..=10).map(|host| format!("pve{host}")).collect::<Vec<_>>().join(", ")
+    );
+    for vm in 0..vms {
+        let (number, host) = (100 + vm, 1 + vm % 10);
+        writeln!(text, "  - {{vmid: {number}, node: pve{host}, config: {{name: vm-{number}}}}}")
+            .unwrap();
+    }
+    text
+}
+
+/// A process that serves something.
+struct Served {
+    child: Child,
+    folder: tempfile::TempDir,
+    address: SocketAddr,
+}
+
+impl Served {
+    fn start(what: &str) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .arg("--serve")
+            .args([folder.path().as_os_str(), what.as_ref()])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        Self { child, folder, address: line.trim().parse().unwrap() }
+    }
+
+    fn client(&self) -> Client {
+        let reach = (self.address.ip().to_string(), self.address.port());
+        let endpoint = Endpoint { reach: Some(reach), ..Endpoint::new("localhost", 8006) };
+        Client::new(client::Settings {
+            endpoints: vec![endpoint],
+            trust: Trust::Authorities(std::fs::read(self.folder.path().join("ca.pem")).unwrap()),
+            credentials: Credentials::Token(TOKEN.parse().unwrap()),
+            limits: Limits::default(),
+            timeouts: Timeouts::default(),
+            clock: Clock::real(),
+            seed: 0,
+        })
+        .unwrap()
+    }
+
+    fn status(&self) -> PathBuf {
+        PathBuf::from(format!("/proc/{}/status", self.child.id()))
+    }
+
+    /// How many requests were made.
+    fn requests(&self) -> usize {
+        let text = std::fs::read_to_string(self.folder.path().join("record")).unwrap();
+        let lines = text.lines().map(|line| serde_json::from_str::<Json>(line).unwrap());
+        lines.filter(|line| line["status"] == 200).count()
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        drop(self.child.stdin.take());
+        // It ends by itself; how does not matter any more.
+        let _status = self.child.wait();
+    }
+}
+
+/// Prints the table and gives the number of bars that were missed.
+fn measure() -> usize {
+    let runtime = Runtime::new().unwrap();
+    let mut missed = 0;
+    let mut verdict = |is_met: bool| {
+        missed += usize::from(!is_met);
+        if is_met { "ok" } else { "MISSED" }
+    };
+    println!("{:<40} {:>12} {:>12} {:>7}  bar", "", "this", "against", "ratio");
+
+    let (few, few_took) = list(&runtime, 10);
+    let (many, many_took) = list(&runtime, 1000);
+    let is_met = verdict(many == few);
+    println!(
+        "{:<40} {many:>12} {few:>12} {:>7.2}  equal: {is_met}",
+        "requests for 1,000 VMs, and 10",
+        ratio(many, few)
+    );
+    println!(
+        "{:<40} {many_took:>12.2} {few_took:>12.2} {:>7.2}",
+        "milliseconds for them",
+        many_took / few_took
+    );
+
+    let lab = Served::start("0");
+    let client = lab.client();
+    // What is only allocated once must not count as growth.
+    runtime.block_on(upload(&client, 1 << 20));
+    let (own, theirs) = (Highest::of("/proc/self/status".into()), Highest::of(lab.status()));
+    let up = best(|| runtime.block_on(upload(&client, FILE)));
+    let (own, theirs) = (own.growth(), theirs.growth());
+    let sink = Served::start("sink");
+    let certificate =
+        CertificateDer::from(std::fs::read(sink.folder.path().join("cert.der")).unwrap());
+    let bare = best(|| runtime.block_on(pour(sink.address, certificate.clone())));
+    let is_met = verdict(up >= bare / 2.0);
+    println!(
+        "{:<40} {up:>12.0} {bare:>12.0} {:>7.2}  at least 0.50: {is_met}",
+        "1 GiB up, MiB/s, and bare TLS",
+        up / bare
+    );
+    for (what, grown) in [("MiB of memory more, client", own), ("MiB of memory more, lab", theirs)]
+    {
+        let is_met = verdict(grown < 32.0);
+        println!("{what:<40} {grown:>12.1} {:>12} {:>7.2}  below 32: {is_met}", 32, grown / 32.0);
+    }
+    missed
+}
+
+fn ratio(this: usize, against: usize) -> f64 {
+    let number = |count: usize| f64::from(u32::try_from(count).unwrap());
+    number(this) / number(against)
+}
+
+fn best(run: impl Fn() -> f64) -> f64 {
+    (0..ROUNDS).map(|_| run()).fold(0.0, f64::max)
+}
+
+/// Requests and milliseconds that it takes to list so many VMs.
+fn list(runtime: &Runtime, vms: u32) -> (usize, f64) {
+    let lab = Served::start(&vms.to_string());
+    let client = lab.client();
+    let took = runtime.block_on(async {
+        // Connecting is not listing.
+        client.send(&cluster::version()).await.unwrap();
+        let begun = Instant::now();
+        let found = client.send(&cluster::resources()).await.unwrap();
+        let took = begun.elapsed();
+        assert_eq!(found.guests.len(), usize::try_from(vms).unwrap());
+        took
+    });
+    (lab.requests() - 1, took.as_secs_f64() * 1000.0)
+}
+
+/// Sends so many bytes as a file; MiB per second.
+async fn upload(client: &Client, bytes: u64) -> f64 {
+    let upload = Upload {
+        node: "pve1".parse().unwrap(),
+        storage: "local".parse().unwrap(),
+        content: Content::Iso,
+        name: "a.iso".parse().unwrap(),
+        checksum: None,
+    };
+    let begun = Instant::now();
+    let running = client.upload(&upload, FileSource::new(Bytes(bytes), bytes)).await.unwrap();
+    let took = begun.elapsed();
+    client.finish(running, PATIENCE).await.unwrap();
+    mebibytes_per_second(bytes, took)
+}
+
+/// Bytes of every value, as images have them, as many as are asked for.
+struct Bytes(u64);
+
+impl AsyncRead for Bytes {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<std::io::Result<()>> {
+        let room = u64::try_from(buffer.remaining()).unwrap().min(self.0);
+        let room = usize::try_from(room).unwrap();
+        let piece = buffer.initialize_unfilled_to(room);
+        for (at, byte) in piece.iter_mut().enumerate() {
+            *byte = u8::try_from(at % 251).unwrap();
+        }
+        buffer.advance(room);
+        self.0 -= u64::try_from(room).unwrap();
+        Poll::Ready(Ok(()))
+    }
+}
+
+fn mebibytes_per_second(bytes: u64, took: Duration) -> f64 {
+    f64::from(u32::try_from(bytes >> 20).unwrap()) / took.as_secs_f64()
+}
+
+/// Sends as much to somebody who throws it away; MiB per second.
+async fn pour(address: SocketAddr, certificate: CertificateDer<'static>) -> f64 {
+    let mut roots = RootCertStore::empty();
+    roots.add(certificate).unwrap();
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let config =
+        ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+    let config = config.unwrap().with_root_certificates(roots).with_no_client_auth();
+    let socket = TcpStream::connect(address).await.unwrap();
+    let name = ServerName::try_from("localhost").unwrap();
+    let mut stream = TlsConnector::from(Arc::new(config)).connect(name, socket).await.unwrap();
+    let piece: Vec<u8> = (0..PIECE).map(|at| u8::try_from(at % 251).unwrap()).collect();
+    let begun = Instant::now();
+    for _ in 0..FILE / u64::try_from(PIECE).unwrap() {
+        stream.write_all(&piece).await.unwrap();
+    }
+    stream.flush().await.unwrap();
+    assert_eq!(stream.read_u8().await.unwrap(), b'.');
+    mebibytes_per_second(FILE, begun.elapsed())
+}
+
+/// Takes as many bytes as a file has, then says so with one. Leaves its certificate in the folder.
+async fn sink(folder: &Path) -> SocketAddr {
+    let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
+    std::fs::write(folder.join("cert.der"), made.cert.der()).unwrap();
+    let key = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(made.signing_key.serialize_der()));
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let config =
+        ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+    let config = config.unwrap().with_no_client_auth();
+    let config = config.with_single_cert(vec![made.cert.der().clone()], key).unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let tls = TlsAcceptor::from(Arc::new(config));
+    tokio::spawn(async move {
+        loop {
+            let (socket, _) = listener.accept().await.unwrap();
+            let mut stream = tls.accept(socket).await.unwrap();
+            let mut buffer = vec![0; PIECE];
+            let mut left = FILE;
+            while left > 0 {
+                left -= u64::try_from(stream.read(&mut buffer).await.unwrap()).unwrap();
+            }
+            stream.write_all(b".").await.unwrap();
+            stream.flush().await.unwrap();
+        }
+    });
+    address
+}
+
+/// Watches how much memory a process has at most.
+struct Highest {
+    status: PathBuf,
+    before: u64,
+    most: Arc<std::sync::atomic::AtomicU64>,
+}
+
+impl Highest {
+    fn of(status: PathBuf) -> Self {
+        let before = resident(&status).unwrap();
+        let most = Arc::new(std::sync::atomic::AtomicU64::new(before));
+        let (weak, path) = (Arc::downgrade(&most), status.clone());
+        thread::spawn(move || {
+            while let (Some(most), Some(now)) = (weak.upgrade(), resident(&path)) {
+                most.fetch_max(now, std::sync::atomic::Ordering::Relaxed);
+                drop(most);
+                thread::park_timeout(Duration::from_millis(5));
+            }
+        });
+        Self { status, before, most }
+    }
+
+    /// In MiB.
+    fn growth(self) -> f64 {
+        let now = resident(&self.status).unwrap_or_default();
+        let most = self.most.fetch_max(now, std::sync::atomic::Ordering::Relaxed).max(now);
+        f64::from(u32::try_from(most.saturating_sub(self.before)).unwrap()) / 1024.0
+    }
+}
+
+/// What a process has in memory, in KiB; none when it is gone.
+fn resident(status: &Path) -> Option<u64> {
+    let text = std::fs::read_to_string(status).ok()?;
+    let line = text.lines().find(|line| line.starts_with("VmRSS:"))?;
+    line.split_whitespace().nth(1)?.parse().ok()
+}

@@ -1,0 +1,116 @@
+//! What can go wrong, and what the client must make of it.
+
+use std::time::Duration;
+
+use talmox_lab::pve::{Action, Fault, When};
+use talmox_pve::PveError;
+
+use super::operation::Operation;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Trouble {
+    Refused,
+    Forbidden,
+    Late,
+    CutBefore,
+    CutAfter,
+    TimedOut,
+    TaskFails,
+    LockLost,
+    LockLostInTask,
+    StorageFull,
+    HostDown,
+    TokenRevoked,
+}
+
+/// The kinds of outcome that callers tell apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Class {
+    Done,
+    NotSent,
+    MaybeApplied,
+    Rejected,
+    TaskFailed,
+}
+
+impl Class {
+    pub(super) fn of(result: &Result<(), PveError>) -> Self {
+        match result {
+            Ok(()) => Self::Done,
+            Err(PveError::NotSent { .. }) => Self::NotSent,
+            Err(PveError::MaybeApplied { .. }) => Self::MaybeApplied,
+            Err(PveError::Rejected(_)) => Self::Rejected,
+            Err(PveError::TaskFailed(_)) => Self::TaskFailed,
+        }
+    }
+}
+
+pub(super) const BROKEN: &str = "the machine is on fire";
+
+impl Trouble {
+    /// What strikes the next call with this method, or the next task.
+    pub(super) fn fault(self, operation: &Operation) -> Fault {
+        let method = Some(operation.step.method().to_owned());
+        let call = When { method, ..When::default() };
+        let task = When { task: Some("*".to_owned()), ..When::default() };
+        let refuse = |status| Action::Refuse { status, message: BROKEN.to_owned() };
+        let (when, action) = match self {
+            Self::Refused => (call, refuse(500)),
+            Self::Forbidden => (call, refuse(403)),
+            Self::Late => (call, Action::Delay(Duration::from_secs(45))),
+            Self::CutBefore => (call, Action::CutBefore),
+            Self::CutAfter => (call, Action::CutAfter),
+            Self::TimedOut => (call, Action::TimedOut),
+            Self::TaskFails => (task, Action::Fail { percent: 50, message: BROKEN.to_owned() }),
+            Self::LockLost => (call, Action::LostLock),
+            Self::LockLostInTask => (task, Action::LostLock),
+            Self::StorageFull => {
+                let storage = operation.room.unwrap_or("local-lvm").to_owned();
+                (call, Action::Full { storage })
+            }
+            Self::HostDown => {
+                let lasts = Some(Duration::from_mins(1));
+                (call, Action::Down { host: "pve2".to_owned(), lasts })
+            }
+            Self::TokenRevoked => (call, Action::Revoke { token: "root@pam!worker".to_owned() }),
+        };
+        Fault::new(when, action)
+    }
+
+    /// What the client must say, by rule.
+    pub(super) fn class(self, operation: &Operation) -> Class {
+        let step = &operation.step;
+        match self {
+            Self::Refused | Self::Forbidden | Self::LockLost | Self::TokenRevoked => {
+                Class::Rejected
+            }
+            Self::Late | Self::CutBefore | Self::CutAfter | Self::TimedOut => Class::MaybeApplied,
+            Self::StorageFull if operation.room.is_none() => Class::Done,
+            Self::TaskFails | Self::LockLostInTask | Self::StorageFull if step.is_task() => {
+                Class::TaskFailed
+            }
+            Self::StorageFull => Class::Rejected,
+            Self::HostDown if step.is_proxied() => Class::NotSent,
+            Self::TaskFails | Self::LockLostInTask | Self::HostDown => Class::Done,
+        }
+    }
+
+    /// What can be read from the error beside its class.
+    pub(super) fn check(self, error: &PveError) {
+        let locked = matches!(self, Self::LockLost | Self::LockLostInTask);
+        assert_eq!(error.is_locked(), locked, "{error:?}");
+        let down = self == Self::HostDown;
+        assert_eq!(error.is_retryable(), locked || down, "{error:?}");
+        let is_proxy = matches!(self, Self::Late | Self::TimedOut);
+        assert_eq!(error.is_node_scoped(), is_proxy || down, "{error:?}");
+        assert_eq!(error.is_permission(), self == Self::Forbidden, "{error:?}");
+        assert_eq!(error.is_auth(), self == Self::TokenRevoked, "{error:?}");
+        if let PveError::TaskFailed(failure) = error {
+            let last = failure.log_tail.last().unwrap();
+            assert_eq!(*last, format!("TASK ERROR: {}", failure.exit));
+        }
+        let said = format!("{error} {error:?}");
+        let is_told = matches!(self, Self::Refused | Self::Forbidden | Self::TaskFails);
+        assert_eq!(said.contains(BROKEN), is_told, "{said}");
+    }
+}

@@ -1,0 +1,133 @@
+//! A lab, clients for it, and short ways to say things.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
+
+use serde_json::Value as Json;
+use talmox_lab::pve::Profile;
+use talmox_lab::{Lab, Scenario, Settings};
+use talmox_pve::api::qemu::Vm;
+use talmox_pve::api::task::{self, TaskState};
+use talmox_pve::client::{self, Client, Credentials, Endpoint, Limits, Timeouts, Trust};
+use talmox_pve::id::VmId;
+use tempfile::TempDir;
+
+/// How much faster than ours the lab's time passes.
+pub(crate) const SPEED: f64 = 1000.0;
+/// Longer than any task takes, in the lab's time.
+pub(crate) const PATIENCE: Duration = Duration::from_mins(30);
+
+pub(crate) const RELEASES: [&str; 2] = ["9.2", "8.4"];
+pub(crate) const ADMIN: &str = "root@pam!lab=00000000-1111-4222-8333-444444444444";
+pub(crate) const WORKER: &str = "root@pam!worker=55555555-6666-4777-8888-999999999999";
+pub(crate) const TALMOX: &str = "talmox@pve!ci=aaaaaaaa-bbbb-4ccc-8ddd-eeeeeeeeeeee";
+
+pub(crate) struct Rig {
+    pub(crate) lab: Lab,
+    record: PathBuf,
+    _folder: TempDir,
+}
+
+/// The yard in a release.
+pub(crate) fn yard(release: &str) -> Settings {
+    of(&include_str!("yard.yaml").replace("RELEASE", release))
+}
+
+/// A scenario of one's own.
+pub(crate) fn of(scenario: &str) -> Settings {
+    Settings {
+        scenario: Scenario::parse("test", scenario).unwrap(),
+        speed: SPEED,
+        profile: Profile::Fast,
+        ..Settings::default()
+    }
+}
+
+impl Rig {
+    pub(crate) fn start(settings: Settings) -> Self {
+        let folder = TempDir::new().unwrap();
+        let record = folder.path().join("record");
+        let lab = Lab::start(Settings { record: Some(record.clone()), ..settings }).unwrap();
+        Self { lab, record, _folder: folder }
+    }
+
+    pub(crate) fn yard(release: &str) -> Self {
+        Self::start(yard(release))
+    }
+
+    /// A client that may do everything that a token may.
+    pub(crate) fn admin(&self) -> Client {
+        self.token(ADMIN)
+    }
+
+    pub(crate) fn token(&self, token: &str) -> Client {
+        self.client(self.settings(Credentials::Token(token.parse().unwrap())))
+    }
+
+    /// Settings for a client of the first host.
+    pub(crate) fn settings(&self, credentials: Credentials) -> client::Settings {
+        client::Settings {
+            endpoints: vec![endpoint("pve1", self.lab.address())],
+            trust: Trust::Authorities(std::fs::read(self.lab.ready().pve.ca).unwrap()),
+            credentials,
+            limits: Limits::default(),
+            timeouts: Timeouts::default(),
+            clock: self.lab.clock(),
+            seed: 0,
+        }
+    }
+
+    #[expect(clippy::unused_self, reason = "a client belongs to its lab")]
+    pub(crate) fn client(&self, settings: client::Settings) -> Client {
+        Client::new(settings).unwrap()
+    }
+
+    /// What was asked so far, as the lab wrote it down.
+    pub(crate) fn record(&self) -> Vec<Json> {
+        let text = std::fs::read_to_string(&self.record).unwrap();
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+
+    pub(crate) fn record_text(&self) -> String {
+        std::fs::read_to_string(&self.record).unwrap()
+    }
+
+    /// Waits until no task runs on these hosts.
+    pub(crate) async fn settle(&self, client: &Client, nodes: &[&str]) {
+        for node in nodes {
+            loop {
+                let tasks = client.send(&task::list(&id(node), &task::Filter::default())).await;
+                let is_running = |task: &task::TaskEntry| task.state == TaskState::Running;
+                if !tasks.unwrap().iter().any(is_running) {
+                    break;
+                }
+                self.lab.clock().sleep(Duration::from_secs(1)).await;
+            }
+        }
+    }
+}
+
+/// A host by its name, wherever the lab listens.
+pub(crate) fn endpoint(node: &str, address: SocketAddr) -> Endpoint {
+    Endpoint {
+        node: Some(id(node)),
+        reach: Some((address.ip().to_string(), address.port())),
+        ..Endpoint::new(node, 8006)
+    }
+}
+
+/// A name of whatever kind is wanted.
+pub(crate) fn id<T: FromStr<Err: std::fmt::Debug>>(text: &str) -> T {
+    text.parse().unwrap()
+}
+
+pub(crate) fn vmid(number: u32) -> VmId {
+    VmId::new(number).unwrap()
+}
+
+/// A VM on the second host, where those of the yard are.
+pub(crate) fn vm(number: u32) -> Vm {
+    Vm::new(&id("pve2"), vmid(number))
+}
