@@ -91,7 +91,7 @@ pub(super) fn kinds() -> impl Iterator<Item = Kind> {
         id: Kind::id(group, plural),
         group: (*group).to_owned(),
         versions: vec![(*version).to_owned()],
-        kind: (*kind).to_owned(),
+        name: (*kind).to_owned(),
         plural: (*plural).to_owned(),
         singular: kind.to_lowercase(),
         short: short.iter().map(|name| (*name).to_owned()).collect(),

@@ -45,7 +45,7 @@ fn kind_of(definition: &Value) -> Option<Kind> {
         id: Kind::id(group, plural),
         group: group.to_owned(),
         versions: served.iter().map(|version| text(version, "/name").to_owned()).collect(),
-        kind: kind.to_owned(),
+        name: kind.to_owned(),
         plural: plural.to_owned(),
         singular,
         short: texts("/names/shortNames"),

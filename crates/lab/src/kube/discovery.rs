@@ -10,7 +10,7 @@ const VERBS: [&str; 8] =
 /// Subresources of a kind: name, group, version and kind of what is sent, and verbs.
 fn subresources(kind: &Kind) -> Vec<(&str, &str, &str, &str, &[&str])> {
     let mut all: Vec<(&str, &str, &str, &str, &[&str])> = vec![];
-    let own = kind.kind.as_str();
+    let own = kind.name.as_str();
     let change: &[&str] = &["get", "patch", "update"];
     match kind.id.as_str() {
         "pods" => {
@@ -83,7 +83,7 @@ pub(super) fn resources(kinds: &Kinds, group: &str, version: &str) -> Option<Val
             "name": kind.plural,
             "singularName": kind.singular,
             "namespaced": kind.namespaced,
-            "kind": kind.kind,
+            "kind": kind.name,
             "verbs": VERBS,
         });
         if !kind.short.is_empty() {
@@ -158,7 +158,7 @@ fn aggregated_resource(kind: &Kind) -> Value {
         .collect();
     let mut resource = json!({
         "resource": kind.plural,
-        "responseKind": {"group": "", "version": "", "kind": kind.kind},
+        "responseKind": {"group": "", "version": "", "kind": kind.name},
         "scope": if kind.namespaced { "Namespaced" } else { "Cluster" },
         "singularResource": kind.singular,
         "verbs": VERBS,
@@ -204,7 +204,7 @@ pub(super) fn openapi(kinds: &Kinds, group: &str, version: &str) -> Option<Value
             "parameters": parameters,
             "responses": {"200": {"description": "OK"}},
             "x-kubernetes-group-version-kind": {
-                "group": group, "version": version, "kind": kind.kind,
+                "group": group, "version": version, "kind": kind.name,
             },
         });
         paths.insert(

@@ -97,7 +97,7 @@ impl Failure {
         };
         let message = format!("{} \"{name}\" is invalid: {field}: {problem}", kind.qualified());
         let mut failure = Self::new(422, "Invalid", message).about(kind, name);
-        failure.details.insert("kind".to_owned(), kind.kind.as_str().into());
+        failure.details.insert("kind".to_owned(), kind.name.as_str().into());
         failure.because(reason, problem, field)
     }
 

@@ -14,7 +14,8 @@ pub(crate) struct Kind {
     pub(crate) group: String,
     /// All versions it is served in; objects rest in the first.
     pub(crate) versions: Vec<String>,
-    pub(crate) kind: String,
+    /// `Deployment`.
+    pub(crate) name: String,
     pub(crate) plural: String,
     pub(crate) singular: String,
     pub(crate) short: Vec<String>,
@@ -37,7 +38,7 @@ impl Kind {
 
     /// `Deployment.apps`, as messages about invalid objects say it.
     pub(crate) fn qualified(&self) -> String {
-        Self::id(&self.group, &self.kind)
+        Self::id(&self.group, &self.name)
     }
 
     /// Whether `metadata.generation` counts what was wanted of its objects.

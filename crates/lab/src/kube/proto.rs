@@ -125,7 +125,7 @@ const ACCESS: Message =
 fn message(kind: &str) -> Option<Message> {
     const META: Field = (1, "metadata", One(METADATA));
     Some(match kind {
-        "Namespace" => &[META],
+        "Namespace" | "SelfSubjectReview" => &[META],
         "ConfigMap" => {
             &[META, (2, "data", TextMap), (3, "binaryData", ByteMap), (4, "immutable", Flag)]
         }
@@ -147,7 +147,6 @@ fn message(kind: &str) -> Option<Message> {
         }
         "Eviction" => &[META, (2, "deleteOptions", One(DELETE_OPTIONS))],
         "DeleteOptions" => DELETE_OPTIONS,
-        "SelfSubjectReview" => &[META],
         "SelfSubjectAccessReview" => &[META, (2, "spec", One(ACCESS))],
         _ => return None,
     })

@@ -18,7 +18,7 @@ use talmox_talos_config::pki::{AltName, Authority, LeafRequest, Name, Usage};
 use talmox_talos_config::random::Randomness;
 
 const BACKDATED: Duration = Duration::from_secs(10);
-const LIFETIME: Duration = Duration::from_secs(365 * 86_400);
+const LIFETIME: Duration = Duration::from_hours(365 * 24);
 
 /// What a listener needs to speak TLS, and to know its clients.
 #[derive(Clone, Debug)]

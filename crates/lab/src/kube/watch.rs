@@ -17,7 +17,7 @@ use super::store::{Change, KubeStore, State};
 use crate::pve::stopped;
 
 /// How often a bookmark comes, in real time.
-const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
+const BOOKMARK_EVERY: Duration = Duration::from_mins(1);
 
 /// What is watched.
 #[derive(Debug)]
@@ -127,7 +127,7 @@ impl Watch {
 
     fn bookmark(&self, revision: u64, ends_initial: bool) -> Vec<u8> {
         let mut object = json!({
-            "kind": self.target.kind.kind,
+            "kind": self.target.kind.name,
             "apiVersion": self.target.kind.api_version(&self.target.version),
             "metadata": {"resourceVersion": revision.to_string(), "creationTimestamp": null},
         });

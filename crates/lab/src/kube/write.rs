@@ -80,7 +80,7 @@ impl State {
         let api_version = kind.api_version(&kind.versions[0]);
         let new_map = new.as_object_mut().expect("invariant: it has metadata");
         new_map.insert("apiVersion".to_owned(), api_version.into());
-        new_map.insert("kind".to_owned(), kind.kind.as_str().into());
+        new_map.insert("kind".to_owned(), kind.name.as_str().into());
         if kind.status {
             new_map.shift_remove("status");
         }

@@ -171,7 +171,7 @@ pub(super) fn show<'o>(
         Form::Table(include) => {
             let metadata = json!({"resourceVersion": object["metadata"]["resourceVersion"]});
             let objects = std::iter::once(object);
-            let table = printer::table(kind, &target.version, objects, include, metadata, now);
+            let table = printer::table(kind, &target.version, objects, include, &metadata, now);
             Cow::Owned(table)
         }
         Form::Metadata => Cow::Owned(json!({

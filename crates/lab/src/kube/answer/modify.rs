@@ -40,12 +40,12 @@ fn body(request: &Request, target: &Target) -> Result<Value, Failure> {
     }
     let (kind, api_version) = (text(&body, "/kind"), text(&body, "/apiVersion"));
     let expected = target.kind.api_version(&target.version);
-    let is_other = (!kind.is_empty() && kind != target.kind.kind)
+    let is_other = (!kind.is_empty() && kind != target.kind.name)
         || (!api_version.is_empty() && api_version != expected);
     if is_other {
         return Err(Failure::bad_request(format!(
             "{kind} in version \"{api_version}\" cannot be handled as a {}: no kind \"{kind}\" is registered for version \"{expected}\"",
-            target.kind.kind
+            target.kind.name
         )));
     }
     object::metadata(&mut body).shift_remove("managedFields");
@@ -60,7 +60,7 @@ pub(super) fn create(
     let mut new = body(request, target)?;
     let mut namespace = target.namespace.clone();
     if target.kind.namespaced && namespace.is_empty() {
-        namespace = object::namespace(&new).to_owned();
+        object::namespace(&new).clone_into(&mut namespace);
     }
     with_manager(state, request, target, |manager| {
         patch::track(&target.kind, &Value::Null, &mut new, manager);
@@ -246,7 +246,7 @@ pub(super) fn delete_all(
     Ok(Answer::json(
         200,
         &json!({
-            "kind": format!("{}List", target.kind.kind),
+            "kind": format!("{}List", target.kind.name),
             "apiVersion": target.kind.api_version(&target.version),
             "metadata": {"resourceVersion": state.revision.to_string()},
             "items": items,

@@ -81,14 +81,14 @@ pub(super) fn list(state: &State, request: &Request, target: &Target) -> Result<
     let form = request.form();
     if let Form::Table(include) = form {
         let rows = objects.iter().map(AsRef::as_ref);
-        let table = printer::table(kind, &target.version, rows, include, metadata, state.now);
+        let table = printer::table(kind, &target.version, rows, include, &metadata, state.now);
         return Ok(Answer::json(200, &table));
     }
     let items: Vec<_> =
         objects.iter().map(|object| show(target, object, form, state.now)).collect();
     let (kind_name, api_version) = match form {
         Form::Metadata => ("PartialObjectMetadata", "meta.k8s.io/v1".to_owned()),
-        _ => (kind.kind.as_str(), kind.api_version(&target.version)),
+        _ => (kind.name.as_str(), kind.api_version(&target.version)),
     };
     let list = List {
         kind: format!("{kind_name}List"),

@@ -95,10 +95,8 @@ fn care(state: &mut State, node: &str, pod: &Value) {
                 say_creating(state, pod);
             }
         }
-        "Running" if ends_by_itself(pod) => {
-            if is_done(state, uid(pod), state.settings.pod_start) {
-                succeed(state, pod);
-            }
+        "Running" if ends_by_itself(pod) && is_done(state, uid(pod), state.settings.pod_start) => {
+            succeed(state, pod);
         }
         // The machine was away: its pods run again.
         "Running" if !pod::is_ready(pod) => run(state, node, pod),
@@ -231,7 +229,7 @@ fn mirror(state: &mut State, node: &str, pods: &[Arc<Value>]) {
             old.swap_remove(at);
             continue;
         }
-        if old.iter().any(|pod| is_this(pod)) {
+        if old.iter().any(is_this) {
             // The old one goes first; the new one is shown on the next pass.
             continue;
         }

@@ -12,7 +12,7 @@ use crate::kube::store::State;
 /// How long a silent node counts as well.
 const SILENCE: Duration = Duration::from_secs(40);
 /// How long pods stay on a node that is lost.
-const PATIENCE: Duration = Duration::from_secs(300);
+const PATIENCE: Duration = Duration::from_mins(5);
 
 const NOT_READY: &str = "node.kubernetes.io/not-ready";
 const UNREACHABLE: &str = "node.kubernetes.io/unreachable";

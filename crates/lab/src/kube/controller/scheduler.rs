@@ -45,23 +45,20 @@ pub(super) fn pass(state: &mut State) {
             )
         });
         let now = state.timestamp();
-        match best {
-            Some(node) => {
-                let node = name(node).to_owned();
-                state.change("pods", namespace(pod), name(pod), |pod| {
-                    pod["spec"]["nodeName"] = node.as_str().into();
-                    object::set_condition(pod, &now, "PodScheduled", "True", "", "");
-                });
-                *kin.entry((node.clone(), family)).or_default() += 1;
-                *load.entry(node).or_default() += 1;
-            }
-            None => {
-                let message = format!("0/{} nodes are available.", nodes.len());
-                state.change("pods", namespace(pod), name(pod), |pod| {
-                    let reason = "Unschedulable";
-                    object::set_condition(pod, &now, "PodScheduled", "False", reason, &message);
-                });
-            }
+        if let Some(node) = best {
+            let node = name(node).to_owned();
+            state.change("pods", namespace(pod), name(pod), |pod| {
+                pod["spec"]["nodeName"] = node.as_str().into();
+                object::set_condition(pod, &now, "PodScheduled", "True", "", "");
+            });
+            *kin.entry((node.clone(), family)).or_default() += 1;
+            *load.entry(node).or_default() += 1;
+        } else {
+            let message = format!("0/{} nodes are available.", nodes.len());
+            state.change("pods", namespace(pod), name(pod), |pod| {
+                let reason = "Unschedulable";
+                object::set_condition(pod, &now, "PodScheduled", "False", reason, &message);
+            });
         }
     }
 }

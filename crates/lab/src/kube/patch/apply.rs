@@ -60,7 +60,7 @@ pub(crate) fn apply(
             entry["fieldsV1"] = Value::Object(theirs);
         }
     }
-    put_entry(&mut entries, manager, "Apply", wanted);
+    put_entry(&mut entries, manager, "Apply", &wanted);
     store_entries(&mut merged, entries);
     Ok(merged)
 }
@@ -81,7 +81,7 @@ pub(crate) fn track(kind: &Kind, old: &Value, new: &mut Value, manager: &Manager
         let mine = entries.iter().find(|entry| is_entry(entry, manager, "Update"));
         let mut all = mine.map(fields_of).unwrap_or_default();
         fields::union(&mut all, &changed);
-        put_entry(&mut entries, manager, "Update", all);
+        put_entry(&mut entries, manager, "Update", &all);
     }
     store_entries(new, entries);
 }
@@ -100,9 +100,9 @@ fn is_entry(entry: &Value, manager: &Manager<'_>, operation: &str) -> bool {
         && object::text(entry, "/subresource") == manager.subresource
 }
 
-fn put_entry(entries: &mut Vec<Value>, manager: &Manager<'_>, operation: &str, fields: Fields) {
+fn put_entry(entries: &mut Vec<Value>, manager: &Manager<'_>, operation: &str, fields: &Fields) {
     let old = entries.iter().find(|entry| is_entry(entry, manager, operation));
-    let is_same = old.is_some_and(|entry| entry["fieldsV1"].as_object() == Some(&fields));
+    let is_same = old.is_some_and(|entry| entry["fieldsV1"].as_object() == Some(fields));
     if is_same {
         return;
     }

@@ -48,13 +48,12 @@ fn merge_list(target: &mut Value, items: &[Value], key: &str, field: &str) {
             list.retain(|other| !is_same(other));
             continue;
         }
-        match list.iter_mut().find(|other| is_same(other)) {
-            Some(old) => merge(old, item, field),
-            None => {
-                let mut new = json!({});
-                merge(&mut new, item, field);
-                list.push(new);
-            }
+        if let Some(old) = list.iter_mut().find(|other| is_same(other)) {
+            merge(old, item, field);
+        } else {
+            let mut new = json!({});
+            merge(&mut new, item, field);
+            list.push(new);
         }
     }
 }

@@ -28,7 +28,7 @@ pub(crate) fn table<'o>(
     version: &str,
     objects: impl Iterator<Item = &'o Value>,
     include: Include,
-    metadata: Value,
+    metadata: &Value,
     now: Duration,
 ) -> Value {
     let custom = kind

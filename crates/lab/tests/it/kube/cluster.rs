@@ -58,7 +58,7 @@ impl Cluster {
             subject: Name::organization("kubernetes"),
             kind: KeyKind::EcdsaP256,
             not_before: now(),
-            lifetime: Duration::from_secs(86_400 * 365),
+            lifetime: Duration::from_hours(365 * 24),
         };
         let authority = new_authority(&request, &mut SystemRandomness::new()).unwrap();
         let store = KubeStore::new(KubeSettings {
@@ -118,7 +118,7 @@ impl Cluster {
             usage: Usage::Client,
             key_encipherment: true,
             not_before: now().minus(Duration::from_secs(10)),
-            lifetime: Duration::from_secs(86_400 * 365),
+            lifetime: Duration::from_hours(365 * 24),
         };
         let (certificate, key) =
             self.authority.issue(&request, &mut SystemRandomness::new()).unwrap();

@@ -18,6 +18,7 @@ struct Kubectl {
 
 impl Kubectl {
     /// None, loudly, where there is no kubectl.
+    #[expect(clippy::print_stderr, reason = "a test that does not test must say so")]
     fn find(cluster: &Cluster) -> Option<Self> {
         let version = Command::new("kubectl").args(["version", "--client"]).output();
         if !version.is_ok_and(|version| version.status.success()) {

@@ -5,4 +5,5 @@ mod cluster;
 mod kubectl;
 mod life;
 mod objects;
+mod scale;
 mod watch;
