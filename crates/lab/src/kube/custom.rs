@@ -57,14 +57,14 @@ fn kind_of(definition: &Value) -> Option<Kind> {
     })
 }
 
-/// A definition that was made or changed takes effect at once.
-pub(super) fn after_write(state: &mut State, kind: &Kind, written: &Arc<Value>) {
+/// A definition that was made or changed takes effect at once. What was written, as it is then.
+pub(super) fn after_write(state: &mut State, kind: &Kind, written: Arc<Value>) -> Arc<Value> {
     if kind.id != DEFINITIONS {
-        return;
+        return written;
     }
-    let Some(made) = kind_of(written) else { return };
+    let Some(made) = kind_of(&written) else { return written };
     let now = state.timestamp();
-    let mut definition = Value::clone(written);
+    let mut definition = Value::clone(&written);
     let stored = text(&definition, "/status/storedVersions/0").is_empty();
     let status = object::entry(&mut definition, "status");
     status.insert("acceptedNames".to_owned(), written["spec"]["names"].clone());
@@ -79,9 +79,7 @@ pub(super) fn after_write(state: &mut State, kind: &Kind, written: &Arc<Value>) 
         object::set_condition(&mut definition, &now, kind, "True", reason, message);
     }
     state.kinds.insert(made);
-    if definition != **written {
-        state.put(DEFINITIONS, definition);
-    }
+    if definition == *written { written } else { state.put(DEFINITIONS, definition) }
 }
 
 /// With a definition its objects go.

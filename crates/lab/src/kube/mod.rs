@@ -17,6 +17,7 @@ mod controller;
 mod custom;
 mod defaults;
 mod discovery;
+mod endpoint;
 mod failure;
 mod kind;
 mod object;

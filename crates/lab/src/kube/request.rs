@@ -19,6 +19,8 @@ pub(crate) struct Request {
     pub(crate) accept: String,
     pub(crate) content_type: String,
     pub(crate) user_agent: String,
+    /// What the server that was asked says it is.
+    pub(crate) server_version: Arc<str>,
     pub(crate) body: Vec<u8>,
     pub(crate) user: User,
 }

@@ -43,10 +43,17 @@ pub struct KubeServer {
     running: JoinHandle<()>,
 }
 
-/// Serves the store on a listener.
-pub fn serve(listener: TcpListener, tls: KubeTls, store: Arc<KubeStore>) -> KubeServer {
+/// Serves the store on a listener, as an API server of this version (`v1.34.1`): while a cluster is
+/// upgraded, its servers differ.
+pub fn serve(
+    listener: TcpListener,
+    tls: KubeTls,
+    version: &str,
+    store: Arc<KubeStore>,
+) -> KubeServer {
     let (stop, told) = watch::channel(false);
-    let running = tokio::spawn(accept(listener, tls, store, told));
+    let connection = Connection { store, tls, version: version.into(), stop: told };
+    let running = tokio::spawn(accept(listener, connection));
     KubeServer { stop, running }
 }
 
@@ -59,12 +66,8 @@ impl KubeServer {
     }
 }
 
-async fn accept(
-    listener: TcpListener,
-    tls: KubeTls,
-    store: Arc<KubeStore>,
-    mut stop: watch::Receiver<bool>,
-) {
+async fn accept(listener: TcpListener, connection: Connection) {
+    let mut stop = connection.stop.clone();
     loop {
         let socket = tokio::select! {
             accepted = listener.accept() => accepted,
@@ -75,15 +78,16 @@ async fn accept(
             tokio::task::yield_now().await;
             continue;
         };
-        let connection =
-            Connection { store: Arc::clone(&store), tls: tls.clone(), stop: stop.clone() };
-        tokio::spawn(connection.run(socket));
+        tokio::spawn(connection.clone().run(socket));
     }
 }
 
+/// What a connection is served with.
+#[derive(Clone)]
 struct Connection {
     store: Arc<KubeStore>,
     tls: KubeTls,
+    version: Arc<str>,
     stop: watch::Receiver<bool>,
 }
 
@@ -137,6 +141,7 @@ impl Connection {
             accept: header(ACCEPT),
             content_type: header(CONTENT_TYPE),
             user_agent: header(USER_AGENT),
+            server_version: Arc::clone(&self.version),
             body,
             user,
         };

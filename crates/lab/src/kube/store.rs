@@ -20,8 +20,6 @@ const REMEMBERED: usize = 1000;
 /// What a cluster is made with.
 #[derive(Clone, Debug)]
 pub struct KubeSettings {
-    /// `v1.34.1`: what `/version` says.
-    pub version: String,
     pub clock: Clock,
     pub seed: u64,
     /// How long a pod takes from being scheduled to running, about; zero for no time at all.

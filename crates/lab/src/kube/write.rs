@@ -107,8 +107,7 @@ impl State {
     ) -> Result<Arc<Value>, Failure> {
         let new = self.prepare_new(kind, namespace, new)?;
         let made = self.put(&kind.id, new);
-        custom::after_write(self, kind, &made);
-        Ok(made)
+        Ok(custom::after_write(self, kind, made))
     }
 
     pub(crate) fn create_inside(&mut self, id: &str, new: Value) -> Result<Arc<Value>, Failure> {
@@ -204,8 +203,7 @@ impl State {
             return self.remove(kind, &namespace, &name).unwrap_or_else(|| Arc::clone(old));
         }
         let stored = self.put(&kind.id, new);
-        custom::after_write(self, kind, &stored);
-        stored
+        custom::after_write(self, kind, stored)
     }
 
     /// Changes an object from inside, status and all.

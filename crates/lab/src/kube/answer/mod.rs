@@ -74,7 +74,7 @@ fn about_itself(state: &State, request: &Request) -> Option<Answer> {
             let all = discovery::aggregated(kinds, steps[0] == "api");
             return Some(Answer::Aggregated(serde_json::to_vec(&all).unwrap_or_default().into()));
         }
-        ["version"] => version(&state.settings.version),
+        ["version"] => version(&request.server_version),
         ["api"] => discovery::core_versions(),
         ["apis"] => discovery::groups(kinds),
         ["apis", group] => discovery::one_group(kinds, group)?,

@@ -106,6 +106,13 @@ async fn several_listeners_serve_one_cluster_and_stop_alone() {
     let mut second = cluster.connect_to(address, Some(identity)).await;
     let map = json!({"metadata": {"name": "shared"}});
     assert_eq!(second.post("/api/v1/namespaces/default/configmaps", &map).await.status, 201);
+    assert_eq!(second.get("/version").await.body["gitVersion"], "v1.33.0");
+    cluster.store.set_api_addresses(&["10.0.0.11", "10.0.0.12"]);
+    let endpoints = second.get("/api/v1/namespaces/default/endpoints/kubernetes").await.body;
+    assert_eq!(endpoints["subsets"][0]["addresses"][1]["ip"], "10.0.0.12");
+    cluster.store.set_api_addresses(&["10.0.0.11"]);
+    let endpoints = second.get("/api/v1/namespaces/default/endpoints/kubernetes").await.body;
+    assert_eq!(endpoints["subsets"][0]["addresses"], json!([{"ip": "10.0.0.11"}]));
     server.stop().await;
     assert!(tokio::net::TcpStream::connect(address).await.is_err());
     let mut first = cluster.admin().await;

@@ -62,7 +62,6 @@ impl Cluster {
         };
         let authority = new_authority(&request, &mut SystemRandomness::new()).unwrap();
         let store = KubeStore::new(KubeSettings {
-            version: "v1.32.4".to_owned(),
             clock: Clock::scaled(100.0),
             seed: 7,
             pod_start: Duration::from_secs(2),
@@ -77,7 +76,7 @@ impl Cluster {
         let tls = KubeTls::issue(&authority, names, now(), &mut SystemRandomness::new()).unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let server = serve(listener, tls.clone(), Arc::clone(&store));
+        let server = serve(listener, tls.clone(), "v1.32.4", Arc::clone(&store));
         let controllers = control(Arc::clone(&store));
         let cluster =
             Self { store, address, authority, tls, _server: server, _controllers: controllers };
@@ -87,11 +86,11 @@ impl Cluster {
         cluster
     }
 
-    /// One more listener, as another control plane has it.
+    /// One more listener, as another control plane has it that is already newer.
     pub(crate) async fn listen(&self) -> (SocketAddr, KubeServer) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        (address, serve(listener, self.tls.clone(), Arc::clone(&self.store)))
+        (address, serve(listener, self.tls.clone(), "v1.33.0", Arc::clone(&self.store)))
     }
 
     /// With a network, so that nodes become ready.
@@ -158,7 +157,7 @@ impl Cluster {
         self.connect(Some(self.certificate("admin", &["system:masters"]))).await
     }
 
-    /// Waits until an object is as wanted, for ten seconds at most.
+    /// Waits until an object is as wanted, for a minute at most.
     pub(crate) async fn until(
         &self,
         id: &str,
@@ -167,7 +166,7 @@ impl Cluster {
         is_wanted: impl Fn(&Value) -> bool,
     ) -> Arc<Value> {
         let clock = Clock::real();
-        for _ in 0..1000 {
+        for _ in 0..6000 {
             if let Some(found) =
                 self.store.get(id, namespace, name).filter(|found| is_wanted(found))
             {
@@ -178,10 +177,10 @@ impl Cluster {
         panic!("{id} {namespace}/{name} is {:#?}", self.store.get(id, namespace, name));
     }
 
-    /// Waits until an object is gone, for ten seconds at most.
+    /// Waits until an object is gone, for a minute at most.
     pub(crate) async fn until_gone(&self, id: &str, namespace: &str, name: &str) {
         let clock = Clock::real();
-        for _ in 0..1000 {
+        for _ in 0..6000 {
             if self.store.get(id, namespace, name).is_none() {
                 return;
             }
@@ -281,7 +280,7 @@ impl Events {
                 return Some(serde_json::from_slice(&line).unwrap());
             }
             let clock = Clock::real();
-            let piece = clock.timeout(Duration::from_secs(10), next_piece(&mut self.body));
+            let piece = clock.timeout(Duration::from_mins(1), next_piece(&mut self.body));
             self.text.extend(piece.await.unwrap()?);
         }
     }

@@ -1,8 +1,8 @@
 //! The real kubectl, where there is one.
 
+use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -118,8 +118,8 @@ async fn kubectl_shows_applies_and_waits() {
 
     let web = kubectl.file("web.json", &[deployment("web", 2, "web:1")]);
     assert!(kubectl.run(&format!("apply --server-side -f {web}")).contains("serverside-applied"));
-    kubectl.run("wait --for=condition=Available deployment/web --timeout=20s");
-    kubectl.run("rollout status deployment/web --timeout=20s");
+    kubectl.run("wait --for=condition=Available deployment/web --timeout=60s");
+    kubectl.run("rollout status deployment/web --timeout=60s");
     assert!(kubectl.run("get deploy").contains("2/2"));
     let plain = kubectl.file("plain.json", &[deployment("plain", 1, "web:1")]);
     kubectl.run(&format!("apply -f {plain}"));
@@ -127,7 +127,7 @@ async fn kubectl_shows_applies_and_waits() {
 
     let kind = kubectl.file("kind.json", &[definition()]);
     kubectl.run(&format!("apply --server-side -f {kind}"));
-    kubectl.run("wait --for=condition=Established crd/pools.lab.example --timeout=20s");
+    kubectl.run("wait --for=condition=Established crd/pools.lab.example --timeout=60s");
     let pool = json!({
         "apiVersion": "lab.example/v1",
         "kind": "Pool",
@@ -157,10 +157,10 @@ async fn kubectl_cordons_drains_watches_and_deletes() {
     let cluster = Cluster::start_ready(&["w-1", "w-2"]).await;
     let Some(kubectl) = Kubectl::find(&cluster) else { return };
     kubectl.run("create deployment web --image=web:1 --replicas=4");
-    kubectl.run("wait --for=condition=Available deployment/web --timeout=20s");
+    kubectl.run("wait --for=condition=Available deployment/web --timeout=60s");
     kubectl.run("cordon w-1");
     assert!(kubectl.run("get node w-1").contains("Ready,SchedulingDisabled"));
-    let drained = kubectl.run("drain w-1 --ignore-daemonsets --delete-emptydir-data --timeout=30s");
+    let drained = kubectl.run("drain w-1 --ignore-daemonsets --delete-emptydir-data --timeout=60s");
     assert!(drained.contains("evicted"), "{drained}");
     let left = kubectl.run("get pods --field-selector spec.nodeName=w-1 -o name");
     assert_eq!(left, "");
@@ -168,17 +168,18 @@ async fn kubectl_cordons_drains_watches_and_deletes() {
     kubectl.run("scale deployment web --replicas=1");
     let mut watching =
         kubectl.command("get deployments -w").stdout(Stdio::piped()).spawn().unwrap();
+    let mut seen = BufReader::new(watching.stdout.take().unwrap()).lines().map(Result::unwrap);
+    assert!(seen.next().unwrap().starts_with("NAME"));
+    assert!(seen.next().unwrap().starts_with("web"));
     kubectl.run("set image deployment/web web=web:2");
-    kubectl.run("rollout status deployment/web --timeout=20s");
-    talmox_clock::Clock::real().sleep(Duration::from_millis(300)).await;
+    assert!(seen.next().unwrap().starts_with("web"));
     watching.kill().unwrap();
-    let seen = watching.wait_with_output().unwrap().stdout;
-    let seen = String::from_utf8(seen).unwrap();
-    assert!(seen.starts_with("NAME") && seen.lines().count() > 2, "{seen}");
+    watching.wait().unwrap();
+    kubectl.run("rollout status deployment/web --timeout=60s");
     kubectl.run("create namespace team");
     kubectl.run("create configmap conf -n team");
-    kubectl.run("delete namespace team --timeout=20s");
-    kubectl.run("delete deployment web --timeout=20s");
+    kubectl.run("delete namespace team --timeout=60s");
+    kubectl.run("delete deployment web --timeout=60s");
     kubectl.run("delete node w-2");
     assert!(!kubectl.run("get nodes").contains("w-2"));
 }

@@ -80,7 +80,7 @@ async fn a_deployment_rolls_to_a_new_template() {
     cluster.until("deployments.apps", "default", "web", |web| web["status"]["replicas"] == 1).await;
     admin.delete(&format!("{DEPLOYMENTS}/web")).await;
     let clock = talmox_clock::Clock::real();
-    for _ in 0..500 {
+    for _ in 0..6000 {
         if pods_of(&cluster, "web").is_empty() {
             break;
         }
