@@ -177,6 +177,21 @@ impl Cluster {
         panic!("{id} {namespace}/{name} is {:#?}", self.store.get(id, namespace, name));
     }
 
+    /// A cluster in which nothing is to be done does nothing: half a minute of its time.
+    pub(crate) async fn rests(&self) {
+        let mut admin = self.admin().await;
+        let mut before = Value::Null;
+        for _ in 0..20 {
+            let now = admin.get("/api/v1/nodes").await.body["metadata"]["resourceVersion"].clone();
+            if now == before {
+                return;
+            }
+            before = now;
+            Clock::real().sleep(Duration::from_millis(300)).await;
+        }
+        panic!("the cluster does not come to rest");
+    }
+
     /// Waits until an object is gone, for a minute at most.
     pub(crate) async fn until_gone(&self, id: &str, namespace: &str, name: &str) {
         let clock = Clock::real();

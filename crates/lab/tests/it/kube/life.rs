@@ -119,6 +119,8 @@ async fn evictions_mind_budgets_and_cordoned_nodes_get_nothing() {
     cluster.until_gone("pods", "default", name).await;
     cluster.until("deployments.apps", "default", "web", both).await;
     assert!(pods_of(&cluster, "web").iter().all(|pod| pod["spec"]["nodeName"] == "w-2"));
+    admin.post(budgets, &budget).await;
+    cluster.rests().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -140,6 +142,7 @@ async fn a_lost_node_is_noticed_and_comes_back() {
         })
         .await;
     assert_eq!(node["metadata"]["name"], "w-2");
+    cluster.rests().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -181,4 +184,5 @@ async fn jobs_end_and_stateful_sets_go_in_order() {
     for pod in ["db-0", "db-1"] {
         assert!(cluster.store.get("pods", "default", pod).is_some());
     }
+    cluster.rests().await;
 }

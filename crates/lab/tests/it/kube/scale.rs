@@ -35,4 +35,5 @@ async fn two_hundred_nodes_come_up_and_run_a_thousand_pods() {
         }
     }
     assert_eq!(seen, 1000);
+    cluster.rests().await;
 }
