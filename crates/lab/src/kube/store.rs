@@ -1,7 +1,7 @@
 //! All objects of one cluster, what happened to them lately, and who is told.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use serde_json::Value;
@@ -72,8 +72,9 @@ impl KubeStore {
         result
     }
 
+    /// Should one request ever panic, it does not take the cluster with it.
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().expect("invariant: nobody panics holding it")
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Changes when anything does.

@@ -41,6 +41,42 @@ fn is_label_of_any_length(text: &str) -> bool {
     !text.is_empty() && text.chars().all(is_inner) && !text.starts_with('-') && !text.ends_with('-')
 }
 
+/// Refuses what is no mapping where everybody looks into one.
+pub(super) fn shape(kind: &Kind, object: &Value) -> Result<(), Failure> {
+    if !object.is_object() {
+        return Err(Failure::bad_request("the body of the request is no object"));
+    }
+    let everywhere = ["metadata", "metadata.labels", "metadata.annotations", "status"];
+    let built_in = [
+        "spec",
+        "spec.selector",
+        "spec.strategy",
+        "spec.updateStrategy",
+        "spec.template",
+        "spec.template.metadata",
+        "spec.template.metadata.labels",
+        "spec.template.metadata.annotations",
+        "spec.template.spec",
+        "data",
+    ];
+    let built_in = if kind.custom.is_none() { &built_in[..] } else { &[] };
+    for field in everywhere.iter().chain(built_in) {
+        let found = object.pointer(&format!("/{}", field.replace('.', "/")));
+        let what = match found {
+            None | Some(Value::Null | Value::Object(_)) => continue,
+            Some(Value::Bool(_)) => "bool",
+            Some(Value::Number(_)) => "number",
+            Some(Value::String(_)) => "string",
+            Some(Value::Array(_)) => "array",
+        };
+        let (name, version) = (&kind.name, &kind.versions[0]);
+        return Err(Failure::bad_request(format!(
+            "{name} in version \"{version}\" cannot be handled as a {name}: json: cannot unmarshal {what} into Go struct field {name}.{field}"
+        )));
+    }
+    Ok(())
+}
+
 pub(super) fn object(kind: &Kind, object: &Value) -> Result<(), Failure> {
     let name = object::name(object);
     let invalid = |field: &str, problem: &str| Err(Failure::invalid(kind, name, field, problem));

@@ -43,6 +43,7 @@ impl State {
         namespace: &str,
         mut new: Value,
     ) -> Result<Value, Failure> {
+        validate::shape(kind, &new)?;
         let is_inside = object::namespace(&new);
         if kind.namespaced && !is_inside.is_empty() && is_inside != namespace {
             return Err(Failure::bad_request(
@@ -79,8 +80,8 @@ impl State {
         }
         let api_version = kind.api_version(&kind.versions[0]);
         let new_map = new.as_object_mut().expect("invariant: it has metadata");
-        new_map.insert("apiVersion".to_owned(), api_version.into());
-        new_map.insert("kind".to_owned(), kind.name.as_str().into());
+        new_map.shift_insert(0, "kind".to_owned(), kind.name.as_str().into());
+        new_map.shift_insert(1, "apiVersion".to_owned(), api_version.into());
         if kind.status {
             new_map.shift_remove("status");
         }
@@ -126,6 +127,7 @@ impl State {
         mut new: Value,
         part: Part,
     ) -> Result<Value, Failure> {
+        validate::shape(kind, &new)?;
         let name = object::name(old);
         let wanted_name = object::name(&new);
         if !wanted_name.is_empty() && wanted_name != name {

@@ -214,3 +214,45 @@ async fn definitions_make_kinds_and_take_them_away() {
     assert_eq!(admin.delete(&format!("{definitions}/pools.lab.example")).await.status, 200);
     assert_eq!(admin.get(pools).await.status, 404);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn strange_shapes_are_refused_and_do_no_harm() {
+    let cluster = Cluster::start_ready(&["w-1"]).await;
+    let mut admin = cluster.admin().await;
+    let all = "/apis/apps/v1/namespaces/default/deployments";
+    for strange in [json!(1), json!("text"), json!([1]), json!(true)] {
+        for pointer in [
+            "/spec",
+            "/spec/template",
+            "/spec/template/spec",
+            "/spec/template/spec/containers",
+            "/spec/template/metadata/labels",
+            "/spec/selector",
+            "/spec/selector/matchLabels",
+        ] {
+            let mut body = deployment("odd", 1, "web:1");
+            *body.pointer_mut(pointer).unwrap() = strange.clone();
+            let answer = admin.post(all, &body).await;
+            assert!(matches!(answer.status, 400 | 422), "{pointer} {strange}: {}", answer.body);
+        }
+        assert_eq!(admin.post(all, &strange).await.status, 400);
+        for key in ["replicas", "revisionHistoryLimit", "paused", "minReadySeconds"] {
+            let mut body = deployment(&format!("odd-{}", key.to_lowercase()), 1, "web:1");
+            body["spec"][key] = strange.clone();
+            admin.post(all, &body).await;
+        }
+        for patch in
+            [json!({"status": strange}), json!({"metadata": {"labels": strange}}), strange.clone()]
+        {
+            let answer = admin.patch("/api/v1/nodes/w-1/status", "merge-patch+json", &patch).await;
+            assert!(matches!(answer.status, 400 | 422), "{patch}: {}", answer.body);
+        }
+        let conditions =
+            json!({"status": {"conditions": strange, "addresses": strange, "capacity": strange}});
+        admin.patch("/api/v1/nodes/w-1/status", "merge-patch+json", &conditions).await;
+        let taints = json!({"spec": {"taints": strange, "unschedulable": strange}});
+        admin.patch("/api/v1/nodes/w-1", "merge-patch+json", &taints).await;
+    }
+    cluster.rests().await;
+    assert_eq!(admin.get("/api/v1/nodes/w-1").await.status, 200);
+}
