@@ -216,11 +216,20 @@ def templates(checks, prox, lab, vm, vmid):
 
 
 def agent(checks, prox, lab):
-    """VM 900 of the scenario has a guest that answers."""
-    result = prox.nodes(lab.node).qemu(900).agent("network-get-interfaces").get()
-    found = {entry["name"]: entry for entry in result["result"]}
-    addresses = [entry["ip-address"] for entry in found["eth0"]["ip-addresses"]]
-    checks.equal("agent: addresses", addresses, ["10.0.0.90"])
+    """VM 900 of the scenario has a guest that answers, also after it was stopped."""
+    vm = prox.nodes(lab.node).qemu(900)
+
+    def addresses():
+        result = vm.agent("network-get-interfaces").get()
+        found = {entry["name"]: entry for entry in result["result"]}
+        return [entry["ip-address"] for entry in found["eth0"]["ip-addresses"]]
+
+    checks.equal("agent: addresses", addresses(), ["10.0.0.90"])
+    task(checks, prox, "agent: stop", vm.status.stop.post())
+    error = checks.raises("agent of a stopped VM", ResourceException, addresses)
+    checks.has("agent of a stopped VM: text", error, "VM 900 is not running")
+    task(checks, prox, "agent: start", vm.status.start.post())
+    checks.equal("agent: addresses again", addresses(), ["10.0.0.90"])
 
 
 def errors(checks, prox, lab):

@@ -226,14 +226,25 @@ async fn upload(client: &Client, bytes: u64) -> f64 {
         checksum: None,
     };
     let begun = Instant::now();
-    let running = client.upload(&upload, FileSource::new(Bytes(bytes), bytes)).await.unwrap();
+    let running = client
+        .upload(&upload, FileSource::new(Bytes { piece: piece(), left: bytes }, bytes))
+        .await
+        .unwrap();
     let took = begun.elapsed();
     client.finish(running, PATIENCE).await.unwrap();
     mebibytes_per_second(bytes, took)
 }
 
-/// Bytes of every value, as images have them, as many as are asked for.
-struct Bytes(u64);
+/// Bytes of every value, as images have them.
+fn piece() -> Vec<u8> {
+    (0..PIECE).map(|at| u8::try_from(at % 251).unwrap()).collect()
+}
+
+/// A file of such pieces, as long as is asked for.
+struct Bytes {
+    piece: Vec<u8>,
+    left: u64,
+}
 
 impl AsyncRead for Bytes {
     fn poll_read(
@@ -241,14 +252,9 @@ impl AsyncRead for Bytes {
         _: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<std::io::Result<()>> {
-        let room = u64::try_from(buffer.remaining()).unwrap().min(self.0);
-        let room = usize::try_from(room).unwrap();
-        let piece = buffer.initialize_unfilled_to(room);
-        for (at, byte) in piece.iter_mut().enumerate() {
-            *byte = u8::try_from(at % 251).unwrap();
-        }
-        buffer.advance(room);
-        self.0 -= u64::try_from(room).unwrap();
+        let room = buffer.remaining().min(PIECE).min(usize::try_from(self.left).unwrap());
+        buffer.put_slice(&self.piece[..room]);
+        self.left -= u64::try_from(room).unwrap();
         Poll::Ready(Ok(()))
     }
 }
@@ -268,7 +274,7 @@ async fn pour(address: SocketAddr, certificate: CertificateDer<'static>) -> f64 
     let socket = TcpStream::connect(address).await.unwrap();
     let name = ServerName::try_from("localhost").unwrap();
     let mut stream = TlsConnector::from(Arc::new(config)).connect(name, socket).await.unwrap();
-    let piece: Vec<u8> = (0..PIECE).map(|at| u8::try_from(at % 251).unwrap()).collect();
+    let piece = piece();
     let begun = Instant::now();
     for _ in 0..FILE / u64::try_from(PIECE).unwrap() {
         stream.write_all(&piece).await.unwrap();

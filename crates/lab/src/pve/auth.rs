@@ -122,8 +122,8 @@ impl Keys {
             return token_of(world, token, now).map(Some).ok_or(Stranger::Failed);
         }
         let ticket = shown.ticket.as_deref().ok_or(Stranger::NoTicket)?;
-        // Tickets outlive their user, who then has no rights any more.
-        let user = self.user_of(ticket, now).ok_or(Stranger::Failed)?;
+        let user = self.user_of(ticket, now).filter(|user| is_active(world, user, now));
+        let user = user.ok_or(Stranger::Failed)?;
         // A web page's form cannot send the header along with a file.
         let needs_csrf = method != "GET" && !is_upload(method, path);
         if needs_csrf && !self.is_csrf_of(&user, shown.csrf.as_deref().unwrap_or_default(), now) {

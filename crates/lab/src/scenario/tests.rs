@@ -183,8 +183,9 @@ fn the_sample_of_the_documentation_is_a_scenario() {
     assert_eq!(world.storages.len(), 5);
     assert!(world.storages["nas"].shared);
     assert!(world.storages["local-lvm"].volume("pve1", "vm-100-disk-0").is_some());
-    let agent = world.vms[&100].run.as_ref().unwrap().agent.as_ref().unwrap();
-    assert_eq!(agent.interfaces[0].2[0].1, 24);
+    let run = world.vms[&100].run.as_ref().unwrap();
+    assert_eq!(run.agent.as_ref().unwrap().interfaces[0].2[0].1, 24);
+    assert!(run.held_drives.contains("scsi0"));
     assert_eq!(world.access.acl.len(), 2);
     assert!(world.access.groups["admins"].contains("ops@pve"));
     // Every key of the scenario is in the sample.

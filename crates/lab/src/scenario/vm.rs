@@ -7,14 +7,12 @@ use talmox_yaml::Node;
 
 use super::section::{Read, Section, Source};
 use super::storage::known_hosts;
-use crate::pve::world::{Agent, Config, Host, PendingDelete, Snapshot, Vm};
+use crate::pve::world::{Agent, Config, Guest, Host, PendingDelete, Snapshot, Vm};
 
 #[derive(Clone, Debug)]
 pub(super) struct VmSpec {
     pub(super) vm: Vm,
     pub(super) running: bool,
-    /// What the guest agent answers while the VM runs.
-    pub(super) agent: Option<Agent>,
 }
 
 pub(super) fn read(
@@ -58,10 +56,11 @@ fn read_vm(source: Source<'_>, node: &Node, hosts: &BTreeMap<String, Host>) -> R
         let config = source.options(node, "a snapshot")?;
         snapshots.insert(name, Snapshot { config });
     }
-    let agent = section.get("guest").map(|node| read_agent(source, node)).transpose()?;
+    let guest = section.get("guest").map(|node| read_guest(source, node)).transpose()?;
+    let guest = guest.unwrap_or_default();
     let config = section.options("config")?;
-    let vm = Vm { node: host, config, pending, pending_delete, snapshots, ..Vm::default() };
-    Ok((vmid, VmSpec { vm, running, agent }))
+    let vm = Vm { node: host, config, pending, pending_delete, snapshots, guest, run: None };
+    Ok((vmid, VmSpec { vm, running }))
 }
 
 /// `delete` lists what is to go; a `!` in front says that its volume goes too.
@@ -75,8 +74,8 @@ fn pending(mut options: Config) -> (Config, BTreeMap<String, PendingDelete>) {
     (options, delete.collect())
 }
 
-fn read_agent(source: Source<'_>, node: &Node) -> Read<Agent> {
-    let section = Section::open(source, node, "a guest", &["hostname", "interfaces"])?;
+fn read_guest(source: Source<'_>, node: &Node) -> Read<Guest> {
+    let section = Section::open(source, node, "a guest", &["hostname", "interfaces", "holds"])?;
     let mut interfaces = vec![];
     for node in section.list("interfaces")? {
         let keys = ["name", "mac", "addresses"];
@@ -90,7 +89,10 @@ fn read_agent(source: Source<'_>, node: &Node) -> Read<Agent> {
         }
         interfaces.push((interface.name("name")?, interface.name("mac")?, addresses));
     }
-    Ok(Agent { interfaces, hostname: section.text("hostname")?.unwrap_or_default() })
+    let hostname = section.text("hostname")?;
+    let answers = hostname.is_some() || !interfaces.is_empty();
+    let agent = answers.then(|| Agent { interfaces, hostname: hostname.unwrap_or_default() });
+    Ok(Guest { agent, held_drives: section.words("holds")?.into_iter().collect() })
 }
 
 fn address(text: &str) -> Option<(IpAddr, u8)> {

@@ -1,6 +1,6 @@
 //! From a scenario to the world that the lab starts with.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::io;
 
 use talmox_clock::Chance;
@@ -12,7 +12,7 @@ use super::vm::VmSpec;
 use crate::blob::Blobs;
 use crate::pve::storage::VolumeName;
 use crate::pve::world::{
-    Access, Backing, Run, Storage, StorageKind, Tasks, Vm, Volume, VolumeId, World,
+    Access, Backing, Guest, Run, Storage, StorageKind, Tasks, Vm, Volume, VolumeId, World,
 };
 
 /// How long the hosts have been up when the lab starts, in seconds.
@@ -175,11 +175,10 @@ fn snapshot_disks(vm: &Vm, storages: &mut BTreeMap<String, Storage>) {
 }
 
 fn switch_on(spec: VmSpec, pid: u32, since: u64) -> Vm {
-    let VmSpec { mut vm, running, agent } = spec;
+    let VmSpec { mut vm, running } = spec;
     if running {
-        let config = vm.config.clone();
-        vm.run =
-            Some(Run { since, pid, paused: false, config, agent, held_drives: BTreeSet::new() });
+        let (config, Guest { agent, held_drives }) = (vm.config.clone(), vm.guest.clone());
+        vm.run = Some(Run { since, pid, paused: false, config, agent, held_drives });
     }
     vm
 }

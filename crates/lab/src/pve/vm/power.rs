@@ -143,8 +143,8 @@ impl Power {
             pid: u32::try_from(pid).unwrap_or_default(),
             paused: false,
             config: vm.config.clone(),
-            agent: None,
-            held_drives: std::collections::BTreeSet::new(),
+            agent: vm.guest.agent.clone(),
+            held_drives: vm.guest.held_drives.clone(),
         });
         drop(world);
         site.guests.tell(&self.node, self.vmid, Moment::Started);

@@ -17,7 +17,7 @@ pub(crate) use access::{Access, AclEntry, Caller, Token, User};
 pub(crate) use host::{Bridge, Host, PciDevice};
 pub(crate) use storage::{Backing, ContentType, Storage, StorageKind, Volume, VolumeId};
 pub(crate) use task::{Task, TaskState, Tasks};
-pub(crate) use vm::{Agent, Config, PendingDelete, Run, Snapshot, Vm};
+pub(crate) use vm::{Agent, Config, Guest, PendingDelete, Run, Snapshot, Vm};
 
 use super::{Refusal, Release};
 

@@ -14,6 +14,8 @@ pub(crate) struct Vm {
     pub(crate) pending: Config,
     pub(crate) pending_delete: BTreeMap<String, PendingDelete>,
     pub(crate) snapshots: BTreeMap<String, Snapshot>,
+    #[serde(default)]
+    pub(crate) guest: Guest,
     /// A lab that is started again finds its guests switched off.
     #[serde(skip)]
     pub(crate) run: Option<Run>,
@@ -47,8 +49,15 @@ pub(crate) struct Run {
     pub(crate) held_drives: BTreeSet<String>,
 }
 
+/// What is installed in a VM, where the scenario says it: how it behaves whenever it runs.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Guest {
+    pub(crate) agent: Option<Agent>,
+    pub(crate) held_drives: BTreeSet<String>,
+}
+
 /// What the guest agent tells.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Agent {
     pub(crate) interfaces: Vec<AgentInterface>,
     pub(crate) hostname: String,

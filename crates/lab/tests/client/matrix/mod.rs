@@ -175,7 +175,7 @@ async fn row(trouble: Trouble) {
     let mut wrong = vec![];
     for (turn, release) in RELEASES.into_iter().enumerate() {
         // Cell by cell the releases take turns: what differs between them is not how they fail.
-        let is_due = |at: usize| (at + trouble as usize + turn) % 2 == 0;
+        let is_due = |at: usize| (at + trouble as usize + turn).is_multiple_of(2);
         let common = operation::common().into_iter().enumerate();
         let common = common.filter(|(at, _)| is_due(*at)).map(|(_, operation)| operation);
         for operation in common.chain(operation::own(release)) {
