@@ -11,6 +11,7 @@ mod checksum;
 mod fetch;
 mod folder;
 mod image;
+pub mod kube;
 mod lab;
 pub mod pve;
 mod scenario;

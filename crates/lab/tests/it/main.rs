@@ -8,6 +8,7 @@ mod cluster;
 mod fault;
 mod http;
 mod keep;
+mod kube;
 mod record;
 mod storage;
 mod support;

@@ -1,0 +1,136 @@
+//! Subresources that are no part of the object they belong to.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::Answer;
+use crate::kube::controller::disruption;
+use crate::kube::failure::Failure;
+use crate::kube::object::{self, list, number, text};
+use crate::kube::patch::{self, PatchType};
+use crate::kube::request::{Request, Target};
+use crate::kube::selector::Selector;
+use crate::kube::store::State;
+use crate::kube::write::Deletion;
+
+pub(super) fn answer(
+    state: &mut State,
+    request: &Request,
+    target: &Target,
+) -> Result<Answer, Failure> {
+    let method = request.method.as_str();
+    let subresource = target.subresource.as_str();
+    let is_known = match target.kind.id.as_str() {
+        "pods" => matches!(subresource, "eviction" | "binding" | "log"),
+        "namespaces" => subresource == "finalize",
+        _ => false,
+    } || (subresource == "scale" && target.kind.scale);
+    if !is_known {
+        return Err(Failure::no_such_resource());
+    }
+    let found = state.get(&target.kind.id, &target.namespace, &target.name).cloned();
+    let found = found.ok_or_else(|| Failure::not_found(&target.kind, &target.name))?;
+    match (method, subresource) {
+        ("POST", "eviction") => evict(state, request, target, &found),
+        ("POST", "binding") => bind(state, request, target),
+        ("GET", "log") => Ok(Answer::Text(200, String::new())),
+        ("PUT", "finalize") => finalize(state, request, target),
+        ("GET" | "PUT" | "PATCH", "scale") => scale(state, request, target, &found),
+        _ => Err(Failure::method_not_allowed()),
+    }
+}
+
+fn success(code: u16) -> Answer {
+    let status = json!({
+        "kind": "Status",
+        "apiVersion": "v1",
+        "metadata": {},
+        "status": "Success",
+        "code": code,
+    });
+    Answer::json(code, &status)
+}
+
+fn evict(
+    state: &mut State,
+    request: &Request,
+    target: &Target,
+    pod: &Arc<Value>,
+) -> Result<Answer, Failure> {
+    let eviction = request.json()?;
+    disruption::check(state, pod)?;
+    let options = &eviction["deleteOptions"];
+    let how = Deletion {
+        grace: options["gracePeriodSeconds"].as_u64(),
+        uid: options["preconditions"]["uid"].as_str().map(str::to_owned),
+        dry_run: request.is_dry() || list(options, "/dryRun").iter().any(|how| how == "All"),
+        ..Deletion::default()
+    };
+    state.delete(&target.kind, &target.namespace, &target.name, &how)?;
+    Ok(success(201))
+}
+
+fn bind(state: &mut State, request: &Request, target: &Target) -> Result<Answer, Failure> {
+    let binding = request.json()?;
+    let node = text(&binding, "/target/name");
+    state.change("pods", &target.namespace, &target.name, |pod| {
+        pod["spec"]["nodeName"] = node.into();
+    });
+    Ok(success(201))
+}
+
+fn finalize(state: &mut State, request: &Request, target: &Target) -> Result<Answer, Failure> {
+    let wanted = request.json()?;
+    let finalizers = wanted["spec"].get("finalizers").cloned().unwrap_or_else(|| json!([]));
+    state.change("namespaces", "", &target.name, |namespace| {
+        namespace["spec"]["finalizers"] = finalizers;
+    });
+    Ok(Answer::json(200, &wanted))
+}
+
+fn scale(
+    state: &mut State,
+    request: &Request,
+    target: &Target,
+    found: &Value,
+) -> Result<Answer, Failure> {
+    let shown = |object: &Value| {
+        let selector = Selector::of_object(&object["spec"]["selector"]);
+        json!({
+            "kind": "Scale",
+            "apiVersion": "autoscaling/v1",
+            "metadata": {
+                "name": object::name(object),
+                "namespace": object::namespace(object),
+                "uid": object::uid(object),
+                "resourceVersion": object["metadata"]["resourceVersion"],
+                "creationTimestamp": object["metadata"]["creationTimestamp"],
+            },
+            "spec": {"replicas": number(object, "/spec/replicas").unwrap_or_default()},
+            "status": {
+                "replicas": number(object, "/status/replicas").unwrap_or_default(),
+                "selector": selector.to_string(),
+            },
+        })
+    };
+    let now = shown(found);
+    let wanted = match request.method.as_str() {
+        "GET" => return Ok(Answer::json(200, &now)),
+        "PUT" => request.json()?,
+        _ => {
+            let how = PatchType::parse(&request.content_type).unwrap_or(PatchType::Merge);
+            patch::patched(&target.kind, how, &now, &request.json()?)?
+        }
+    };
+    let seen = text(&wanted, "/metadata/resourceVersion");
+    if !seen.is_empty() && seen != text(&now, "/metadata/resourceVersion") {
+        return Err(Failure::modified(&target.kind, &target.name));
+    }
+    let replicas = number(&wanted, "/spec/replicas").unwrap_or_default();
+    state.change(&target.kind.id, &target.namespace, &target.name, |object| {
+        object["spec"]["replicas"] = replicas.into();
+    });
+    let after = state.get(&target.kind.id, &target.namespace, &target.name);
+    Ok(Answer::json(200, &after.map_or(now, |after| shown(after))))
+}

@@ -1,0 +1,123 @@
+//! Who asks, and what they may.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::Value;
+use talmox_talos_config::pki::Certificate;
+
+use super::object::{self, list, text};
+use super::store::State;
+
+/// Somebody whom the API knows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct User {
+    pub(crate) name: String,
+    pub(crate) groups: Vec<String>,
+}
+
+/// What somebody wants to do.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Wish<'w> {
+    pub(crate) verb: &'w str,
+    pub(crate) group: &'w str,
+    /// `pods`, or `pods/eviction`.
+    pub(crate) resource: &'w str,
+    pub(crate) namespace: &'w str,
+    pub(crate) name: &'w str,
+    /// For what is no resource; empty otherwise.
+    pub(crate) path: &'w str,
+}
+
+impl User {
+    fn new(name: &str, groups: impl IntoIterator<Item = String>) -> Self {
+        let mut groups: Vec<String> = groups.into_iter().collect();
+        groups.push("system:authenticated".to_owned());
+        Self { name: name.to_owned(), groups }
+    }
+
+    /// The user of a client certificate that has been verified.
+    pub(crate) fn of_certificate(der: &[u8]) -> Option<Self> {
+        let pem = format!(
+            "-----BEGIN CERTIFICATE-----\n{}\n-----END CERTIFICATE-----\n",
+            STANDARD.encode(der)
+        );
+        let subject = Certificate::from_pem(&pem).ok()?.subject;
+        let name = subject.common_name?;
+        Some(Self::new(&name, subject.organizations))
+    }
+
+    /// The user of a bootstrap token: `id.secret`, kept in a Secret of `kube-system`.
+    pub(crate) fn of_token(state: &State, token: &str) -> Option<Self> {
+        let (id, secret) = token.split_once('.')?;
+        let kept = state.get("secrets", "kube-system", &format!("bootstrap-token-{id}"))?;
+        let data = |key: &str| {
+            let bytes = STANDARD.decode(kept["data"][key].as_str()?).ok()?;
+            String::from_utf8(bytes).ok()
+        };
+        let is_right = text(kept, "/type") == "bootstrap.kubernetes.io/token"
+            && data("token-secret")? == secret
+            && data("usage-bootstrap-authentication")? == "true";
+        let extra = data("auth-extra-groups").unwrap_or_default();
+        let groups = extra.split(',').filter(|group| !group.is_empty()).map(str::to_owned);
+        let all = groups.chain(["system:bootstrappers".to_owned()]);
+        is_right.then(|| Self::new(&format!("system:bootstrap:{id}"), all))
+    }
+
+    fn is_subject(&self, subject: &Value) -> bool {
+        let name = text(subject, "/name");
+        match text(subject, "/kind") {
+            "User" => name == self.name,
+            "Group" => self.groups.iter().any(|group| group == name),
+            "ServiceAccount" => {
+                self.name == format!("system:serviceaccount:{}:{name}", text(subject, "/namespace"))
+            }
+            _ => false,
+        }
+    }
+
+    pub(crate) fn may(&self, state: &State, wish: &Wish<'_>) -> bool {
+        if self.groups.iter().any(|group| group == "system:masters") {
+            return true;
+        }
+        let group = "rbac.authorization.k8s.io";
+        let role_rules = |binding: &Value| {
+            let (id, namespace) = match text(binding, "/roleRef/kind") {
+                "ClusterRole" => (format!("clusterroles.{group}"), ""),
+                _ => (format!("roles.{group}"), object::namespace(binding)),
+            };
+            let role = state.get(&id, namespace, text(binding, "/roleRef/name"));
+            role.is_some_and(|role| list(role, "/rules").iter().any(|rule| allows(rule, wish)))
+        };
+        let bindings = |id: String| state.iter(&id).collect::<Vec<_>>();
+        let wide = bindings(format!("clusterrolebindings.{group}"));
+        let mut narrow = bindings(format!("rolebindings.{group}"));
+        narrow.retain(|binding| {
+            !wish.namespace.is_empty() && object::namespace(binding) == wish.namespace
+        });
+        wide.into_iter().chain(narrow).any(|binding| {
+            list(binding, "/subjects").iter().any(|subject| self.is_subject(subject))
+                && role_rules(binding)
+        })
+    }
+}
+
+fn allows(rule: &Value, wish: &Wish<'_>) -> bool {
+    let has = |key: &str, wanted: &str| {
+        let all = list(rule, &format!("/{key}")).iter().filter_map(Value::as_str);
+        all.into_iter().any(|one| one == wanted || one == "*")
+    };
+    if !wish.path.is_empty() {
+        let urls = list(rule, "/nonResourceURLs").iter().filter_map(Value::as_str);
+        let mut urls = urls.map(|url| match url.strip_suffix('*') {
+            Some(start) => wish.path.starts_with(start),
+            None => wish.path == url,
+        });
+        return has("verbs", wish.verb) && urls.any(|fits| fits);
+    }
+    let names = list(rule, "/resourceNames");
+    let part = wish.resource.split_once('/').map(|(_, part)| format!("*/{part}"));
+    has("verbs", wish.verb)
+        && has("apiGroups", wish.group)
+        && (has("resources", wish.resource) || part.is_some_and(|part| has("resources", &part)))
+        && (names.is_empty() || names.iter().any(|name| name == wish.name))
+}

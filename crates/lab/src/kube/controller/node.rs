@@ -1,0 +1,118 @@
+//! The life of nodes: what is noticed of those that say nothing any more, and the taints of those
+//! that are not ready.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::pod;
+use crate::kube::object::{self, annotation, flag, list, name, namespace, text};
+use crate::kube::store::State;
+
+/// How long a silent node counts as well.
+const SILENCE: Duration = Duration::from_secs(40);
+/// How long pods stay on a node that is lost.
+const PATIENCE: Duration = Duration::from_mins(5);
+
+const NOT_READY: &str = "node.kubernetes.io/not-ready";
+const UNREACHABLE: &str = "node.kubernetes.io/unreachable";
+const UNSCHEDULABLE: &str = "node.kubernetes.io/unschedulable";
+
+/// When the next silent node is noticed, or its pods are given up.
+pub(super) fn pass(state: &mut State) -> Option<Duration> {
+    let mut due = vec![];
+    for node in state.all("nodes") {
+        let since = state.machines.all.get(name(&node)).and_then(|kubelet| kubelet.stopped);
+        if let Some(since) = since {
+            for moment in [since + SILENCE, since + SILENCE + PATIENCE] {
+                if state.now < moment {
+                    due.push(moment);
+                }
+            }
+            if state.now >= since + SILENCE {
+                lose(state, &node);
+            }
+            if state.now >= since + SILENCE + PATIENCE {
+                give_up_pods(state, name(&node));
+            }
+        }
+        taint(state, name(&node));
+    }
+    remove_orphans(state);
+    due.into_iter().min()
+}
+
+fn lose(state: &mut State, node: &Value) {
+    let now = state.timestamp();
+    let lost = name(node).to_owned();
+    state.change("nodes", "", &lost, |node| {
+        for kind in ["MemoryPressure", "DiskPressure", "PIDPressure", "Ready"] {
+            let (reason, message) = ("NodeStatusUnknown", "Kubelet stopped posting node status.");
+            object::set_condition(node, &now, kind, "Unknown", reason, message);
+        }
+    });
+    for pod in state.all("pods") {
+        if text(&pod, "/spec/nodeName") == lost && pod::is_ready(&pod) {
+            state.change("pods", namespace(&pod), name(&pod), |pod| {
+                object::set_condition(pod, &now, "Ready", "False", "", "");
+            });
+        }
+    }
+}
+
+/// Pods of a lost node are to go; they do when their kubelet is back.
+fn give_up_pods(state: &mut State, node: &str) {
+    for pod in state.all("pods") {
+        let stays = object::controller(&pod)
+            .is_some_and(|owner| matches!(text(owner, "/kind"), "DaemonSet" | "Node"));
+        if text(&pod, "/spec/nodeName") == node && pod::is_active(&pod) && !stays {
+            state.delete_inside("pods", namespace(&pod), name(&pod)).ok();
+        }
+    }
+}
+
+fn taint(state: &mut State, node: &str) {
+    let now = state.timestamp();
+    state.change("nodes", "", node, |node| {
+        let ready = object::condition(node, "Ready").map(|ready| text(ready, "/status"));
+        let wanted: &[(&str, &str)] = match ready {
+            Some("True") => &[],
+            Some("Unknown") => &[(UNREACHABLE, "NoSchedule"), (UNREACHABLE, "NoExecute")],
+            _ => &[(NOT_READY, "NoSchedule"), (NOT_READY, "NoExecute")],
+        };
+        let mut wanted = wanted.to_vec();
+        if flag(node, "/spec/unschedulable") {
+            wanted.push((UNSCHEDULABLE, "NoSchedule"));
+        }
+        let is_wanted = |taint: &Value| {
+            wanted.iter().any(|(key, effect)| taint["key"] == *key && taint["effect"] == *effect)
+        };
+        let ours = [NOT_READY, UNREACHABLE, UNSCHEDULABLE];
+        let mut taints = list(node, "/spec/taints").to_vec();
+        taints.retain(|taint| !ours.contains(&text(taint, "/key")) || is_wanted(taint));
+        for (key, effect) in wanted {
+            if !taints.iter().any(|taint| taint["key"] == key && taint["effect"] == effect) {
+                taints.push(json!({"key": key, "effect": effect, "timeAdded": now}));
+            }
+        }
+        let spec = object::entry(node, "spec");
+        if taints.is_empty() {
+            spec.shift_remove("taints");
+        } else {
+            spec.insert("taints".to_owned(), Value::Array(taints));
+        }
+    });
+}
+
+/// Pods of nodes that are no more.
+fn remove_orphans(state: &mut State) {
+    let kind = state.kind("pods");
+    for pod in state.all("pods") {
+        let node = text(&pod, "/spec/nodeName");
+        let is_lost = !node.is_empty() && state.get("nodes", "", node).is_none();
+        let is_mirror = annotation(&pod, "kubernetes.io/config.mirror").is_some();
+        if is_lost && (is_mirror || !object::has_finalizers(&pod)) {
+            state.remove(&kind, namespace(&pod), name(&pod));
+        }
+    }
+}

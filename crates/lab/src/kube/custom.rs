@@ -1,0 +1,95 @@
+//! Definitions of custom kinds: what they add, and what goes with them.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::kind::Kind;
+use super::object::{self, list, text};
+use super::printer::CustomColumn;
+use super::store::State;
+
+const DEFINITIONS: &str = "customresourcedefinitions.apiextensions.k8s.io";
+
+/// The kind that a definition makes.
+fn kind_of(definition: &Value) -> Option<Kind> {
+    let spec = definition.get("spec")?;
+    let (group, plural, kind) =
+        (text(spec, "/group"), text(spec, "/names/plural"), text(spec, "/names/kind"));
+    let mut served: Vec<&Value> = list(spec, "/versions").iter().collect();
+    served.retain(|version| object::flag(version, "/served"));
+    served.sort_by_key(|version| !object::flag(version, "/storage"));
+    if group.is_empty() || plural.is_empty() || kind.is_empty() || served.is_empty() {
+        return None;
+    }
+    let has = |subresource: &str| {
+        served.iter().any(|version| version["subresources"].get(subresource).is_some())
+    };
+    let texts = |pointer: &str| {
+        let all = list(spec, pointer).iter().filter_map(Value::as_str);
+        all.map(str::to_owned).collect()
+    };
+    let singular = match text(spec, "/names/singular") {
+        "" => kind.to_lowercase(),
+        given => given.to_owned(),
+    };
+    let columns: BTreeMap<String, Vec<CustomColumn>> = served
+        .iter()
+        .map(|version| {
+            let columns = list(version, "/additionalPrinterColumns");
+            (text(version, "/name").to_owned(), columns.iter().map(CustomColumn::read).collect())
+        })
+        .collect();
+    Some(Kind {
+        id: Kind::id(group, plural),
+        group: group.to_owned(),
+        versions: served.iter().map(|version| text(version, "/name").to_owned()).collect(),
+        name: kind.to_owned(),
+        plural: plural.to_owned(),
+        singular,
+        short: texts("/names/shortNames"),
+        categories: texts("/names/categories"),
+        namespaced: text(spec, "/scope") == "Namespaced",
+        status: has("status"),
+        scale: has("scale"),
+        custom: Some(columns),
+    })
+}
+
+/// A definition that was made or changed takes effect at once. What was written, as it is then.
+pub(super) fn after_write(state: &mut State, kind: &Kind, written: Arc<Value>) -> Arc<Value> {
+    if kind.id != DEFINITIONS {
+        return written;
+    }
+    let Some(made) = kind_of(&written) else { return written };
+    let now = state.timestamp();
+    let mut definition = Value::clone(&written);
+    let stored = text(&definition, "/status/storedVersions/0").is_empty();
+    let status = object::entry(&mut definition, "status");
+    status.insert("acceptedNames".to_owned(), written["spec"]["names"].clone());
+    if stored {
+        status.insert("storedVersions".to_owned(), json!([made.versions[0]]));
+    }
+    let conditions = [
+        ("NamesAccepted", "NoConflicts", "no conflicts found"),
+        ("Established", "InitialNamesAccepted", "the initial names have been accepted"),
+    ];
+    for (kind, reason, message) in conditions {
+        object::set_condition(&mut definition, &now, kind, "True", reason, message);
+    }
+    state.kinds.insert(made);
+    if definition == *written { written } else { state.put(DEFINITIONS, definition) }
+}
+
+/// With a definition its objects go.
+pub(super) fn after_removal(state: &mut State, kind: &Kind, gone: &Value) {
+    if kind.id != DEFINITIONS {
+        return;
+    }
+    let id = Kind::id(text(gone, "/spec/group"), text(gone, "/spec/names/plural"));
+    for left in state.all(&id) {
+        state.take(&id, object::namespace(&left), object::name(&left));
+    }
+    state.drop_shelf(&id);
+}

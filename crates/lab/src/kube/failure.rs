@@ -1,0 +1,185 @@
+//! What the API refuses, as the `Status` objects that clients read.
+
+use serde_json::{Map, Value, json};
+
+use super::kind::Kind;
+
+/// An answer of 400 and above.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Failure {
+    pub code: u16,
+    pub reason: &'static str,
+    pub message: String,
+    pub(crate) details: Map<String, Value>,
+}
+
+impl Failure {
+    fn new(code: u16, reason: &'static str, message: impl Into<String>) -> Self {
+        Self { code, reason, message: message.into(), details: Map::new() }
+    }
+
+    fn about(mut self, kind: &Kind, name: &str) -> Self {
+        if !name.is_empty() {
+            self.details.insert("name".to_owned(), name.into());
+        }
+        if !kind.group.is_empty() {
+            self.details.insert("group".to_owned(), kind.group.as_str().into());
+        }
+        self.details.insert("kind".to_owned(), kind.plural.as_str().into());
+        self
+    }
+
+    fn because(mut self, reason: &str, message: &str, field: &str) -> Self {
+        let mut cause = json!({"reason": reason, "message": message});
+        if !field.is_empty() {
+            cause["field"] = field.into();
+        }
+        match self.details.get_mut("causes").and_then(Value::as_array_mut) {
+            Some(causes) => causes.push(cause),
+            None => drop(self.details.insert("causes".to_owned(), json!([cause]))),
+        }
+        self
+    }
+
+    pub(crate) fn not_found(kind: &Kind, name: &str) -> Self {
+        Self::new(404, "NotFound", format!("{} \"{name}\" not found", kind.id)).about(kind, name)
+    }
+
+    /// For a path that leads nowhere.
+    pub(crate) fn no_such_resource() -> Self {
+        Self::new(404, "NotFound", "the server could not find the requested resource")
+    }
+
+    pub(crate) fn already_exists(kind: &Kind, name: &str) -> Self {
+        let message = format!("{} \"{name}\" already exists", kind.id);
+        Self::new(409, "AlreadyExists", message).about(kind, name)
+    }
+
+    pub(crate) fn conflict(kind: &Kind, name: &str, cause: &str) -> Self {
+        let message = format!("Operation cannot be fulfilled on {} \"{name}\": {cause}", kind.id);
+        Self::new(409, "Conflict", message).about(kind, name)
+    }
+
+    pub(crate) fn modified(kind: &Kind, name: &str) -> Self {
+        Self::conflict(
+            kind,
+            name,
+            "the object has been modified; please apply your changes to the latest version and try again",
+        )
+    }
+
+    /// Fields that belong to others: each with the manager that has it.
+    pub(crate) fn apply_conflict(conflicts: &[(String, String)]) -> Self {
+        let plural = if conflicts.len() == 1 { "conflict" } else { "conflicts" };
+        let texts: Vec<String> = conflicts
+            .iter()
+            .map(|(manager, field)| format!("conflict with \"{manager}\": {field}"))
+            .collect();
+        let separator = if conflicts.len() == 1 { " " } else { "\n- " };
+        let message = format!(
+            "Apply failed with {} {plural}:{separator}{}",
+            conflicts.len(),
+            texts.join(separator)
+        );
+        conflicts.iter().fold(Self::new(409, "Conflict", message), |failure, (manager, field)| {
+            let text = format!("conflict with \"{manager}\"");
+            failure.because("FieldManagerConflict", &text, field)
+        })
+    }
+
+    /// 422; `problem` as the API server words it, such as `Required value`.
+    pub(crate) fn invalid(kind: &Kind, name: &str, field: &str, problem: &str) -> Self {
+        let reason = match problem {
+            _ if problem.starts_with("Required") => "FieldValueRequired",
+            _ if problem.starts_with("Forbidden") => "FieldValueForbidden",
+            _ if problem.starts_with("Duplicate") => "FieldValueDuplicate",
+            _ => "FieldValueInvalid",
+        };
+        let message = format!("{} \"{name}\" is invalid: {field}: {problem}", kind.qualified());
+        let mut failure = Self::new(422, "Invalid", message).about(kind, name);
+        failure.details.insert("kind".to_owned(), kind.name.as_str().into());
+        failure.because(reason, problem, field)
+    }
+
+    pub(crate) fn bad_request(message: impl Into<String>) -> Self {
+        Self::new(400, "BadRequest", message)
+    }
+
+    pub(crate) fn unauthorized() -> Self {
+        Self::new(401, "Unauthorized", "Unauthorized")
+    }
+
+    pub(crate) fn forbidden(kind: &Kind, name: &str, cause: &str) -> Self {
+        let quoted = if name.is_empty() { String::new() } else { format!(" \"{name}\"") };
+        let message = format!("{}{quoted} is forbidden: {cause}", kind.id);
+        Self::new(403, "Forbidden", message).about(kind, name)
+    }
+
+    pub(crate) fn forbidden_path(user: &str, verb: &str, path: &str) -> Self {
+        let message = format!("forbidden: User \"{user}\" cannot {verb} path \"{path}\"");
+        Self::new(403, "Forbidden", message)
+    }
+
+    /// A namespace that is on its way out takes nothing new.
+    pub(crate) fn terminating(kind: &Kind, name: &str, namespace: &str) -> Self {
+        let cause = format!(
+            "unable to create new content in namespace {namespace} because it is being terminated"
+        );
+        let text = format!("namespace {namespace} is being terminated");
+        Self::forbidden(kind, name, &cause).because(
+            "NamespaceTerminating",
+            &text,
+            "metadata.namespace",
+        )
+    }
+
+    pub(crate) fn method_not_allowed() -> Self {
+        let message = "the server does not allow this method on the requested resource";
+        Self::new(405, "MethodNotAllowed", message)
+    }
+
+    pub(crate) fn unsupported_media_type(message: impl Into<String>) -> Self {
+        Self::new(415, "UnsupportedMediaType", message)
+    }
+
+    pub(crate) fn too_large() -> Self {
+        Self::new(413, "RequestEntityTooLarge", "limit is 3145728")
+    }
+
+    /// 410: what was asked about is no longer remembered.
+    pub(crate) fn expired(message: impl Into<String>) -> Self {
+        Self::new(410, "Expired", message)
+    }
+
+    pub(crate) fn disruption_budget(budget: &str, healthy: u64, wanted: u64) -> Self {
+        let cause = format!(
+            "The disruption budget {budget} needs {wanted} healthy pods and has {healthy} currently"
+        );
+        let message = "Cannot evict pod as it would violate the pod's disruption budget.";
+        Self::new(429, "TooManyRequests", message).because("DisruptionBudget", &cause, "")
+    }
+
+    pub(crate) fn to_json(&self) -> Value {
+        let mut status = json!({
+            "kind": "Status",
+            "apiVersion": "v1",
+            "metadata": {},
+            "status": "Failure",
+            "message": self.message,
+            "reason": self.reason,
+        });
+        if !self.details.is_empty() {
+            status["details"] = Value::Object(self.details.clone());
+        }
+        status["code"] = self.code.into();
+        status
+    }
+}
+
+impl std::fmt::Display for Failure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Failure {}

@@ -1,0 +1,41 @@
+//! A Kubernetes API: what clients of a cluster can see of it, and what happens behind it.
+//!
+//! One [`KubeStore`] is a cluster's memory. Any number of listeners serve it ([`serve`]), so that
+//! every control plane and the shared address can have one that comes and goes. [`control`] runs
+//! what the controller manager, the scheduler and the kubelets do; [`KubeStore::start_kubelet`] and
+//! its like tell it which machines there are.
+//!
+//! It is no second API server: objects are believed where they are not plainly wrong, there is one
+//! version of each built-in kind, no admission by webhooks, no conversion, no quota.
+
+mod answer;
+mod auth;
+mod body;
+mod bootstrap;
+mod builtin;
+mod controller;
+mod custom;
+mod defaults;
+mod discovery;
+mod endpoint;
+mod failure;
+mod kind;
+mod object;
+mod patch;
+mod printer;
+mod proto;
+mod request;
+mod selector;
+mod server;
+mod store;
+mod tls;
+mod validate;
+mod watch;
+mod write;
+mod yaml;
+
+pub use controller::{KubeControllers, Machine, control};
+pub use failure::Failure;
+pub use server::{KubeServer, serve};
+pub use store::{KubeSettings, KubeStore};
+pub use tls::KubeTls;

@@ -1,0 +1,60 @@
+//! The four ways to change a part of an object.
+
+mod apply;
+mod fields;
+mod json_patch;
+mod merge;
+mod shape;
+mod strategic;
+
+use serde_json::Value;
+
+use super::failure::Failure;
+use super::kind::Kind;
+
+pub(crate) use apply::{Manager, apply, track};
+
+/// What the content type of a PATCH says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PatchType {
+    Json,
+    Merge,
+    Strategic,
+    Apply,
+}
+
+impl PatchType {
+    pub(crate) fn parse(content_type: &str) -> Option<Self> {
+        match content_type.split(';').next().unwrap_or_default().trim() {
+            "application/json-patch+json" => Some(Self::Json),
+            "application/merge-patch+json" => Some(Self::Merge),
+            "application/strategic-merge-patch+json" => Some(Self::Strategic),
+            "application/apply-patch+yaml" => Some(Self::Apply),
+            _ => None,
+        }
+    }
+}
+
+/// The object after a patch that is no apply.
+pub(crate) fn patched(
+    kind: &Kind,
+    how: PatchType,
+    old: &Value,
+    patch: &Value,
+) -> Result<Value, Failure> {
+    let mut new = old.clone();
+    match how {
+        PatchType::Json => json_patch::apply(&mut new, patch).map_err(|problem| {
+            let name = super::object::name(old);
+            Failure::invalid(kind, name, "patch", &problem)
+        })?,
+        PatchType::Strategic if kind.custom.is_none() => strategic::apply(&mut new, patch),
+        PatchType::Strategic => {
+            return Err(Failure::unsupported_media_type(
+                "the body of the request was in an unknown format - accepted media types include: application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml",
+            ));
+        }
+        PatchType::Merge | PatchType::Apply => merge::apply(&mut new, patch),
+    }
+    Ok(new)
+}

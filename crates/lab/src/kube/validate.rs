@@ -1,0 +1,179 @@
+//! The mistakes that the API server finds and people make. Everything else is believed.
+
+use serde_json::Value;
+
+use super::failure::Failure;
+use super::kind::Kind;
+use super::object::{self, list, text};
+use super::selector::Selector;
+
+const LABEL: &str = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')";
+const SUBDOMAIN: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
+
+pub(super) fn name(kind: &Kind, name: &str) -> Result<(), Failure> {
+    let invalid = |problem: &str| Err(Failure::invalid(kind, name, "metadata.name", problem));
+    if name.is_empty() {
+        return invalid("Required value: name or generateName is required");
+    }
+    if kind.group == "rbac.authorization.k8s.io" {
+        return match name {
+            "." | ".." => invalid(&format!("Invalid value: \"{name}\": may not be '{name}'")),
+            _ if name.contains(['/', '%']) => {
+                invalid(&format!("Invalid value: \"{name}\": may not contain '/' or '%'"))
+            }
+            _ => Ok(()),
+        };
+    }
+    let (is_good, rule): (bool, &str) = if matches!(kind.id.as_str(), "namespaces" | "services") {
+        (is_label(name), LABEL)
+    } else {
+        (name.len() <= 253 && name.split('.').all(is_label_of_any_length), SUBDOMAIN)
+    };
+    if is_good { Ok(()) } else { invalid(&format!("Invalid value: \"{name}\": {rule}")) }
+}
+
+fn is_label(text: &str) -> bool {
+    text.len() <= 63 && is_label_of_any_length(text)
+}
+
+fn is_label_of_any_length(text: &str) -> bool {
+    let is_inner = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    !text.is_empty() && text.chars().all(is_inner) && !text.starts_with('-') && !text.ends_with('-')
+}
+
+/// Refuses what is no mapping where everybody looks into one.
+pub(super) fn shape(kind: &Kind, object: &Value) -> Result<(), Failure> {
+    if !object.is_object() {
+        return Err(Failure::bad_request("the body of the request is no object"));
+    }
+    let everywhere = ["metadata", "metadata.labels", "metadata.annotations", "status"];
+    let built_in = [
+        "spec",
+        "spec.selector",
+        "spec.strategy",
+        "spec.updateStrategy",
+        "spec.template",
+        "spec.template.metadata",
+        "spec.template.metadata.labels",
+        "spec.template.metadata.annotations",
+        "spec.template.spec",
+        "data",
+    ];
+    let built_in = if kind.custom.is_none() { &built_in[..] } else { &[] };
+    for field in everywhere.iter().chain(built_in) {
+        let found = object.pointer(&format!("/{}", field.replace('.', "/")));
+        let what = match found {
+            None | Some(Value::Null | Value::Object(_)) => continue,
+            Some(Value::Bool(_)) => "bool",
+            Some(Value::Number(_)) => "number",
+            Some(Value::String(_)) => "string",
+            Some(Value::Array(_)) => "array",
+        };
+        let (name, version) = (&kind.name, &kind.versions[0]);
+        return Err(Failure::bad_request(format!(
+            "{name} in version \"{version}\" cannot be handled as a {name}: json: cannot unmarshal {what} into Go struct field {name}.{field}"
+        )));
+    }
+    Ok(())
+}
+
+pub(super) fn object(kind: &Kind, object: &Value) -> Result<(), Failure> {
+    let name = object::name(object);
+    let invalid = |field: &str, problem: &str| Err(Failure::invalid(kind, name, field, problem));
+    match kind.id.as_str() {
+        "pods" => containers(kind, name, object, "/spec", "spec"),
+        "deployments.apps" | "replicasets.apps" | "daemonsets.apps" | "statefulsets.apps" => {
+            containers(kind, name, object, "/spec/template/spec", "spec.template.spec")?;
+            let selector = Selector::of_object(&object["spec"]["selector"]);
+            if selector.is_empty() {
+                return invalid("spec.selector", "Required value");
+            }
+            if !selector.matches(&object["spec"]["template"]) {
+                let labels = &object["spec"]["template"]["metadata"]["labels"];
+                let problem =
+                    format!("Invalid value: {labels}: `selector` does not match template `labels`");
+                return invalid("spec.template.metadata.labels", &problem);
+            }
+            Ok(())
+        }
+        "jobs.batch" => containers(kind, name, object, "/spec/template/spec", "spec.template.spec"),
+        "customresourcedefinitions.apiextensions.k8s.io" => {
+            let (plural, group) = (text(object, "/spec/names/plural"), text(object, "/spec/group"));
+            if name != format!("{plural}.{group}") {
+                let problem = format!(
+                    "Invalid value: \"{name}\": must be spec.names.plural+\".\"+spec.group"
+                );
+                return invalid("metadata.name", &problem);
+            }
+            let stored = |version: &&Value| object::flag(version, "/storage");
+            if list(object, "/spec/versions").iter().filter(stored).count() != 1 {
+                let problem =
+                    "Invalid value: must have exactly one version marked as storage version";
+                return invalid("spec.versions", problem);
+            }
+            Ok(())
+        }
+        _ => Ok(()),
+    }
+}
+
+fn containers(
+    kind: &Kind,
+    name: &str,
+    object: &Value,
+    pointer: &str,
+    path: &str,
+) -> Result<(), Failure> {
+    let containers = list(object, &format!("{pointer}/containers"));
+    if containers.is_empty() {
+        return Err(Failure::invalid(kind, name, &format!("{path}.containers"), "Required value"));
+    }
+    for (at, container) in containers.iter().enumerate() {
+        for key in ["name", "image"] {
+            if text(container, &format!("/{key}")).is_empty() {
+                let field = format!("{path}.containers[{at}].{key}");
+                return Err(Failure::invalid(kind, name, &field, "Required value"));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// What must stay as it was.
+pub(super) fn change(kind: &Kind, old: &Value, new: &Value) -> Result<(), Failure> {
+    let name = object::name(old);
+    let is_workload = kind.group == "apps" && kind.status;
+    if is_workload && old["spec"]["selector"] != new["spec"]["selector"] {
+        let problem = format!("Invalid value: {}: field is immutable", new["spec"]["selector"]);
+        return Err(Failure::invalid(kind, name, "spec.selector", &problem));
+    }
+    if kind.id == "pods" && fixed_part(old) != fixed_part(new) {
+        let problem = "Forbidden: pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)";
+        return Err(Failure::invalid(kind, name, "spec", problem));
+    }
+    let is_frozen = matches!(kind.id.as_str(), "configmaps" | "secrets")
+        && object::flag(old, "/immutable")
+        && (old.get("data") != new.get("data") || !object::flag(new, "/immutable"));
+    if is_frozen {
+        let problem = "Forbidden: field is immutable when `immutable` is set";
+        return Err(Failure::invalid(kind, name, "data", problem));
+    }
+    Ok(())
+}
+
+/// A pod's spec without what may change.
+fn fixed_part(pod: &Value) -> Value {
+    let mut spec = pod["spec"].clone();
+    if let Some(spec) = spec.as_object_mut() {
+        for key in ["activeDeadlineSeconds", "tolerations", "terminationGracePeriodSeconds"] {
+            spec.shift_remove(key);
+        }
+        for key in ["containers", "initContainers"] {
+            let all = spec.get_mut(key).and_then(Value::as_array_mut).into_iter().flatten();
+            for container in all.filter_map(Value::as_object_mut) {
+                container.shift_remove("image");
+            }
+        }
+    }
+    spec
+}

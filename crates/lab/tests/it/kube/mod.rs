@@ -1,0 +1,9 @@
+//! The Kubernetes API, from outside.
+
+mod access;
+mod cluster;
+mod kubectl;
+mod life;
+mod objects;
+mod scale;
+mod watch;
