@@ -38,7 +38,7 @@ fn what_was_being_made_stays_half_made() {
         listed
     });
     // As a kill does: nothing more is saved, nothing is ended in good order.
-    killed.shutdown_background();
+    killed.shutdown_timeout(Duration::from_secs(30));
 
     runtime().block_on(async {
         let rig = Rig::start(Settings { state: state(), ..yard("9.2") });
