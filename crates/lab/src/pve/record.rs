@@ -100,9 +100,9 @@ fn redact_url(url: &str) -> String {
     let (url, query) = url.split_once('?').map_or((url, ""), |(url, _)| (url, "?<redacted>"));
     let Some((scheme, rest)) = url.split_once("://") else { return format!("{url}{query}") };
     let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
-    let host = authority.rsplit_once('@').map_or(authority.to_owned(), |(_, host)| {
-        format!("<redacted>@{host}")
-    });
+    let host = authority
+        .rsplit_once('@')
+        .map_or(authority.to_owned(), |(_, host)| format!("<redacted>@{host}"));
     format!("{scheme}://{host}{path}{query}")
 }
 

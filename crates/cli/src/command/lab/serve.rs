@@ -230,7 +230,9 @@ fn not_started(error: std::io::Error) -> CommandError {
         ErrorKind::PermissionDenied => "choose a folder or port that you may use",
         ErrorKind::AlreadyExists | ErrorKind::NotADirectory => "--state takes a folder",
         ErrorKind::NotFound => "the folder above it must be there",
-        ErrorKind::InvalidData => "the folder of --state is not a lab's, or is damaged: take another",
+        ErrorKind::InvalidData => {
+            "the folder of --state is not a lab's, or is damaged: take another"
+        }
         _ => return CommandError::failed("cannot start the lab").because(error),
     };
     CommandError::failed("cannot start the lab").because(error).hint(hint)
