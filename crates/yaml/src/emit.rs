@@ -14,10 +14,8 @@
 //! what they stand among. Anchors, flow collections and line folding are not written: none of the
 //! programs that we must equal does so.
 
-use std::cmp::Ordering;
-
-use crate::scalar::{Resolved, Scalar, Style};
-use crate::timestamp::timestamp;
+use crate::quote::{Traits, escape, is_break, is_printable, wanted_style};
+use crate::scalar::{Scalar, Style};
 use crate::tree::{Entry, Map, Node, Seq, Value};
 
 /// The tag of a plain scalar that must not be quoted although it reads as a timestamp.
@@ -60,54 +58,6 @@ pub fn emit_all<'a>(documents: impl IntoIterator<Item = &'a Node>, indent: usize
         out.push_str(&emit(document, indent));
     }
     out
-}
-
-/// The order in which go-yaml writes the keys of a map: letters after everything else, and runs of
-/// digits by their value.
-pub fn key_order(a: &str, b: &str) -> Ordering {
-    if a == b {
-        Ordering::Equal
-    } else if key_is_less(a, b) {
-        Ordering::Less
-    } else {
-        Ordering::Greater
-    }
-}
-
-fn key_is_less(a: &str, b: &str) -> bool {
-    let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
-    let mut after_digits = false;
-    for (at, (&left, &right)) in a.iter().zip(&b).enumerate() {
-        if left == right {
-            after_digits = left.is_ascii_digit();
-            continue;
-        }
-        return match (left.is_alphabetic(), right.is_alphabetic()) {
-            (true, true) => left < right,
-            (true, false) => after_digits,
-            (false, true) => !after_digits,
-            (false, false) => {
-                let started = (left == '0' || right == '0') && number_is_open(&a[..at]);
-                let (left_number, left_length) = run_of_digits(&a[at..], started);
-                let (right_number, right_length) = run_of_digits(&b[at..], started);
-                (left_number, left_length, left) < (right_number, right_length, right)
-            }
-        };
-    }
-    a.len() < b.len()
-}
-
-/// Whether the digits just before contain one that is not zero, so that a zero counts.
-fn number_is_open(before: &[char]) -> bool {
-    before.iter().rev().take_while(|c| c.is_ascii_digit()).any(|c| *c != '0')
-}
-
-fn run_of_digits(text: &[char], started: bool) -> (i64, usize) {
-    let digits = text.iter().map_while(|c| c.to_digit(10));
-    digits.fold((i64::from(started), 0), |(number, length), digit| {
-        let number = number.wrapping_mul(10).wrapping_add(i64::from(digit));
-        (number, length + 1)
-    })
 }
 
 /// What surrounds the node that is being written.
@@ -381,74 +331,6 @@ impl Emitter {
     }
 }
 
-/// The style go-yaml asks for, before it looks at single characters.
-fn wanted_style(scalar: &Scalar, tag: Option<&str>) -> Style {
-    let text = scalar.text.as_str();
-    let is_plain = scalar.style == Style::Plain;
-    let is_node = is_plain && tag == Some(STRING_TAG);
-    if text.contains('\n') {
-        let has_words = text.len() >= 2 && text.chars().any(|c| !c.is_whitespace());
-        return if has_words || is_node { Style::Literal } else { Style::DoubleQuoted };
-    }
-    if is_plain && tag == Some(TIMESTAMP_TAG) {
-        return Style::Plain;
-    }
-    let as_plain = Scalar { text: scalar.text.clone(), style: Style::Plain };
-    let reads_as_string = as_plain.resolve() == Resolved::Text && timestamp(text).is_none();
-    let is_value = is_plain && !is_node && as_plain.resolve() != Resolved::Text;
-    if is_value || (is_node && reads_as_string && text != "<<") {
-        return Style::Plain;
-    }
-    if reads_as_string && !is_old_bool(text) && !is_base_60(text) && text != "<<" {
-        Style::Plain
-    } else {
-        Style::DoubleQuoted
-    }
-}
-
-/// Booleans of YAML 1.1; quoted for the sake of older readers.
-fn is_old_bool(text: &str) -> bool {
-    matches!(
-        text,
-        "y" | "Y"
-            | "yes"
-            | "Yes"
-            | "YES"
-            | "on"
-            | "On"
-            | "ON"
-            | "n"
-            | "N"
-            | "no"
-            | "No"
-            | "NO"
-            | "off"
-            | "Off"
-            | "OFF"
-    )
-}
-
-/// Numbers of YAML 1.1 such as `1:30`; quoted for the sake of older readers.
-fn is_base_60(text: &str) -> bool {
-    let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
-    let mut parts = unsigned.split(':');
-    let first = parts.next().unwrap_or_default();
-    let mut rest: Vec<&str> = parts.collect();
-    let Some(last) = rest.pop() else {
-        return false;
-    };
-    let (last, fraction) = last.split_once('.').unwrap_or((last, ""));
-    let is_number = |text: &str| text.bytes().all(|b| b.is_ascii_digit() || b == b'_');
-    let below_60 = |text: &str| match text.as_bytes() {
-        [ones] | [b'0'..=b'5', ones] => ones.is_ascii_digit(),
-        _ => false,
-    };
-    first.starts_with(|c: char| c.is_ascii_digit())
-        && is_number(first)
-        && is_number(fraction)
-        && rest.iter().chain([&last]).all(|part| below_60(part))
-}
-
 fn is_comment(node: &Node) -> bool {
     node.as_comment().is_some()
 }
@@ -490,103 +372,6 @@ fn is_simple_key(key: &Node) -> bool {
         Value::Seq(seq) => seq.items.is_empty(),
         Value::Map(map) => map.entries.is_empty(),
     }
-}
-
-/// What the characters of a text forbid.
-struct Traits {
-    plain: bool,
-    single_quoted: bool,
-    block: bool,
-}
-
-impl Traits {
-    fn of(text: &str) -> Self {
-        let mut indicators = text.starts_with("---") || text.starts_with("...");
-        let (mut breaks, mut special, mut tabs) = (false, false, false);
-        let (mut space_after_break, mut break_after_space) = (false, false);
-        let mut previous = None;
-        let mut rest = text.chars();
-        while let Some(c) = rest.next() {
-            let next = rest.clone().next();
-            let before_blank = next.is_none_or(|next| matches!(next, ' ' | '\t'));
-            indicators |= is_indicator(c, previous, before_blank);
-            tabs |= c == '\t';
-            special |= c != '\t' && !is_printable(c);
-            breaks |= is_break(c);
-            space_after_break |= c == ' ' && previous.is_some_and(is_break);
-            break_after_space |= is_break(c) && previous == Some(' ');
-            previous = Some(c);
-        }
-        let at_edge = |c: char| c == ' ' || is_break(c);
-        let blank_edge = text.starts_with(at_edge) || text.ends_with(at_edge);
-        let unquotable = break_after_space || special;
-        let single_quoted = !(unquotable || space_after_break || tabs);
-        Self {
-            plain: single_quoted && !indicators && !breaks && !blank_edge,
-            single_quoted,
-            block: !unquotable && !text.ends_with(' ') && !text.is_empty(),
-        }
-    }
-
-    fn allowed_style(&self, wanted: Style, is_key: bool) -> Style {
-        match wanted {
-            Style::Plain if self.plain => Style::Plain,
-            Style::Plain | Style::SingleQuoted if self.single_quoted => Style::SingleQuoted,
-            Style::Literal | Style::Folded if self.block && !is_key => Style::Literal,
-            _ => Style::DoubleQuoted,
-        }
-    }
-}
-
-/// Whether a character at this place would be read as syntax in a plain scalar.
-fn is_indicator(c: char, previous: Option<char>, before_blank: bool) -> bool {
-    match (c, previous) {
-        (
-            '#' | ',' | '[' | ']' | '{' | '}' | '&' | '*' | '!' | '|' | '>' | '\'' | '"' | '%'
-            | '@' | '`',
-            None,
-        ) => true,
-        ('?' | '-', None) | (':', _) => before_blank,
-        ('#', Some(previous)) => matches!(previous, ' ' | '\t' | '\0') || is_break(previous),
-        _ => false,
-    }
-}
-
-fn is_break(c: char) -> bool {
-    matches!(c, '\r' | '\n' | '\u{85}' | '\u{2028}' | '\u{2029}')
-}
-
-/// What go-yaml writes without escaping. It knows nothing beyond the basic plane.
-fn is_printable(c: char) -> bool {
-    matches!(c, '\n' | ' '..='~' | '\u{a0}'..='\u{fefe}' | '\u{ff00}'..='\u{fffd}')
-}
-
-fn escape(c: char) -> String {
-    let short = match c {
-        '\0' => '0',
-        '\u{7}' => 'a',
-        '\u{8}' => 'b',
-        '\t' => 't',
-        '\n' => 'n',
-        '\u{b}' => 'v',
-        '\u{c}' => 'f',
-        '\r' => 'r',
-        '\u{1b}' => 'e',
-        '"' => '"',
-        '\\' => '\\',
-        '\u{85}' => 'N',
-        '\u{a0}' => '_',
-        '\u{2028}' => 'L',
-        '\u{2029}' => 'P',
-        _ => {
-            return match u32::from(c) {
-                code @ ..=0xff => format!("\\x{code:02X}"),
-                code @ ..=0xffff => format!("\\u{code:04X}"),
-                code => format!("\\U{code:08X}"),
-            };
-        }
-    };
-    format!("\\{short}")
 }
 
 #[cfg(test)]
@@ -670,13 +455,6 @@ mod tests {
         let long = "k".repeat(129);
         let text = format!("? {long}\n:   a: 1\n");
         assert_eq!(again(&format!("{long}: {{a: 1}}")), text);
-    }
-
-    #[test]
-    fn keys_are_ordered_naturally() {
-        let mut keys = ["eth10", "eth2", "a.b", "ab", "a-b", "1", "B", "10", "a"];
-        keys.sort_by(|a, b| key_order(a, b));
-        assert_eq!(keys, ["1", "10", "B", "a", "a-b", "a.b", "ab", "eth2", "eth10"]);
     }
 
     proptest::proptest! {

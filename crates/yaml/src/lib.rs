@@ -14,12 +14,15 @@ pub mod build;
 mod comment;
 mod emit;
 mod go_yaml;
+mod key_order;
+mod quote;
 mod read;
 mod scalar;
 mod timestamp;
 mod tree;
 
-pub use emit::{BINARY_TAG, GoYaml, STRING_TAG, TIMESTAMP_TAG, emit, emit_all, emit_as, key_order};
+pub use emit::{BINARY_TAG, GoYaml, STRING_TAG, TIMESTAMP_TAG, emit, emit_all, emit_as};
+pub use key_order::key_order;
 pub use read::{
     Limits, ReadError, ReadErrorKind, read, read_first, read_nodes, read_with, read_with_comments,
 };
