@@ -113,3 +113,31 @@ fn redact_path(path: &str) -> String {
         None => path.to_owned(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_lose_their_passwords_and_signatures() {
+        let cases = [
+            ("http://me:pass@host:80/a/b?token=x", "http://<redacted>@host:80/a/b?<redacted>"),
+            ("https://host/a@b", "https://host/a@b"),
+            ("https://host", "https://host"),
+            ("nonsense?x", "nonsense?<redacted>"),
+        ];
+        for (url, shown) in cases {
+            assert_eq!(redact_url(url), shown);
+        }
+    }
+
+    #[test]
+    fn secret_parameters_are_not_shown_however_they_are_spelled() {
+        let params = [("pveauthcookie", "PVE:x"), ("cipassword", "x"), ("name", "x")];
+        let params = params.map(|(name, value)| (name.to_owned(), Json::from(value)));
+        let shown = redact(params.into_iter().collect());
+        assert_eq!(shown["pveauthcookie"], "<redacted>");
+        assert_eq!(shown["cipassword"], "<redacted>");
+        assert_eq!(shown["name"], "x");
+    }
+}

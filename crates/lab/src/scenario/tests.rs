@@ -124,6 +124,11 @@ fn errors_name_the_line_and_what_was_meant() {
             "lab.yaml:3: a host has no `core` (did you mean `cores`?)",
         ),
         ("nodes: [a, a]", "lab.yaml:1: host `a` is there twice"),
+        ("vms:\n- {vmid: 100, config: {corez: 2}}", "lab.yaml:2: a VM has no option `corez`"),
+        (
+            "access:\n  acl:\n  - {path: /, ugid: a@pve, roleid: Boss}",
+            "lab.yaml:3: there is no role `Boss` (roles of your own are listed under `roles`)",
+        ),
         (
             "storages:\n- {storage: s, type: dirr}",
             "lab.yaml:2: the lab has no storage of type `dirr` (did you mean `dir`?)",
