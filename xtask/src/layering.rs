@@ -18,7 +18,17 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("talmox-pve", &["talmox-clock"]),
     ("talmox-talos-api", &["talmox-clock", "talmox-talos-config", "talmox-yaml"]),
     ("talmox-lab", &["talmox-clock", "talmox-pve", "talmox-talos-config", "talmox-yaml"]),
-    ("talmox-engine", &["talmox-model", "talmox-talos-config", "talmox-yaml"]),
+    (
+        "talmox-engine",
+        &[
+            "talmox-clock",
+            "talmox-model",
+            "talmox-pve",
+            "talmox-talos-api",
+            "talmox-talos-config",
+            "talmox-yaml",
+        ],
+    ),
     (
         "talmox",
         &[
@@ -27,6 +37,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "talmox-lab",
             "talmox-model",
             "talmox-pve",
+            "talmox-talos-api",
             "talmox-talos-config",
             "talmox-yaml",
         ],
