@@ -21,7 +21,17 @@ const ALLOWED: &[(&str, &[&str])] = &[
         "talmox-lab",
         &["talmox-clock", "talmox-pve", "talmox-talos-api", "talmox-talos-config", "talmox-yaml"],
     ),
-    ("talmox-engine", &["talmox-model", "talmox-talos-config", "talmox-yaml"]),
+    (
+        "talmox-engine",
+        &[
+            "talmox-clock",
+            "talmox-model",
+            "talmox-pve",
+            "talmox-talos-api",
+            "talmox-talos-config",
+            "talmox-yaml",
+        ],
+    ),
     (
         "talmox",
         &[
@@ -30,6 +40,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "talmox-lab",
             "talmox-model",
             "talmox-pve",
+            "talmox-talos-api",
             "talmox-talos-config",
             "talmox-yaml",
         ],
