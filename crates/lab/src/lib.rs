@@ -8,6 +8,7 @@ mod archive;
 mod blob;
 mod certificate;
 mod checksum;
+mod disk;
 mod fetch;
 mod folder;
 mod image;
