@@ -30,6 +30,7 @@ pub(crate) use gate::Gate;
 pub use http::Patience;
 pub(crate) use http::{Server, stopped};
 pub use latency::Profile;
+pub(crate) use latency::Work;
 pub(crate) use record::Recorder;
 use refusal::Refusal;
 pub use release::Release;
