@@ -46,6 +46,8 @@ pub(crate) enum Work {
     Install,
     /// Moving a running guest to another host.
     Migrate { bytes: u64 },
+    /// Making an image that nobody has asked for before.
+    Build,
 }
 
 const MIB: u64 = 1 << 20;
@@ -53,11 +55,11 @@ const MIB: u64 = 1 << 20;
 impl Profile {
     pub(crate) fn time(self, work: Work) -> Duration {
         // Milliseconds for one piece of work, and MiB per second for bytes.
-        let (call, allocate, start, power_down, stop, disk, network) = match self {
+        let (call, allocate, start, power_down, stop, build, disk, network) = match self {
             Self::Instant => return Duration::ZERO,
-            Self::Fast => (0, 50, 400, 1_500, 200, 2_000, 500),
-            Self::Homelab => (8, 600, 2_500, 8_000, 1_200, 250, 40),
-            Self::Slow => (60, 4_000, 9_000, 30_000, 5_000, 40, 6),
+            Self::Fast => (0, 50, 400, 1_500, 200, 500, 2_000, 500),
+            Self::Homelab => (8, 600, 2_500, 8_000, 1_200, 20_000, 250, 40),
+            Self::Slow => (60, 4_000, 9_000, 30_000, 5_000, 60_000, 40, 6),
         };
         let (firmware, boot, service, time_sync, pull, install) = match self {
             Self::Instant => return Duration::ZERO,
@@ -82,6 +84,7 @@ impl Profile {
             Work::Pull => pull,
             Work::Install => install,
             Work::Migrate { bytes } => start + moved(bytes, network),
+            Work::Build => build,
         })
     }
 }
