@@ -2,13 +2,24 @@
 
 use std::sync::Arc;
 
+use tokio::sync::watch;
+
 use super::realm::Realm;
 use super::sequence;
 use crate::pve::guest::{GuestEvent, Moment};
+use crate::pve::stopped;
 
 impl Realm {
     /// Plays every guest from now on, until the lab ends.
-    pub(crate) async fn run(self: Arc<Self>) {
+    pub(crate) async fn run(self: Arc<Self>, mut stop: watch::Receiver<bool>) {
+        tokio::select! {
+            () = self.play_all() => {}
+            () = stopped(&mut stop) => {}
+        }
+        self.leave_all();
+    }
+
+    async fn play_all(self: &Arc<Self>) {
         let mut moments = self.site.guests.watch();
         let running: Vec<u32> = {
             let world = self.site.world();

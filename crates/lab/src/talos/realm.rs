@@ -106,6 +106,14 @@ impl Realm {
         self.land.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// The lab ends, and with it all that runs for VMs.
+    pub(super) fn leave_all(&self) {
+        let mut all = self.playing.lock().unwrap_or_else(PoisonError::into_inner);
+        for (_, playing) in all.drain() {
+            playing.abort();
+        }
+    }
+
     /// What runs for a VM ends, and this begins in its place.
     pub(super) fn replace(&self, vmid: u32, playing: Option<AbortHandle>) {
         let mut all = self.playing.lock().unwrap_or_else(PoisonError::into_inner);
