@@ -6,3 +6,5 @@
 //! Nothing here prints, reads files or the environment.
 
 pub mod desired;
+pub mod kube;
+pub mod patience;
