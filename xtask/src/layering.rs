@@ -17,7 +17,10 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("talmox-talos-config", &["talmox-yaml"]),
     ("talmox-pve", &["talmox-clock"]),
     ("talmox-talos-api", &["talmox-clock", "talmox-talos-config", "talmox-yaml"]),
-    ("talmox-lab", &["talmox-clock", "talmox-pve", "talmox-talos-config", "talmox-yaml"]),
+    (
+        "talmox-lab",
+        &["talmox-clock", "talmox-pve", "talmox-talos-api", "talmox-talos-config", "talmox-yaml"],
+    ),
     (
         "talmox-engine",
         &[

@@ -58,6 +58,10 @@ impl Prefix {
         self.address
     }
 
+    pub fn length(self) -> u8 {
+        self.length
+    }
+
     /// The mask of an IPv4 network, spelled out.
     pub(crate) fn netmask(self) -> Option<std::net::Ipv4Addr> {
         let host_bits = 32_u32.checked_sub(u32::from(self.length))?;
