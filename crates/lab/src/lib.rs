@@ -8,6 +8,7 @@ mod archive;
 mod blob;
 mod certificate;
 mod checksum;
+mod disk;
 mod fetch;
 mod folder;
 mod image;
@@ -16,6 +17,7 @@ mod lab;
 pub mod pve;
 mod scenario;
 mod state;
+mod talos;
 mod tidy;
 
 pub use lab::{Lab, PveReady, Ready, Settings};

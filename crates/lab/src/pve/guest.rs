@@ -76,7 +76,7 @@ impl Guests {
     }
 
     /// The devices that a VM was given. None where it was not started here.
-    pub(super) fn held(&self, vmid: u32) -> Option<Vec<String>> {
+    pub(crate) fn held(&self, vmid: u32) -> Option<Vec<String>> {
         locked(&self.devices).get(&vmid).cloned()
     }
 

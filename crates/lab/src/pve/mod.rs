@@ -6,7 +6,7 @@ mod call;
 mod digest;
 mod fault;
 mod gate;
-mod guest;
+pub(crate) mod guest;
 mod ha;
 mod http;
 mod latency;

@@ -1,0 +1,1 @@
+//! The Talos API of a node.

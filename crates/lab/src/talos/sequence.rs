@@ -1,0 +1,1 @@
+//! What moves a node from stage to stage.
