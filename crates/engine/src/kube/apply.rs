@@ -9,11 +9,10 @@ use kube::discovery::{self, ApiCapabilities, ApiResource, Scope};
 use kube::error::DiscoveryError;
 use kube::{Api, core::response::StatusCause};
 use serde_json::Value;
-use talmox_talos_api::Look;
 
 use super::manifest::Manifest;
 use super::{FIELD_MANAGER, KubeClient, KubeError};
-use crate::patience::{Ended, Patience};
+use crate::patience::{Late, Patience};
 
 /// Where objects live that name no namespace.
 const DEFAULT_NAMESPACE: &str = "default";
@@ -40,8 +39,8 @@ pub enum ApplyError {
     Conflict { object: String, conflicts: Vec<Conflict> },
     #[error("apply {object}")]
     Refused { object: String, source: KubeError },
-    #[error("the time is up, and still: {reason}")]
-    Late { reason: String },
+    #[error(transparent)]
+    Late(#[from] Late),
     /// Something that was applied cannot come up any more.
     #[error("{object} failed: {reason}")]
     Failed { object: String, reason: String },
@@ -88,25 +87,19 @@ impl KubeClient {
         kinds: &mut Kinds,
         patience: Patience<'_>,
     ) -> Result<(), ApplyError> {
-        let applied = patience.until(async || match self.try_apply(manifest, kinds).await {
-            Ok(()) => Ok(Look::Done(())),
+        let mut wait = patience.begin();
+        loop {
+            let error = match self.try_apply(manifest, kinds).await {
+                Ok(()) => return Ok(()),
+                Err(error) => error,
+            };
             // A controller that was just applied may bring the kind.
-            Err(error @ KubeError::UnknownKind { .. }) => {
-                Ok(Look::NotYet(format!("{manifest}: {}", error.reason())))
+            let is_unknown = matches!(error, KubeError::UnknownKind { .. });
+            if !is_unknown && !error.may_pass() {
+                return Err(refusal(manifest, error));
             }
-            Err(error) if error.may_pass() => {
-                Ok(Look::NotYet(format!("{manifest}: {}", error.reason())))
-            }
-            Err(error) => Err(error),
-        });
-        applied.await.map_err(|ended| match ended {
-            Ended::Late(reason) => ApplyError::Late { reason },
-            Ended::Failed(KubeError::Refused { status, .. }) if status.is_conflict() => {
-                let conflicts = conflicts(&status);
-                ApplyError::Conflict { object: manifest.to_string(), conflicts }
-            }
-            Ended::Failed(source) => ApplyError::Refused { object: manifest.to_string(), source },
-        })
+            wait.not_yet(format!("{manifest}: {}", error.reason())).await?;
+        }
     }
 
     async fn try_apply(&self, manifest: &Manifest, kinds: &mut Kinds) -> Result<(), KubeError> {
@@ -158,18 +151,16 @@ impl KubeClient {
         patience: Patience<'_>,
     ) -> Result<(), ApplyError> {
         for definition in definitions {
-            let waited = patience.until(async || match self.read(definition).await {
-                Ok(Some(object)) if is_true(&object, "Established") => Ok(Look::Done(())),
-                Ok(_) => Ok(Look::NotYet(format!("{definition} is not established"))),
-                Err(error) if error.may_pass() => Ok(Look::NotYet(error.reason())),
-                Err(error) => Err(error),
-            });
-            waited.await.map_err(|ended| match ended {
-                Ended::Late(reason) => ApplyError::Late { reason },
-                Ended::Failed(source) => {
-                    ApplyError::Refused { object: definition.to_string(), source }
-                }
-            })?;
+            let mut wait = patience.begin();
+            loop {
+                let reason = match self.read(definition).await {
+                    Ok(Some(object)) if is_true(&object, "Established") => break,
+                    Ok(_) => format!("{definition} is not established"),
+                    Err(error) if error.may_pass() => error.reason(),
+                    Err(error) => return Err(refusal(definition, error)),
+                };
+                wait.not_yet(reason).await?;
+            }
         }
         Ok(())
     }
@@ -223,6 +214,17 @@ impl Turn {
             | ("apiregistration.k8s.io", "APIService") => Self::Gatekeeper,
             _ => Self::Rest,
         }
+    }
+}
+
+/// An answer that stays what it is.
+pub(super) fn refusal(manifest: &Manifest, error: KubeError) -> ApplyError {
+    let object = manifest.to_string();
+    match error {
+        KubeError::Refused { status, .. } if status.is_conflict() => {
+            ApplyError::Conflict { object, conflicts: conflicts(&status) }
+        }
+        source => ApplyError::Refused { object, source },
     }
 }
 

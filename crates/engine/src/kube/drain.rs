@@ -3,10 +3,9 @@
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::Api;
 use kube::api::{EvictParams, ListParams};
-use talmox_talos_api::Look;
 
 use super::{KubeClient, KubeError};
-use crate::patience::{Ended, Patience};
+use crate::patience::{Late, Patience};
 
 /// Marks the copies of pods that a kubelet runs by itself; nobody can evict those.
 const MIRROR: &str = "kubernetes.io/config.mirror";
@@ -16,8 +15,8 @@ const MIRROR: &str = "kubernetes.io/config.mirror";
 pub enum DrainError {
     #[error("drain {node}")]
     Refused { node: String, source: KubeError },
-    #[error("{node} is not drained in time: {reason}")]
-    Late { node: String, reason: String },
+    #[error("{node} is not drained in time")]
+    Late { node: String, source: Late },
 }
 
 impl KubeClient {
@@ -37,27 +36,25 @@ impl KubeClient {
     pub async fn drain(&self, node: &str, patience: Patience<'_>) -> Result<(), DrainError> {
         let refused = |source| DrainError::Refused { node: node.to_owned(), source };
         self.cordon(node).await.map_err(refused)?;
-        let drained = patience.until(async || {
-            let pods = match self.pods_to_evict(node).await {
-                Ok(pods) => pods,
-                Err(error) if error.may_pass() => return Ok(Look::NotYet(error.reason())),
-                Err(error) => return Err(error),
+        let mut wait = patience.begin();
+        loop {
+            let reason = match self.pods_to_evict(node).await {
+                Ok(pods) if pods.is_empty() => return Ok(()),
+                Ok(pods) => {
+                    let mut reasons = vec![];
+                    for pod in &pods {
+                        reasons.extend(self.evict(pod).await.map_err(refused)?);
+                    }
+                    reasons.sort();
+                    let first = reasons.first().map(|one| format!("; {one}")).unwrap_or_default();
+                    format!("{} pods are still on {node}{first}", pods.len())
+                }
+                Err(error) if error.may_pass() => error.reason(),
+                Err(error) => return Err(refused(error)),
             };
-            let mut reasons = vec![];
-            for pod in &pods {
-                reasons.extend(self.evict(pod).await?);
-            }
-            if pods.is_empty() {
-                return Ok(Look::Done(()));
-            }
-            reasons.sort();
-            let first = reasons.first().map(|reason| format!("; {reason}")).unwrap_or_default();
-            Ok(Look::NotYet(format!("{} pods are still on {node}{first}", pods.len())))
-        });
-        drained.await.map_err(|ended| match ended {
-            Ended::Late(reason) => DrainError::Late { node: node.to_owned(), reason },
-            Ended::Failed(error) => refused(error),
-        })
+            let late = |source| DrainError::Late { node: node.to_owned(), source };
+            wait.not_yet(reason).await.map_err(late)?;
+        }
     }
 
     async fn pods_to_evict(&self, node: &str) -> Result<Vec<Pod>, KubeError> {

@@ -4,12 +4,11 @@ use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
 use kube::Api;
 use kube::api::ListParams;
 use serde_json::Value;
-use talmox_talos_api::Look;
 
-use super::apply::{ApplyError, is_true};
+use super::apply::{ApplyError, is_true, refusal};
 use super::manifest::Manifest;
 use super::{KubeClient, KubeError};
-use crate::patience::{Ended, Patience};
+use crate::patience::Patience;
 
 /// Of how many objects a reason speaks.
 const SHOWN: usize = 3;
@@ -31,10 +30,11 @@ impl KubeClient {
         patience: Patience<'_>,
     ) -> Result<(), ApplyError> {
         let mut left: Vec<&Manifest> = manifests.iter().filter(|one| is_workload(one)).collect();
-        let waited = patience.until(async || {
+        let mut wait = patience.begin();
+        loop {
             let mut reasons = vec![];
             let mut still = vec![];
-            for workload in left.drain(..) {
+            for workload in left {
                 match self.standing(workload).await {
                     Ok(Standing::Up) => continue,
                     Ok(Standing::NotYet(reason)) => reasons.push(format!("{workload}: {reason}")),
@@ -42,19 +42,16 @@ impl KubeClient {
                         return Err(ApplyError::Failed { object: workload.to_string(), reason });
                     }
                     Err(error) if error.may_pass() => reasons.push(error.reason()),
-                    Err(source) => {
-                        return Err(ApplyError::Refused { object: workload.to_string(), source });
-                    }
+                    Err(error) => return Err(refusal(workload, error)),
                 }
                 still.push(workload);
             }
+            if still.is_empty() {
+                return Ok(());
+            }
             left = still;
-            Ok(if left.is_empty() { Look::Done(()) } else { Look::NotYet(shortened(&reasons)) })
-        });
-        waited.await.map_err(|ended| match ended {
-            Ended::Late(reason) => ApplyError::Late { reason },
-            Ended::Failed(error) => error,
-        })
+            wait.not_yet(shortened(&reasons)).await?;
+        }
     }
 
     async fn standing(&self, workload: &Manifest) -> Result<Standing, KubeError> {

@@ -8,12 +8,14 @@ mod error;
 mod pve;
 mod schematic;
 mod seen;
+mod talos;
 
 use crate::plan::Action;
 
 pub use context::{Context, Cut, CutHook, Moment, StepContext};
 pub use error::{ErrorKind, StepError};
 pub(crate) use seen::Seen;
+pub use talos::{ClientFiles, ClusterAccess, WriteFiles};
 
 /// A step that is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,15 +43,13 @@ pub async fn run(action: &Action, context: &StepContext) -> Result<Done, StepErr
         Action::StopVm(step) => pve::stop(step, context).await,
         Action::DestroyVm(step) => pve::destroy(step, context).await,
         Action::MakeTemplate(step) => pve::make_template(step, context).await,
-        Action::ApplyConfig(_)
-        | Action::AwaitUbuntu(_)
-        | Action::BootstrapEtcd(_)
-        | Action::AwaitMember(_)
-        | Action::AwaitVip(_)
-        | Action::AwaitHealth(_)
-        | Action::WriteClientFiles(_)
-        | Action::ApplyAddon(_) => {
-            Err(StepError::failed(format!("there is nobody who knows how to do {}", context.step)))
-        }
+        Action::AwaitUbuntu(step) => talos::await_ubuntu(step, context).await,
+        Action::ApplyConfig(step) => talos::apply_config(step, context).await,
+        Action::BootstrapEtcd(step) => talos::bootstrap_etcd(step, context).await,
+        Action::AwaitMember(step) => talos::await_member(step, context).await,
+        Action::AwaitVip(step) => talos::await_vip(step, context).await,
+        Action::AwaitHealth(step) => talos::await_health(step, context).await,
+        Action::WriteClientFiles(step) => talos::write_client_files(step, context).await,
+        Action::ApplyAddon(step) => talos::apply_addon(step, context).await,
     }
 }

@@ -1,6 +1,7 @@
 use std::sync::Mutex;
 
 use talmox_engine::kube::{ApplyError, Manifest, read_manifests};
+use talmox_engine::patience::Late;
 
 use super::cluster::Cluster;
 
@@ -105,7 +106,7 @@ async fn what_does_not_come_up_is_told_with_its_reason() {
     let admin = cluster.admin();
     admin.apply(&shop(), cluster.patience(10)).await.unwrap();
     let error = admin.await_rollout(&shop(), cluster.patience(1)).await.unwrap_err();
-    let ApplyError::Late { reason } = &error else { panic!("{error:?}") };
+    let ApplyError::Late(Late { reason }) = &error else { panic!("{error:?}") };
     assert!(reason.contains("Deployment shop/till: 0 of 2 pods are ready"), "{reason}");
     assert!(reason.contains("0/1 nodes are available"), "{reason}");
 }

@@ -1,5 +1,6 @@
 use serde_json::json;
 use talmox_engine::kube::{DrainError, read_manifests};
+use talmox_engine::patience::Late;
 
 use super::cluster::Cluster;
 
@@ -58,7 +59,7 @@ async fn a_budget_that_allows_nothing_is_the_reason() {
         })
         .await;
     let error = admin.drain("worker-1", cluster.patience(1)).await.unwrap_err();
-    let DrainError::Late { reason, .. } = &error else { panic!("{error:?}") };
+    let DrainError::Late { source: Late { reason }, .. } = &error else { panic!("{error:?}") };
     assert!(reason.starts_with("4 pods are still on worker-1; "), "{reason}");
     assert!(reason.contains("disruption budget"), "{reason}");
 }
