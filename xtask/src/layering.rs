@@ -27,6 +27,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "talmox-lab",
             "talmox-model",
             "talmox-pve",
+            "talmox-talos-api",
             "talmox-talos-config",
             "talmox-yaml",
         ],

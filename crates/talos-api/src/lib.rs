@@ -2,7 +2,8 @@
 //!
 //! A [`Client`] speaks to one node, directly; [`probe()`] says what is at an address before anybody
 //! speaks to it; [`health`] judges a cluster, [`quorum`] its etcd; [`wait`] waits for a node and says
-//! for what, [`follow`] follows a restart to its end, [`upgrade`] installs another Talos. Nothing here prints, time comes from `talmox-clock`, and what may hold keys does not show itself.
+//! for what, [`follow`] follows a restart to its end, [`upgrade`] installs another Talos. Nothing here
+//! prints, time comes from `talmox-clock`, and what may hold keys does not show itself.
 //!
 //! With the feature `server` there is the other side of the same stubs.
 
