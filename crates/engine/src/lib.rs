@@ -1,6 +1,6 @@
 //! From an inventory to a cluster.
 //!
-//! [`desired`] says what an inventory stands for, `observe` what there is, [`plan`] what is to be
+//! [`desired`] says what an inventory stands for, [`observe`] what there is, [`plan`] what is to be
 //! done about the difference; [`ownership`] says which VMs are ours to touch.
 //!
 //! [`execute`] carries a plan out, step by step; what happens is told as events, and to a log.
@@ -16,6 +16,7 @@ pub mod factory;
 pub mod kube;
 mod locate;
 pub mod lock;
+pub mod observe;
 pub mod ownership;
 pub mod patience;
 pub mod plan;

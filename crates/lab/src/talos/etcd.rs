@@ -31,3 +31,7 @@ pub(crate) struct Member {
     /// Its process runs now.
     pub(crate) is_up: bool,
 }
+
+pub(crate) async fn run_control_plane(_: Arc<super::realm::Realm>, _: u32, _: u64) {
+    std::future::pending::<()>().await;
+}

@@ -100,7 +100,7 @@ impl Certificate {
         Self::from_der(der.to_vec()).ok_or(PkiError::NotCertificate)
     }
 
-    /// Nothing if these bytes are no certificate.
+    /// Reads the DER of a certificate.
     pub fn from_der(bytes: Vec<u8>) -> Option<Self> {
         let mut body = Reader::new(&bytes).sequence()?.sequence()?;
         if body.peek()? == der::context(0, true) {
