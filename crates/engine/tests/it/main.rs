@@ -4,5 +4,6 @@
 mod examples;
 mod kube;
 mod settings;
+mod step;
 mod support;
 mod versions;
