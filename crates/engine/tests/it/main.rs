@@ -5,5 +5,6 @@ mod examples;
 mod kube;
 mod run;
 mod settings;
+mod step;
 mod support;
 mod versions;
