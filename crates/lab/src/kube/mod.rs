@@ -36,6 +36,8 @@ mod yaml;
 
 pub use controller::{KubeControllers, Machine, control};
 pub use failure::Failure;
+pub(crate) use request::{decode, query};
+pub(crate) use server::collect;
 pub use server::{KubeServer, serve};
 pub use store::{KubeSettings, KubeStore};
 pub use tls::KubeTls;

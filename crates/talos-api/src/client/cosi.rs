@@ -32,6 +32,8 @@ impl ResourceKind<'static> {
     pub const MEMBER: Self = Self::new("cluster", "Members.cluster.talos.dev");
     pub const SERVICE: Self = Self::new("runtime", "Services.v1alpha1.talos.dev");
     pub const VOLUME_STATUS: Self = Self::new("runtime", "VolumeStatuses.block.talos.dev");
+    pub const ADDRESS_STATUS: Self = Self::new("network", "AddressStatuses.net.talos.dev");
+    pub const NODE_IP: Self = Self::new("k8s", "NodeIPs.kubernetes.talos.dev");
     pub const NODENAME: Self = Self::new("k8s", "Nodenames.kubernetes.talos.dev");
     /// Kinds themselves: their names, short names and namespaces.
     pub const DEFINITION: Self = Self::new("meta", "ResourceDefinitions.meta.cosi.dev");

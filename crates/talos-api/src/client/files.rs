@@ -4,7 +4,7 @@ use std::future::Future;
 use std::io::{self, Write};
 
 use talmox_talos_config::secret::SecretText;
-use tonic::{Response, Status, Streaming};
+use tonic::{Code, Response, Status, Streaming};
 
 use super::{Answers, Client};
 use crate::archive::OnlyFile;
@@ -137,6 +137,23 @@ impl Client {
         let mut machine = self.machine();
         let request = ReadRequest { path: path.to_owned() };
         self.bytes("Read", machine.read(request)).await?.all().await
+    }
+
+    /// Whether the node has such a file. Only its beginning is read.
+    pub async fn has_file(&self, path: &str) -> Result<bool, TalosError> {
+        let mut machine = self.machine();
+        let request = ReadRequest { path: path.to_owned() };
+        let begun = match self.bytes("Read", machine.read(request)).await {
+            Ok(mut bytes) => bytes.0.next_in_time().await.map(|_| ()),
+            Err(error) => Err(error),
+        };
+        match begun {
+            Ok(()) => Ok(true),
+            Err(TalosError::No { code: Code::NotFound, .. }) => Ok(false),
+            // Older versions do not bother with a code.
+            Err(TalosError::No { message, .. }) if message.contains("no such file") => Ok(false),
+            Err(error) => Err(error),
+        }
     }
 
     /// Another one after each boot: the proof that a node has rebooted.

@@ -202,7 +202,8 @@ impl MachineService for Node {
             "/proc/sys/kernel/random/boot_id" => {
                 Ok(Answered::new(pieces(vec![data(b"ab"), data(b"cd\n")])))
             }
-            _ => Err(Status::not_found("no such file")),
+            "/not-there-and-older" => Err(Status::unknown("stat: no such file or directory")),
+            _ => Err(Status::not_found("it is not there")),
         }
     }
 }

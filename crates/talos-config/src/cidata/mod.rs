@@ -71,7 +71,12 @@ impl Cidata<'_> {
 
 /// A volume with other files than ours, for whoever writes them in its own way.
 pub fn volume(files: &[(&str, &[u8])]) -> Result<Image, IsoError> {
-    iso::image(LABEL, files).map(|bytes| Image(Zeroizing::new(bytes)))
+    labelled(LABEL, files)
+}
+
+/// A CD with a label of its own, for whoever looks for another one.
+pub fn labelled(label: &str, files: &[(&str, &[u8])]) -> Result<Image, IsoError> {
+    iso::image(label, files).map(|bytes| Image(Zeroizing::new(bytes)))
 }
 
 /// `network-config` in version 1, which Talos and every cloud-init understand. Cards are found by

@@ -1,0 +1,158 @@
+//! The table of partitions: GUID partition tables, behind a protective MBR.
+
+use flate2::Crc;
+
+use super::little::little;
+use super::sparse::Sparse;
+use super::view::View;
+
+pub(super) const SECTOR: u64 = 512;
+/// Partitions begin and end at whole MiB.
+pub(super) const MIB: u64 = 1 << 20;
+const ENTRIES: u32 = 128;
+const ENTRY: usize = 128;
+/// The sectors that the entries take.
+const TABLE: u64 = 32;
+/// What a table may claim to have; more is nonsense.
+const MOST_ENTRIES: u64 = 1024;
+
+/// A partition that is to be made.
+#[derive(Clone, Debug)]
+pub(super) struct Partition {
+    pub(super) name: &'static str,
+    pub(super) kind: Kind,
+    pub(super) size: u64,
+    /// What it begins with.
+    pub(super) content: Vec<u8>,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Kind {
+    Efi,
+    BiosBoot,
+    Linux,
+}
+
+impl Kind {
+    /// As it stands on the disk: the first three parts are turned around.
+    fn guid(self) -> [u8; 16] {
+        let (start, end): ((u32, u16, u16), [u8; 8]) = match self {
+            Self::Efi => ((0xc12a_7328, 0xf81f, 0x11d2), *b"\xba\x4b\x00\xa0\xc9\x3e\xc9\x3b"),
+            Self::BiosBoot => ((0x2168_6148, 0x6449, 0x6e6f), *b"tNeedEFI"),
+            Self::Linux => ((0x0fc6_3daf, 0x8483, 0x4772), *b"\x8e\x79\x3d\x69\xd8\x47\x7d\xe4"),
+        };
+        let mut guid = [0; 16];
+        guid[..4].copy_from_slice(&start.0.to_le_bytes());
+        guid[4..6].copy_from_slice(&start.1.to_le_bytes());
+        guid[6..8].copy_from_slice(&start.2.to_le_bytes());
+        guid[8..].copy_from_slice(&end);
+        guid
+    }
+}
+
+/// A disk with these partitions, one behind the other. `seed` makes its ids its own. It is as large
+/// as `size`, or as large as it must be.
+pub(super) fn disk(size: Option<u64>, partitions: Vec<Partition>, seed: &[u8]) -> Sparse {
+    let needed = partitions.iter().map(|partition| partition.size).sum::<u64>() + 2 * MIB;
+    let size = size.unwrap_or(needed).max(needed);
+    let sectors = size / SECTOR;
+    let mut entries = vec![];
+    let mut pieces = vec![];
+    let mut next = MIB;
+    for (number, partition) in partitions.into_iter().enumerate() {
+        let last = (next + partition.size) / SECTOR - 1;
+        let mut entry = partition.kind.guid().to_vec();
+        entry.extend(unique(seed, number + 1));
+        entry.extend((next / SECTOR).to_le_bytes());
+        entry.extend(last.to_le_bytes());
+        entry.extend([0; 8]);
+        entry.extend(partition.name.encode_utf16().flat_map(u16::to_le_bytes));
+        entry.resize(ENTRY, 0);
+        entries.extend(entry);
+        if !partition.content.is_empty() {
+            pieces.push((next, partition.content));
+        }
+        next += partition.size;
+    }
+    entries.resize(ENTRIES as usize * ENTRY, 0);
+    let disk_id = unique(seed, 0);
+    let header = |own, other, table| header(own, other, table, sectors, disk_id, &entries);
+    let first = [protective(sectors), header(1, sectors - 1, 2), entries.clone()].concat();
+    let table = sectors - 1 - TABLE;
+    let last = [entries.clone(), header(sectors - 1, 1, table)].concat();
+    pieces.push((0, first));
+    pieces.push((table * SECTOR, last));
+    Sparse { size: sectors * SECTOR, pieces }
+}
+
+/// A GUID of the random kind.
+fn unique(seed: &[u8], number: usize) -> [u8; 16] {
+    let text = [seed, number.to_string().as_bytes()].concat();
+    let digest = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, &text);
+    let mut guid = [0; 16];
+    guid.copy_from_slice(&digest.as_ref()[..16]);
+    guid[7] = guid[7] & 0x0f | 0x40;
+    guid[8] = guid[8] & 0x3f | 0x80;
+    guid
+}
+
+/// Tells programs that know no GPT that the disk is taken.
+fn protective(sectors: u64) -> Vec<u8> {
+    let mut sector = vec![0; 446];
+    sector.extend([0, 0, 2, 0, 0xee, 0xff, 0xff, 0xff]);
+    sector.extend(1_u32.to_le_bytes());
+    sector.extend(u32::try_from(sectors - 1).unwrap_or(u32::MAX).to_le_bytes());
+    sector.resize(510, 0);
+    sector.extend([0x55, 0xaa]);
+    sector
+}
+
+fn header(
+    own: u64,
+    other: u64,
+    table: u64,
+    sectors: u64,
+    disk_id: [u8; 16],
+    entries: &[u8],
+) -> Vec<u8> {
+    let mut out = b"EFI PART\0\0\x01\0".to_vec();
+    out.extend(92_u32.to_le_bytes());
+    out.extend([0; 8]); // The checksum, which comes last.
+    out.extend(own.to_le_bytes());
+    out.extend(other.to_le_bytes());
+    out.extend((2 + TABLE).to_le_bytes());
+    out.extend((sectors - 2 - TABLE).to_le_bytes());
+    out.extend(disk_id);
+    out.extend(table.to_le_bytes());
+    out.extend(ENTRIES.to_le_bytes());
+    out.extend(128_u32.to_le_bytes());
+    out.extend(crc(entries).to_le_bytes());
+    let sum = crc(&out).to_le_bytes();
+    out[16..20].copy_from_slice(&sum);
+    out.resize(512, 0);
+    out
+}
+
+fn crc(bytes: &[u8]) -> u32 {
+    let mut crc = Crc::new();
+    crc.update(bytes);
+    crc.sum()
+}
+
+/// Where the partitions of a disk begin, in bytes; none if it has no table.
+pub(super) fn starts(view: &mut View) -> Vec<u64> {
+    let Ok(header) = view.read(SECTOR, 512) else { return vec![] };
+    if !header.starts_with(b"EFI PART") {
+        return vec![];
+    }
+    let table = little(&header, 72, 8).saturating_mul(SECTOR);
+    let count = little(&header, 80, 4).min(MOST_ENTRIES);
+    let length = usize::try_from(little(&header, 84, 4)).unwrap_or_default();
+    if !(ENTRY..=4096).contains(&length) {
+        return vec![];
+    }
+    let count = usize::try_from(count).unwrap_or_default();
+    let Ok(entries) = view.read(table, count * length) else { return vec![] };
+    let used = entries.chunks(length).filter(|entry| entry[..16].iter().any(|byte| *byte != 0));
+    used.map(|entry| little(entry, 32, 8).saturating_mul(SECTOR)).collect()
+}
