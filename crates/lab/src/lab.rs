@@ -21,6 +21,7 @@ use crate::folder::Folder;
 use crate::pve::{Fault, Faults, Gate, Keys, Patience, Profile, Recorder, Server, Site, stopped};
 use crate::scenario::LAB_TOKEN;
 use crate::state::State;
+use crate::talos::{NodeFault, NodeSettings, Realm};
 use crate::tidy::keep_tidy;
 
 /// How often a changed world is written down, in real time.
@@ -50,6 +51,7 @@ pub struct Settings {
     /// What the hosts can reach beyond loopback: `host:port`, and the loopback address for it.
     pub reach: BTreeMap<String, SocketAddr>,
     pub patience: Patience,
+    pub nodes: NodeSettings,
 }
 
 impl Default for Settings {
@@ -66,6 +68,7 @@ impl Default for Settings {
             factory_names: vec![],
             reach: BTreeMap::new(),
             patience: Patience::default(),
+            nodes: NodeSettings::default(),
         }
     }
 }
@@ -75,8 +78,10 @@ impl Default for Settings {
 pub struct Ready {
     pub pve: PveReady,
     pub factory: FactoryReady,
-    /// Where names of the outside are inside the lab: `host:port`, and the address for it.
+    /// Where names and addresses are inside the lab: an address, or `host:port`, and what stands for it.
     pub reach: BTreeMap<String, String>,
+    /// How much faster the lab's time passes than ours: who waits for it waits less.
+    pub speed: f64,
 }
 
 #[derive(Clone, Debug, Serialize)]
@@ -101,9 +106,13 @@ pub struct PveReady {
 
 impl std::fmt::Debug for Ready {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { pve, factory, reach } = self;
+        let Self { pve, factory, reach, speed } = self;
         let mut out = f.debug_struct("Ready");
-        out.field("pve", pve).field("factory", factory).field("reach", reach).finish()
+        out.field("pve", pve)
+            .field("factory", factory)
+            .field("reach", reach)
+            .field("speed", speed)
+            .finish()
     }
 }
 
@@ -118,6 +127,7 @@ impl std::fmt::Debug for PveReady {
 pub struct Lab {
     pub(crate) site: Arc<Site>,
     pub(crate) state: Arc<State>,
+    realm: Arc<Realm>,
     address: SocketAddr,
     factory: SocketAddr,
     /// The names that stand for the factory's address.
@@ -182,7 +192,9 @@ impl Lab {
             factory: Arc::new(Factory::open(Arc::clone(&site), Arc::clone(&state))?),
         };
         site.start_daemons();
+        let realm = settings.nodes.realm(&site)?;
         let mut running = vec![
+            tokio::spawn(Arc::clone(&realm).run(told.clone())),
             tokio::spawn(server.run(told.clone())),
             tokio::spawn(factory.run(told.clone())),
             tokio::spawn(keep_tidy(Arc::clone(&site), told.clone())),
@@ -191,7 +203,7 @@ impl Lab {
             running.push(tokio::spawn(keep_saving(Arc::clone(&site), Arc::clone(&state), told)));
         }
         let factory = factory_address;
-        Ok(Self { site, state, address, factory, factory_names, stop, running })
+        Ok(Self { site, state, realm, address, factory, factory_names, stop, running })
     }
 
     pub fn ready(&self) -> Ready {
@@ -215,11 +227,12 @@ impl Lab {
                 password: root.and_then(|root| root.password.clone()).unwrap_or_default(),
             },
             factory: FactoryReady { url: format!("https://{factory}") },
-            reach: self
-                .factory_names
-                .iter()
-                .map(|name| (https(name), factory.to_string()))
-                .collect(),
+            reach: {
+                let names = self.factory_names.iter();
+                let names = names.map(|name| (https(name), factory.to_string()));
+                names.chain(self.realm.wire.reach()).collect()
+            },
+            speed: self.site.clock.speed(),
         }
     }
 
@@ -234,6 +247,11 @@ impl Lab {
     /// What goes wrong from now on.
     pub fn faults(&self) -> &Faults {
         &self.site.faults
+    }
+
+    /// A node has this trouble from now on.
+    pub fn trouble(&self, fault: NodeFault) {
+        self.realm.troubles.add(fault);
     }
 
     /// Closes all connections and saves what lasts.

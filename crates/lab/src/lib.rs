@@ -18,8 +18,10 @@ mod lab;
 pub mod pve;
 mod scenario;
 mod state;
+mod talos;
 mod tidy;
 
 pub use lab::{FactoryReady, Lab, PveReady, Ready, Settings};
 pub use scenario::{Scenario, ScenarioError};
 pub use state::{has_state, saved_seed};
+pub use talos::{NodeFault, NodeSettings, Trouble};

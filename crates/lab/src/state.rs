@@ -165,7 +165,7 @@ pub(crate) fn blobs_of(world: &World) -> BTreeSet<BlobId> {
     let volumes = world.storages.values().flat_map(|storage| storage.volumes.values());
     let volumes = volumes.flat_map(|volumes| volumes.values());
     let all = volumes.flat_map(|volume| {
-        let snapshots = volume.snapshots.values().filter_map(|(_, blob)| blob.clone());
+        let snapshots = volume.snapshots.values().filter_map(|saved| saved.blob.clone());
         snapshots.chain(volume.blob.clone())
     });
     all.collect()

@@ -24,6 +24,13 @@ impl fmt::Display for SmbiosUuid {
     }
 }
 
+impl SmbiosUuid {
+    /// That of the VM of the node of this name.
+    pub fn of(cluster_id: &str, node: &str) -> Self {
+        Self(version_5(version_5(NAMESPACE, cluster_id), node))
+    }
+}
+
 /// What one node's VM is known by.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeIdentity {
@@ -48,7 +55,7 @@ impl NodeIdentity {
         let further = further
             .map(|(index, nic)| nic.mac.get().copied().unwrap_or_else(|| derived(index + 1)));
         Self {
-            uuid: SmbiosUuid(version_5(namespace, name)),
+            uuid: SmbiosUuid::of(cluster_id, name),
             macs: std::iter::once(first).chain(further).collect(),
         }
     }

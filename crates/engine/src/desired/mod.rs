@@ -1,26 +1,35 @@
 //! What an inventory comes to, as a pure function of the inventory and its secrets: same input,
 //! same bytes.
 
+mod boot_image;
 mod cloud_config;
+mod cluster;
 mod extras;
+mod first_address;
 mod identity;
 mod image;
 mod machine_config;
 mod network;
+mod vm;
 
 use std::collections::BTreeMap;
 
 use talmox_model::value::{Patch, SecretRef};
 use talmox_model::{Cluster, Node, Span, Spanned};
+use talmox_pve::id::BadId;
 use talmox_talos_config::generate::GenerateError;
 use talmox_talos_config::patch::PatchError;
 use talmox_talos_config::secret::SecretText;
 use talmox_talos_config::secrets::Bundle;
 
+pub use boot_image::{BootImage, ImageSource};
+pub(crate) use boot_image::{hash, import_volume};
+pub use cluster::{Addon, Desired, DesiredNode, Login, Timeouts};
 pub use identity::{NodeIdentity, SmbiosUuid};
 pub use image::{Image, Platform};
 pub use machine_config::{Rendered, Renderer};
 pub use network::first_network;
+pub use vm::{DiskSpec, GpuSource, GpuSpec, TAG, VmSpec};
 
 /// Which network settings machine configs carry.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -62,6 +71,9 @@ pub enum DeriveError {
     Patch { span: Span, source: PatchError },
     #[error("Talos refuses the config: {0}")]
     Invalid(String),
+    /// A name that the inventory lets pass and Proxmox does not.
+    #[error(transparent)]
+    Name(#[from] BadId),
 }
 
 impl Inputs<'_> {

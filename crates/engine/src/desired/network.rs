@@ -111,7 +111,7 @@ fn mac(identity: &NodeIdentity, index: usize) -> String {
 }
 
 /// The node's own address with the prefix length of its network.
-fn own_address(cluster: &Cluster, node: &Node) -> Result<Prefix, DeriveError> {
+pub(super) fn own_address(cluster: &Cluster, node: &Node) -> Result<Prefix, DeriveError> {
     let address = node.address().ok_or(DeriveError::Missing {
         what: "the node's address",
         hint: "add `ip: …`, or use `boot: dhcp`",
@@ -124,7 +124,7 @@ fn own_address(cluster: &Cluster, node: &Node) -> Result<Prefix, DeriveError> {
 }
 
 /// An address without a prefix length stands for itself alone.
-fn prefix_or_whole(ip: HostAddress) -> u8 {
+pub(super) fn prefix_or_whole(ip: HostAddress) -> u8 {
     ip.prefix_len.unwrap_or(if ip.address.is_ipv4() { 32 } else { 128 })
 }
 

@@ -12,7 +12,8 @@ use super::vm::VmSpec;
 use crate::blob::Blobs;
 use crate::pve::storage::VolumeName;
 use crate::pve::world::{
-    Access, Backing, Guest, Run, Storage, StorageKind, Tasks, Vm, Volume, VolumeId, World,
+    Access, Backing, Guest, Run, SavedVolume, Storage, StorageKind, Tasks, Vm, Volume, VolumeId,
+    World,
 };
 
 /// How long the hosts have been up when the lab starts, in seconds.
@@ -97,6 +98,7 @@ fn make(spec: &VolumeSpec, kind: StorageKind, blobs: &Blobs, created: u64) -> io
         used: spec.used.unwrap_or(used),
         backing: spec.backing.clone().map(|file| Backing { file }),
         blob,
+        written: None,
         base: None,
         created,
         snapshots: BTreeMap::new(),
@@ -154,7 +156,8 @@ fn attach_snapshot(storage: &mut Storage, spec: &VolumeSpec) {
     for (volume_name, volume) in storage.volumes.values_mut().flatten() {
         let rest = name.strip_prefix(volume_name.as_str());
         if let Some(snapshot) = rest.and_then(|rest| rest.strip_prefix('_')) {
-            volume.snapshots.insert(snapshot.to_owned(), (spec.size, None));
+            let saved = SavedVolume { size: spec.size, blob: None, written: None };
+            volume.snapshots.insert(snapshot.to_owned(), saved);
         }
     }
 }
@@ -167,7 +170,7 @@ fn snapshot_disks(vm: &Vm, storages: &mut BTreeMap<String, Storage>) {
             let Some(storage) = storages.get_mut(&id.storage) else { continue };
             let Ok(own) = VolumeName::parse(storage.kind, &id.name) else { continue };
             if let Some(volume) = storage.volume_mut(&vm.node, &own.key(storage.kind)) {
-                let state = (volume.size, volume.blob.clone());
+                let state = volume.saved();
                 volume.snapshots.entry(name.clone()).or_insert(state);
             }
         }

@@ -1,7 +1,7 @@
 //! Templates' volumes, and what is cloned from them without copying.
 
 use super::super::Refusal;
-use super::super::world::{ContentType, StorageKind, Volume, VolumeId, World};
+use super::super::world::{ContentType, SavedVolume, StorageKind, Volume, VolumeId, World};
 use super::alloc::{Allocation, first_free};
 use super::name::VolumeName;
 use super::rules::{group, path};
@@ -111,8 +111,8 @@ pub(crate) fn clone_image(
     let Some(origin) = find(world, node, id)?.cloned() else {
         return Err(not_found(world, id, &name)?);
     };
-    let (size, blob) = match snapshot {
-        None => (origin.size, origin.blob),
+    let SavedVolume { size, blob, written } = match snapshot {
+        None => origin.saved(),
         Some(snapshot) => origin.snapshots.get(snapshot).cloned().ok_or_else(|| {
             let volume = format!("{}/snap_{}_{snapshot}", group(storage), name.file);
             Refusal::failed(format!(
@@ -141,6 +141,7 @@ pub(crate) fn clone_image(
         used: 0,
         backing: None,
         blob,
+        written,
         base: Some(base),
         created: now,
         snapshots: std::collections::BTreeMap::new(),

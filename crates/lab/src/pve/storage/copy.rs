@@ -43,9 +43,9 @@ pub(crate) fn copy(
     };
     let Some(source) = find(world, from_node, from)? else { return Err(failed(world)?) };
     let saved = snapshot.map(|snapshot| source.snapshots.get(snapshot));
-    let (blob, used) = match saved {
-        None => (source.blob.clone(), source.used),
-        Some(Some((_, blob))) => (blob.clone(), source.used),
+    let (saved, used) = match saved {
+        None => (source.saved(), source.used),
+        Some(Some(saved)) => (saved.clone(), source.used),
         Some(None) => return Err(failed(world)?),
     };
     let free = room(world.storage(&to.storage)?, to_node);
@@ -55,7 +55,8 @@ pub(crate) fn copy(
         return Err(failed(world)?);
     }
     let target = volume_mut(world, to_node, to)?;
-    target.blob = blob;
+    target.blob = saved.blob;
+    target.written = saved.written;
     target.used = used;
     Ok(())
 }

@@ -60,6 +60,7 @@ pub(crate) fn volume(format: &str, size: u64) -> Volume {
         used: size,
         backing: None,
         blob: None,
+        written: None,
         base: None,
         created: 1_700_000_000,
         snapshots: BTreeMap::new(),

@@ -1,7 +1,7 @@
 //! Snapshots of volumes.
 
 use super::super::Refusal;
-use super::super::world::{StorageKind, VolumeId, World};
+use super::super::world::{SavedVolume, StorageKind, VolumeId, World};
 use super::name::VolumeName;
 use super::rules::group;
 use super::volume::{find, name_of, volume_mut};
@@ -32,7 +32,7 @@ pub(crate) fn snapshot(
             _ => return Ok(()),
         }));
     }
-    volume.snapshots.insert(snapshot.to_owned(), (volume.size, volume.blob.clone()));
+    volume.snapshots.insert(snapshot.to_owned(), volume.saved());
     Ok(())
 }
 
@@ -101,9 +101,11 @@ pub(crate) fn rollback(
     check_format(world, id, text, "can't rollback snapshot for 'raw' volume")?;
     let absent = absent(world, id, snapshot, "rollback")?;
     let volume = volume_mut(world, node, id)?;
-    let (size, blob) = volume.snapshots.get(snapshot).cloned().ok_or(absent)?;
+    let SavedVolume { size, blob, written } =
+        volume.snapshots.get(snapshot).cloned().ok_or(absent)?;
     volume.size = size;
     volume.blob = blob;
+    volume.written = written;
     Ok(())
 }
 

@@ -15,7 +15,9 @@ use serde::{Deserialize, Serialize};
 
 pub(crate) use access::{Access, AclEntry, Caller, Token, User};
 pub(crate) use host::{Bridge, Host, PciDevice};
-pub(crate) use storage::{Backing, ContentType, Storage, StorageKind, Volume, VolumeId};
+pub(crate) use storage::{
+    Backing, ContentType, SavedVolume, Storage, StorageKind, Volume, VolumeId,
+};
 pub(crate) use task::{Task, TaskState, Tasks};
 pub(crate) use vm::{Agent, Config, Guest, PendingDelete, Run, Snapshot, Vm};
 

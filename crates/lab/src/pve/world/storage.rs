@@ -4,6 +4,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::blob::BlobId;
+use crate::talos::Written;
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Storage {
@@ -58,13 +59,25 @@ pub(crate) struct Volume {
     pub(crate) backing: Option<Backing>,
     /// Its bytes, where there are any; else it reads as zeros.
     pub(crate) blob: Option<BlobId>,
+    /// What a guest wrote onto it, beside those bytes.
+    #[serde(default)]
+    pub(crate) written: Option<Written>,
     /// The template's volume that a linked clone stands on.
     pub(crate) base: Option<String>,
     pub(crate) created: u64,
     /// Snapshots by name, with the size and bytes of that time.
-    pub(crate) snapshots: BTreeMap<String, (u64, Option<BlobId>)>,
+    pub(crate) snapshots: BTreeMap<String, SavedVolume>,
     pub(crate) notes: Option<String>,
     pub(crate) protected: bool,
+}
+
+/// What a snapshot keeps of a volume.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct SavedVolume {
+    pub(crate) size: u64,
+    pub(crate) blob: Option<BlobId>,
+    #[serde(default)]
+    pub(crate) written: Option<Written>,
 }
 
 /// What an image's header refers to.
@@ -94,6 +107,13 @@ impl VolumeId {
 impl fmt::Display for VolumeId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.storage, self.name)
+    }
+}
+
+impl Volume {
+    /// As a snapshot or a copy keeps it.
+    pub(crate) fn saved(&self) -> SavedVolume {
+        SavedVolume { size: self.size, blob: self.blob.clone(), written: self.written.clone() }
     }
 }
 

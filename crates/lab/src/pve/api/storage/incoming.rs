@@ -74,6 +74,7 @@ impl Target {
             used: *length,
             backing,
             blob: Some(blob.clone()),
+            written: None,
             base: None,
             created: site.now(),
             snapshots: BTreeMap::new(),

@@ -1,0 +1,118 @@
+//! The file that a system disk is made from.
+
+use aws_lc_rs::digest;
+use talmox_model::{Cluster, Node};
+use talmox_pve::api::storage::{Checksum, Content};
+use talmox_pve::id::{FileName, StorageId, VolumeId};
+
+use super::image::Image;
+use super::{DeriveError, Platform};
+
+/// Where an image comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ImageSource {
+    Factory {
+        /// The address of the factory, without a slash at the end.
+        factory: String,
+        id: String,
+        /// What the factory must be told first; nothing where the inventory names an id.
+        schematic: Option<String>,
+    },
+    Url,
+}
+
+/// An image, by a name that says what is in it: two of one name are the same.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BootImage {
+    pub file: FileName,
+    pub url: String,
+    pub checksum: Option<Checksum>,
+    pub source: ImageSource,
+}
+
+impl BootImage {
+    pub(super) fn of(
+        cluster: &Cluster,
+        node: &Node,
+        image: Option<&Image>,
+    ) -> Result<Self, DeriveError> {
+        match image {
+            Some(image) => Self::talos(cluster, node, image),
+            None => Self::by_url(node),
+        }
+    }
+
+    fn talos(cluster: &Cluster, node: &Node, image: &Image) -> Result<Self, DeriveError> {
+        let settings = node.settings();
+        let version = cluster.file.talos_version.get().ok_or(DeriveError::Missing {
+            what: "the Talos version",
+            hint: "add `talos_version:`",
+        })?;
+        let secureboot = if *settings.hardware.secureboot.required() { "-secureboot" } else { "" };
+        let platform = match image.platform {
+            Platform::Nocloud => "nocloud",
+            Platform::Metal => "metal",
+        };
+        let kind = format!("{platform}-amd64{secureboot}");
+        let factory = settings.system.image.factory.required().to_string();
+        let factory = factory.trim_end_matches('/').to_owned();
+        let id = &image.id;
+        Ok(Self {
+            file: format!("talos-{version}-{kind}-{}.qcow2", &id[..id.len().min(16)]).parse()?,
+            url: format!("{factory}/image/{id}/{version}/{kind}.qcow2"),
+            checksum: checksum(node),
+            source: ImageSource::Factory {
+                factory,
+                id: id.clone(),
+                schematic: image.schematic.as_ref().map(|schematic| schematic.to_yaml()),
+            },
+        })
+    }
+
+    /// Cloud images are qcow2 whatever they are called, and only by that name can they be imported.
+    fn by_url(node: &Node) -> Result<Self, DeriveError> {
+        let url = node
+            .settings()
+            .system
+            .image
+            .url
+            .get()
+            .ok_or(DeriveError::Missing { what: "the image", hint: "add `image: {url: …}`" })?;
+        let url = url.to_string();
+        let last = url.rsplit('/').next().unwrap_or_default();
+        let last = last.split(['?', '#']).next().unwrap_or_default();
+        let stem = last.rsplit_once('.').map_or(last, |(stem, _)| stem);
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
+        let stem: String = stem.chars().map(|c| if is_plain(c) { c } else { '_' }).collect();
+        let checksum = checksum(node);
+        let mark = match &checksum {
+            Some(checksum) => checksum.value.clone(),
+            None => hash(url.as_bytes()),
+        };
+        let file = format!("image-{stem}-{}.qcow2", &mark[..mark.len().min(12)]).parse()?;
+        Ok(Self { file, url, checksum, source: ImageSource::Url })
+    }
+
+    /// What it is called on a storage.
+    pub fn volume(&self, storage: &StorageId) -> VolumeId {
+        import_volume(storage, &self.file)
+    }
+}
+
+/// A file on a storage from which disks are made.
+pub(crate) fn import_volume(storage: &StorageId, file: &FileName) -> VolumeId {
+    format!("{storage}:{}/{file}", Content::Import.as_str())
+        .parse()
+        .expect("invariant: storage and file name are well-formed")
+}
+
+fn checksum(node: &Node) -> Option<Checksum> {
+    let checksum = node.settings().system.image.checksum.get()?;
+    Some(Checksum { algorithm: "sha256".to_owned(), value: checksum.hex() })
+}
+
+/// A SHA-256 hash in hexadecimal digits.
+pub(crate) fn hash(bytes: &[u8]) -> String {
+    let hash = digest::digest(&digest::SHA256, bytes);
+    hash.as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
+}

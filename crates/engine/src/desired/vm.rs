@@ -1,0 +1,349 @@
+//! The VM that a node stands for, as Proxmox's options.
+//!
+//! What depends on the rest of the world is left open: where images lie, and by which name a PCI
+//! device goes.
+
+use talmox_model::inventory::Gpu;
+use talmox_model::value::{Bios, Boot, DiskBus, DiskSize, MachineType};
+use talmox_model::{Cluster, Node};
+use talmox_pve::config::VmOptions;
+use talmox_pve::id::{BadId, ConfigId, DiskSlot, MacAddress, StorageId, VolumeId};
+use talmox_pve::property::{
+    Agent, BootOrder, Drive, GIB, HostPci, Net, PciSource, Properties, Smbios, Tags,
+};
+
+use super::identity::NodeIdentity;
+use super::{DeriveError, first_address};
+
+/// Tags that every VM of ours has, for people and lists; nothing depends on them.
+pub const TAG: &str = "talmox";
+
+/// A disk.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DiskSpec {
+    pub slot: DiskSlot,
+    pub storage: StorageId,
+    pub gib: u32,
+    /// Such as `discard` and `ssd`.
+    pub options: Properties,
+}
+
+/// Which device is passed through.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum GpuSource {
+    Mapping(ConfigId),
+    /// By its address, such as `0000:28:00.0`.
+    Address(String),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GpuSpec {
+    pub source: GpuSource,
+    pub pcie: bool,
+    pub rombar: bool,
+    pub x_vga: bool,
+}
+
+impl GpuSpec {
+    /// The option, once it is known what the device is called.
+    pub fn hostpci(&self, source: PciSource) -> HostPci {
+        let Self { pcie, rombar, x_vga, .. } = *self;
+        HostPci { pcie, rombar, x_vga, ..HostPci::new(source) }
+    }
+}
+
+/// A VM.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VmSpec {
+    /// Everything but drives, PCI devices, tags and the description.
+    pub options: VmOptions,
+    pub tags: Tags,
+    /// The storage of what goes with the system disk.
+    pub storage: StorageId,
+    /// The system disk first.
+    pub disks: Vec<DiskSpec>,
+    pub has_efi: bool,
+    pub has_tpm: bool,
+    /// Whether Proxmox's own cloud-init drive gives the address.
+    pub has_cloudinit: bool,
+    /// Where a volume with the config is attached, if the config comes that way.
+    pub cidata: Option<DiskSlot>,
+    pub gpu: Option<GpuSpec>,
+    pub memory_mib: u64,
+    pub cores: u32,
+    /// Each network card's bridge and VLAN tag.
+    pub bridges: Vec<(String, Option<u16>)>,
+    pub has_agent: bool,
+}
+
+impl VmSpec {
+    pub(super) fn of(
+        cluster: &Cluster,
+        node: &Node,
+        identity: &NodeIdentity,
+    ) -> Result<Self, DeriveError> {
+        let hardware = &node.settings().hardware;
+        let placement = &node.settings().placement;
+        let boot = *node.settings().system.boot.required();
+        let storage: StorageId = placement.datastore.required().as_str().parse()?;
+        let bus = *hardware.disk_bus.required();
+        let disks = disks(node, &storage, bus)?;
+        // Other systems always get their settings by a volume.
+        let by_volume = boot == Boot::Cidata || !node.is_talos();
+        let has_cloudinit = !by_volume && boot != Boot::Meta;
+        let is_q35 = *hardware.machine_type.required() == MachineType::Q35;
+        let has_efi = *hardware.bios.required() == Bios::Ovmf;
+        let memory_mib = hardware.memory.required().mib();
+        let cores = hardware.cores.required().get();
+        let mut options = VmOptions::new()
+            .name(node.name.value.as_str())
+            .ostype("l26")
+            .machine(if is_q35 { "q35" } else { "pc" })
+            .bios(if has_efi { "ovmf" } else { "seabios" })
+            .cpu(hardware.cpu_type.required())
+            .cores(cores)
+            .memory_mib(memory_mib)
+            .balloon_mib(0)
+            .numa(*hardware.numa.required())
+            // The one-queue-per-disk kind hangs Talos.
+            .scsihw("virtio-scsi-pci")
+            .onboot(*hardware.onboot.required())
+            .protection(*hardware.protection.required())
+            .serial_socket(0)
+            .smbios1(&Smbios::with_uuid(&identity.uuid.to_string()))
+            .boot(&BootOrder::of([&disks[0].slot]));
+        let has_agent = has_agent(node);
+        if has_agent {
+            options = options.agent(Agent { enabled: true });
+        }
+        let nets = nets(node, identity)?;
+        for (index, net) in (0_u8..).zip(&nets) {
+            options = options.net(index, net);
+        }
+        if has_cloudinit {
+            options = cloudinit(options, cluster, node)?;
+        }
+        Ok(Self {
+            options,
+            tags: tags(cluster, node),
+            storage,
+            disks,
+            has_efi,
+            has_tpm: *hardware.tpm.required(),
+            has_cloudinit,
+            cidata: by_volume.then(|| cidata_slot(bus)).transpose()?,
+            gpu: gpu(&hardware.gpu)?,
+            memory_mib,
+            cores,
+            bridges: nets
+                .iter()
+                .filter_map(|net| Some((net.bridge.as_ref()?.to_string(), net.vlan)))
+                .collect(),
+            has_agent,
+        })
+    }
+
+    /// All that a call to create needs, tags apart.
+    pub fn create(
+        &self,
+        image: &VolumeId,
+        cidata: Option<&VolumeId>,
+        hostpci: Option<&HostPci>,
+        description: &str,
+    ) -> VmOptions {
+        let mut options = self.firmware(self.options.clone().description(description));
+        for (index, disk) in self.disks.iter().enumerate() {
+            let mut drive = match index {
+                0 => Drive::import(&disk.storage, image),
+                _ => Drive::new(&disk.storage, disk.gib),
+            };
+            drive.options = disk.options.clone();
+            options = options.drive(&disk.slot, &drive);
+        }
+        if let (Some(slot), Some(volume)) = (&self.cidata, cidata) {
+            options = options.drive(slot, &Drive::import(&self.storage, volume));
+        }
+        if self.has_cloudinit {
+            options = self.with_cloudinit(options);
+        }
+        with_hostpci(options, hostpci)
+    }
+
+    /// What a fresh clone of a template still lacks. The system disk and the firmware's came with
+    /// it.
+    pub fn after_clone(&self, hostpci: Option<&HostPci>, has_cloudinit: bool) -> VmOptions {
+        let mut options = self.options.clone();
+        for disk in &self.disks[1..] {
+            let mut drive = Drive::new(&disk.storage, disk.gib);
+            drive.options = disk.options.clone();
+            options = options.drive(&disk.slot, &drive);
+        }
+        if self.has_cloudinit && !has_cloudinit {
+            options = self.with_cloudinit(options);
+        }
+        with_hostpci(options, hostpci)
+    }
+
+    /// What the config of a VM is compared with. The volume with the config is not in it: it goes
+    /// once it was read.
+    pub fn wanted(&self, hostpci: Option<&HostPci>) -> VmOptions {
+        let mut options = self.firmware(self.options.clone().tags(&self.tags));
+        for disk in &self.disks {
+            let mut drive = Drive::new(&disk.storage, disk.gib);
+            drive.options = disk.options.clone();
+            options = options.drive(&disk.slot, &drive);
+        }
+        if self.has_cloudinit {
+            options = self.with_cloudinit(options);
+        }
+        with_hostpci(options, hostpci)
+    }
+
+    /// How much room its disks take on each storage, in bytes, as if they were full.
+    pub fn room(&self) -> impl Iterator<Item = (&StorageId, u64)> {
+        self.disks.iter().map(|disk| (&disk.storage, u64::from(disk.gib) * GIB))
+    }
+
+    fn firmware(&self, options: VmOptions) -> VmOptions {
+        let mut options = options;
+        if self.has_efi {
+            // Keys of Microsoft's would keep Talos from booting, or from enrolling its own.
+            let efi =
+                Drive::new(&self.storage, 1).with("efitype", "4m").with("pre-enrolled-keys", 0);
+            options = options.set("efidisk0", efi);
+        }
+        if self.has_tpm {
+            options =
+                options.set("tpmstate0", Drive::new(&self.storage, 1).with("version", "v2.0"));
+        }
+        options
+    }
+
+    fn with_cloudinit(&self, options: VmOptions) -> VmOptions {
+        options.set("ide2", Drive::cloudinit(&self.storage))
+    }
+}
+
+fn with_hostpci(options: VmOptions, hostpci: Option<&HostPci>) -> VmOptions {
+    match hostpci {
+        Some(device) => options.hostpci(0, device),
+        None => options,
+    }
+}
+
+fn disks(node: &Node, storage: &StorageId, bus: DiskBus) -> Result<Vec<DiskSpec>, DeriveError> {
+    let hardware = &node.settings().hardware;
+    let mut options = Properties::default();
+    if *hardware.discard.required() {
+        options.set("discard", "on");
+    }
+    // virtio disks cannot say so.
+    if *hardware.ssd.required() && bus != DiskBus::Virtio {
+        options.set("ssd", 1);
+    }
+    let disk = |index: usize, storage: StorageId, size: DiskSize| {
+        Ok::<_, BadId>(DiskSpec {
+            slot: format!("{}{index}", bus.as_str()).parse()?,
+            storage,
+            gib: gib(size),
+            options: options.clone(),
+        })
+    };
+    let mut disks = vec![disk(0, storage.clone(), *hardware.disk.required())?];
+    for (index, further) in hardware.disks.values().enumerate() {
+        let storage = match further.datastore.get() {
+            Some(own) => own.as_str().parse()?,
+            None => storage.clone(),
+        };
+        let size = further.size.get().copied().unwrap_or(DiskSize::from_gib(1));
+        disks.push(disk(index + 1, storage, size)?);
+    }
+    Ok(disks)
+}
+
+/// Whole GiB, rounded up.
+fn gib(size: DiskSize) -> u32 {
+    u32::try_from(size.bytes().div_ceil(GIB)).unwrap_or(u32::MAX)
+}
+
+/// Behind all disks, so that their letters stay what they are, and on a bus whose disks can go
+/// while the machine runs.
+fn cidata_slot(bus: DiskBus) -> Result<DiskSlot, BadId> {
+    match bus {
+        DiskBus::Scsi | DiskBus::Virtio => "scsi30",
+        DiskBus::Sata => "virtio15",
+    }
+    .parse()
+}
+
+fn nets(node: &Node, identity: &NodeIdentity) -> Result<Vec<Net>, DeriveError> {
+    let placement = &node.settings().placement;
+    let own_bridge = placement.bridge.required().as_str();
+    let mac = |index: usize| MacAddress::new(identity.macs[index].0);
+    let mut first = Net::virtio(mac(0)?, &own_bridge.parse()?);
+    first.vlan = placement.vlan.get().map(|vlan| vlan.get());
+    let mut nets = vec![first];
+    for (index, nic) in node.settings().hardware.nics.values().enumerate() {
+        let bridge = nic.bridge.get().map_or(own_bridge, |bridge| bridge.as_str());
+        let mut net = Net::virtio(mac(index + 1)?, &bridge.parse()?);
+        net.vlan = nic.vlan.get().map(|vlan| vlan.get());
+        nets.push(net);
+    }
+    Ok(nets)
+}
+
+/// What the cloud-init drive says. It must be what the config says, or the node has both.
+fn cloudinit(
+    mut options: VmOptions,
+    cluster: &Cluster,
+    node: &Node,
+) -> Result<VmOptions, DeriveError> {
+    options = options.ipconfig(0, &first_address::first(cluster, node)?);
+    let further = node.settings().hardware.nics.values();
+    for (index, nic) in (1_u8..).zip(further) {
+        if let Some(address) = first_address::further(nic) {
+            options = options.ipconfig(index, &address);
+        }
+    }
+    let network = &cluster.file.network;
+    let join = |items: Vec<String>| items.join(" ");
+    let nameservers = join(network.nameservers.values().map(ToString::to_string).collect());
+    if !nameservers.is_empty() {
+        options = options.nameserver(&nameservers);
+    }
+    let search = join(network.search.values().map(ToString::to_string).collect());
+    if !search.is_empty() {
+        options = options.searchdomain(&search);
+    }
+    Ok(options)
+}
+
+fn tags(cluster: &Cluster, node: &Node) -> Tags {
+    let own = node.settings().placement.tags.values().map(|tag| tag.as_str());
+    Tags::of([TAG, cluster.name.as_str()].into_iter().chain(own))
+}
+
+/// A guest agent that never answers costs Proxmox a timeout at every turn.
+fn has_agent(node: &Node) -> bool {
+    let system = &node.settings().system;
+    if node.is_talos() {
+        system.image.has_extension("siderolabs/qemu-guest-agent")
+    } else {
+        system.cloud_init.packages.values().any(|package| package == "qemu-guest-agent")
+    }
+}
+
+fn gpu(gpu: &Gpu) -> Result<Option<GpuSpec>, DeriveError> {
+    let source = match (gpu.mapping.get(), gpu.pci.get()) {
+        (Some(mapping), _) => GpuSource::Mapping(mapping.as_str().parse()?),
+        (None, Some(address)) => GpuSource::Address(address.to_string()),
+        (None, None) => return Ok(None),
+    };
+    let flag = |setting: &talmox_model::Setting<bool>| setting.get().copied();
+    Ok(Some(GpuSpec {
+        source,
+        pcie: flag(&gpu.pcie).unwrap_or(true),
+        rombar: flag(&gpu.rombar).unwrap_or(true),
+        x_vga: flag(&gpu.x_vga).unwrap_or(false),
+    }))
+}

@@ -1,0 +1,166 @@
+//! What is done to nodes and to the cluster they make.
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use talmox_talos_api::Expected;
+use talmox_talos_config::secret::SecretText;
+
+use super::vm::OwnVm;
+
+/// Where a node is found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Contact {
+    At(IpAddr),
+    /// At the address that its guest agent tells.
+    AskAgent,
+}
+
+/// A node that runs Talos.
+#[derive(Clone, Debug)]
+pub struct TalosNode {
+    pub name: String,
+    pub own: OwnVm,
+    pub contact: Contact,
+    pub is_control_plane: bool,
+}
+
+/// How a node gets its config.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ConfigBy {
+    /// We send it, to a node in maintenance mode that proves to be the one.
+    Maintenance,
+    /// It read it from its volume; there is nothing to be done but to wait.
+    Volume,
+}
+
+/// Gives a node its config, and waits until it answers as a node of the cluster, at its address
+/// and by its name.
+#[derive(Clone, Debug)]
+pub struct ApplyConfig {
+    pub node: TalosNode,
+    pub by: ConfigBy,
+    /// Which machine must be at the address before anything is sent to it.
+    pub expected: Expected,
+    pub config: SecretText,
+    /// The version that the config is made for, such as `v1.11.2`.
+    pub talos_version: String,
+    pub hostname: String,
+    /// The addresses that it must have in the end, of each network card at most one; empty where
+    /// DHCP decides.
+    pub addresses: Vec<IpAddr>,
+    /// How often a VM whose port stays closed is reset.
+    pub resets: u32,
+    /// For the port to open, each time.
+    pub boot: Duration,
+    /// For all of it.
+    pub deadline: Duration,
+}
+
+/// Waits until a machine with another system can be logged in to.
+#[derive(Clone, Debug)]
+pub struct AwaitUbuntu {
+    pub own: OwnVm,
+    pub contact: Contact,
+    /// Whether a guest agent is going to answer; otherwise port 22 must.
+    pub has_agent: bool,
+    pub deadline: Duration,
+}
+
+/// Why another control plane is known to have no etcd data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Evidence {
+    /// Its disk is made in this run, or was made and never started.
+    FreshDisk,
+    /// It has to say so itself, before anything is bootstrapped.
+    Answer,
+}
+
+/// Another control plane.
+#[derive(Clone, Debug)]
+pub struct Witness {
+    pub node: TalosNode,
+    pub evidence: Evidence,
+}
+
+/// Bootstraps etcd on the first control plane, by its own address.
+#[derive(Clone, Debug)]
+pub struct BootstrapEtcd {
+    pub node: TalosNode,
+    /// Every other control plane. One that has to answer and does not, or has etcd data, is a
+    /// reason to refuse.
+    pub witnesses: Vec<Witness>,
+    pub deadline: Duration,
+}
+
+/// Waits until a node has joined: its kubelet is registered, and a control plane is a member of
+/// etcd.
+#[derive(Clone, Debug)]
+pub struct AwaitMember {
+    pub node: TalosNode,
+    pub deadline: Duration,
+}
+
+/// Waits until the virtual address answers.
+#[derive(Clone, Debug)]
+pub struct AwaitVip {
+    pub address: IpAddr,
+    pub port: u16,
+    pub deadline: Duration,
+}
+
+/// When a cluster counts as well.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HealthGoal {
+    /// All nodes are ready.
+    Ready,
+    /// All nodes are registered; without a network for pods they cannot be ready.
+    Registered,
+}
+
+#[derive(Clone, Debug)]
+pub struct AwaitHealth {
+    pub nodes: Vec<TalosNode>,
+    pub goal: HealthGoal,
+    pub deadline: Duration,
+}
+
+/// Hands kubeconfig and talosconfig to whoever writes files.
+#[derive(Clone, Debug)]
+pub struct WriteClientFiles {
+    pub cluster: String,
+    /// Where the Kubernetes API is found.
+    pub server: String,
+    /// The control planes, as Talos's clients find them.
+    pub endpoints: Vec<TalosNode>,
+    /// All nodes that run Talos.
+    pub nodes: Vec<TalosNode>,
+    pub deadline: Duration,
+}
+
+/// A file of manifests.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Manifest {
+    /// Where it came from, for messages.
+    pub origin: String,
+    pub text: String,
+}
+
+/// Where the manifests of an add-on come from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AddonSource {
+    Texts(Vec<Manifest>),
+    Url {
+        url: String,
+        /// SHA-256 in hexadecimal digits.
+        checksum: Option<String>,
+    },
+}
+
+/// Applies the manifests of an add-on and waits until they work.
+#[derive(Clone, Debug)]
+pub struct ApplyAddon {
+    pub name: String,
+    pub source: AddonSource,
+    pub deadline: Duration,
+}

@@ -1,0 +1,125 @@
+//! What a step does, with everything it needs: ids, addresses, hosts and texts are decided here,
+//! and secrets are texts that hide themselves.
+
+mod cluster;
+mod image;
+mod vm;
+
+use std::time::Duration;
+
+use talmox_pve::id::{NodeName, StorageId};
+
+pub use cluster::{
+    AddonSource, ApplyAddon, ApplyConfig, AwaitHealth, AwaitMember, AwaitUbuntu, AwaitVip,
+    BootstrapEtcd, ConfigBy, Contact, Evidence, HealthGoal, Manifest, TalosNode, Witness,
+    WriteClientFiles,
+};
+pub use image::{
+    CreateMapping, DeleteImage, FetchImage, FetchWay, PostSchematic, ScrubCidata, UploadCidata,
+};
+pub use vm::{
+    CloneVm, CreateVm, DestroyVm, DetachCidata, FinishVm, MakeTemplate, OwnVm, ResizeDisk, StartVm,
+    StopVm,
+};
+
+/// Everything that a step can be.
+#[derive(Clone, Debug)]
+pub enum Action {
+    PostSchematic(PostSchematic),
+    FetchImage(FetchImage),
+    CreateMapping(CreateMapping),
+    UploadCidata(UploadCidata),
+    CreateVm(CreateVm),
+    CloneVm(CloneVm),
+    ResizeDisk(ResizeDisk),
+    FinishVm(FinishVm),
+    StartVm(StartVm),
+    ScrubCidata(ScrubCidata),
+    DetachCidata(DetachCidata),
+    StopVm(StopVm),
+    DestroyVm(DestroyVm),
+    DeleteImage(DeleteImage),
+    MakeTemplate(MakeTemplate),
+    ApplyConfig(ApplyConfig),
+    AwaitUbuntu(AwaitUbuntu),
+    BootstrapEtcd(BootstrapEtcd),
+    AwaitMember(AwaitMember),
+    AwaitVip(AwaitVip),
+    AwaitHealth(AwaitHealth),
+    WriteClientFiles(WriteClientFiles),
+    ApplyAddon(ApplyAddon),
+}
+
+/// What a step burdens while it runs, so that not too much goes on at one place.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Burden {
+    pub host: Option<NodeName>,
+    pub storages: Vec<StorageId>,
+    /// Whether it changes who has a vote in etcd: one such step at a time.
+    pub quorum: bool,
+}
+
+impl Action {
+    pub fn burden(&self) -> Burden {
+        let on = |host: &NodeName, storages: Vec<StorageId>| Burden {
+            host: Some(host.clone()),
+            storages,
+            quorum: false,
+        };
+        let of = |own: &OwnVm, storages: Vec<StorageId>| on(&own.vm.node, storages);
+        match self {
+            Self::FetchImage(fetch) => on(&fetch.host, vec![fetch.volume.storage().clone()]),
+            Self::UploadCidata(upload) => on(&upload.host, vec![upload.volume.storage().clone()]),
+            Self::ScrubCidata(scrub) => on(&scrub.host, vec![scrub.volume.storage().clone()]),
+            Self::DeleteImage(delete) => on(&delete.host, vec![delete.volume.storage().clone()]),
+            Self::CreateVm(create) => of(&create.own, create.storages()),
+            Self::CloneVm(clone) => of(&clone.own, clone.clone.storage.iter().cloned().collect()),
+            Self::ResizeDisk(resize) => of(&resize.own, vec![resize.storage.clone()]),
+            Self::FinishVm(finish) => of(&finish.own, vec![]),
+            Self::StartVm(start) => of(&start.own, vec![]),
+            Self::DetachCidata(detach) => of(&detach.own, vec![]),
+            Self::StopVm(stop) => of(&stop.own, vec![]),
+            Self::DestroyVm(destroy) => of(&destroy.own, vec![]),
+            Self::MakeTemplate(make) => on(&make.vm.node, vec![]),
+            Self::BootstrapEtcd(_) => Burden { quorum: true, ..Burden::default() },
+            Self::PostSchematic(_)
+            | Self::CreateMapping(_)
+            | Self::ApplyConfig(_)
+            | Self::AwaitUbuntu(_)
+            | Self::AwaitMember(_)
+            | Self::AwaitVip(_)
+            | Self::AwaitHealth(_)
+            | Self::WriteClientFiles(_)
+            | Self::ApplyAddon(_) => Burden::default(),
+        }
+    }
+
+    /// How long it may take before it is called a failure.
+    pub fn deadline(&self) -> Duration {
+        match self {
+            Self::PostSchematic(step) => step.deadline,
+            Self::FetchImage(step) => step.deadline,
+            Self::CreateMapping(step) => step.deadline,
+            Self::UploadCidata(step) => step.deadline,
+            Self::CreateVm(step) => step.deadline,
+            Self::CloneVm(step) => step.deadline,
+            Self::ResizeDisk(step) => step.deadline,
+            Self::FinishVm(step) => step.deadline,
+            Self::StartVm(step) => step.deadline,
+            Self::ScrubCidata(step) => step.deadline,
+            Self::DetachCidata(step) => step.deadline,
+            Self::StopVm(step) => step.deadline,
+            Self::DestroyVm(step) => step.deadline,
+            Self::DeleteImage(step) => step.deadline,
+            Self::MakeTemplate(step) => step.deadline,
+            Self::ApplyConfig(step) => step.deadline,
+            Self::AwaitUbuntu(step) => step.deadline,
+            Self::BootstrapEtcd(step) => step.deadline,
+            Self::AwaitMember(step) => step.deadline,
+            Self::AwaitVip(step) => step.deadline,
+            Self::AwaitHealth(step) => step.deadline,
+            Self::WriteClientFiles(step) => step.deadline,
+            Self::ApplyAddon(step) => step.deadline,
+        }
+    }
+}

@@ -1,0 +1,144 @@
+use std::fmt;
+
+use serde::Serialize;
+
+/// What a change is about.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase", tag = "kind", content = "name")]
+pub enum Object {
+    /// The VM of a node.
+    Vm(String),
+    /// What runs in it: Talos, its config and its place in Kubernetes.
+    Node(String),
+    /// A file on a storage.
+    Image(String),
+    /// A PCI mapping.
+    Mapping(String),
+    Addon(String),
+    /// The cluster as a whole.
+    Cluster(String),
+}
+
+impl fmt::Display for Object {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (kind, name) = match self {
+            Self::Vm(name) => ("vm", name),
+            Self::Node(name) => ("node", name),
+            Self::Image(name) => ("image", name),
+            Self::Mapping(name) => ("mapping", name),
+            Self::Addon(name) => ("add-on", name),
+            Self::Cluster(name) => ("cluster", name),
+        };
+        write!(f, "{kind} {name}")
+    }
+}
+
+/// What a change costs, the least first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Class {
+    /// Something new comes into being.
+    Create,
+    /// Nothing stops.
+    Live,
+    /// Takes effect with a reboot.
+    Reboot,
+    /// Takes effect with a reboot, before which the node is drained.
+    Drain,
+    /// The VM is made anew; what was on its disks is lost.
+    Replace,
+    /// Something ends; data is lost.
+    Destroy,
+}
+
+impl Class {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Create => "create",
+            Self::Live => "live",
+            Self::Reboot => "reboot",
+            Self::Drain => "drain",
+            Self::Replace => "replace",
+            Self::Destroy => "destroy",
+        }
+    }
+}
+
+/// One field of an object. Values are for people, and hold no secrets.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct FieldChange {
+    pub path: String,
+    pub old: Option<String>,
+    pub new: Option<String>,
+}
+
+/// What changes about one object.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Change {
+    pub object: Object,
+    pub class: Class,
+    pub fields: Vec<FieldChange>,
+    pub note: Option<String>,
+    /// Whether the steps of this plan make it so. What they do not is only said.
+    pub is_planned: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Severity {
+    /// The plan cannot be carried out.
+    Error,
+    Warning,
+}
+
+/// Something that stands in the way, or may.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Finding {
+    pub severity: Severity,
+    /// What it is about: a node, a storage, a host.
+    pub subject: String,
+    pub message: String,
+    /// What to do about it; may have several lines.
+    pub hint: Option<String>,
+}
+
+impl Finding {
+    pub(crate) fn error(subject: &str, message: impl Into<String>) -> Self {
+        let severity = Severity::Error;
+        Self { severity, subject: subject.to_owned(), message: message.into(), hint: None }
+    }
+
+    pub(crate) fn warning(subject: &str, message: impl Into<String>) -> Self {
+        Self { severity: Severity::Warning, ..Self::error(subject, message) }
+    }
+
+    pub(crate) fn hint(self, hint: impl Into<String>) -> Self {
+        Self { hint: Some(hint.into()), ..self }
+    }
+}
+
+impl Change {
+    /// A change that the steps of the plan make.
+    pub(crate) fn planned(object: Object, class: Class, fields: Vec<FieldChange>) -> Self {
+        Self { object, class, fields, note: None, is_planned: true }
+    }
+
+    /// A change that no step makes yet.
+    pub(crate) fn open(object: Object, class: Class, fields: Vec<FieldChange>) -> Self {
+        Self { is_planned: false, ..Self::planned(object, class, fields) }
+    }
+
+    pub(crate) fn note(self, note: impl Into<String>) -> Self {
+        Self { note: Some(note.into()), ..self }
+    }
+}
+
+impl FieldChange {
+    pub(crate) fn new(path: &str, old: Option<String>, new: Option<String>) -> Self {
+        Self { path: path.to_owned(), old, new }
+    }
+
+    pub(crate) fn set(path: &str, new: impl fmt::Display) -> Self {
+        Self::new(path, None, Some(new.to_string()))
+    }
+}

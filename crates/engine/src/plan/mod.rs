@@ -1,0 +1,44 @@
+//! What is to be done: a pure function of what is wanted and what there is.
+//!
+//! A plan is data. The same input gives the same bytes, and nothing is left to decide for whoever
+//! carries it out.
+
+mod action;
+mod build;
+mod change;
+mod config_diff;
+mod destroy;
+mod differ;
+mod gpu;
+mod image;
+pub(crate) mod place;
+mod preflight;
+mod step;
+mod steps;
+mod talos;
+mod vm;
+
+use build::Builder;
+
+pub use action::{
+    Action, AddonSource, ApplyAddon, ApplyConfig, AwaitHealth, AwaitMember, AwaitUbuntu, AwaitVip,
+    BootstrapEtcd, Burden, CloneVm, ConfigBy, Contact, CreateMapping, CreateVm, DeleteImage,
+    DestroyVm, DetachCidata, Evidence, FetchImage, FetchWay, FinishVm, HealthGoal, MakeTemplate,
+    Manifest, OwnVm, PostSchematic, ResizeDisk, ScrubCidata, StartVm, StopVm, TalosNode,
+    UploadCidata, Witness, WriteClientFiles,
+};
+pub use build::{Options, plan};
+pub use change::{Change, Class, FieldChange, Finding, Object, Severity};
+pub use destroy::{DestroyOptions, destroy};
+pub use step::{Step, StepId};
+
+/// A plan.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// The name of the cluster.
+    pub cluster: String,
+    pub changes: Vec<Change>,
+    pub findings: Vec<Finding>,
+    /// In an order in which they could be run one by one.
+    pub steps: Vec<Step>,
+}

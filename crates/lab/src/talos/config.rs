@@ -1,0 +1,264 @@
+//! What a machine config says, as far as it has effects here.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use talmox_talos_config::network::Prefix;
+use talmox_talos_config::{Config, Document};
+use talmox_yaml::Node as Yaml;
+
+mod links;
+
+pub(crate) use links::{LinkFacts, LinkSelector};
+
+/// A config that a node runs with.
+#[derive(Debug)]
+pub(crate) struct Applied {
+    /// As it came; it holds keys.
+    pub(crate) text: String,
+    pub(crate) config: Config,
+    pub(crate) facts: Facts,
+}
+
+impl Applied {
+    pub(crate) fn new(text: String, config: Config) -> Self {
+        let facts = Facts::of(&config);
+        Self { text, config, facts }
+    }
+}
+
+/// The settings that make a difference.
+#[derive(Clone, Default)]
+pub(crate) struct Facts {
+    pub(crate) is_control_plane: bool,
+    /// `machine.token`, which trustd asks for.
+    pub(crate) token: String,
+    /// The authority of the Talos API, in PEM.
+    pub(crate) ca: String,
+    pub(crate) ca_key: Option<String>,
+    pub(crate) accepted_cas: Vec<String>,
+    pub(crate) cert_sans: Vec<String>,
+    pub(crate) cluster_id: String,
+    pub(crate) cluster_secret: String,
+    pub(crate) cluster_name: String,
+    /// Host and port of `cluster.controlPlane.endpoint`.
+    pub(crate) endpoint: Option<(String, u16)>,
+    /// `cluster.token`, with which kubelets register.
+    pub(crate) bootstrap_token: String,
+    pub(crate) kube_ca: String,
+    pub(crate) kube_ca_key: Option<String>,
+    pub(crate) etcd_ca: Option<String>,
+    pub(crate) api_sans: Vec<String>,
+    pub(crate) admin_lifetime: Option<String>,
+    /// Tags of the images, such as `v1.34.1`.
+    pub(crate) kubelet_version: String,
+    pub(crate) api_server_image: String,
+    pub(crate) controller_manager_image: String,
+    pub(crate) scheduler_image: String,
+    pub(crate) proxy_image: String,
+    pub(crate) has_proxy: bool,
+    pub(crate) has_core_dns: bool,
+    /// `flannel`, `none` or `custom`.
+    pub(crate) cni: String,
+    pub(crate) pod_subnets: Vec<String>,
+    pub(crate) service_subnets: Vec<String>,
+    pub(crate) dns_domain: String,
+    pub(crate) hostname: Option<String>,
+    pub(crate) links: Vec<LinkFacts>,
+    pub(crate) nameservers: Vec<IpAddr>,
+    pub(crate) node_labels: BTreeMap<String, String>,
+    /// Key and `value:effect`.
+    pub(crate) node_taints: BTreeMap<String, String>,
+    pub(crate) kernel_modules: Vec<String>,
+    /// Extension services that have a config.
+    pub(crate) configured_extensions: Vec<String>,
+    pub(crate) install_disk: Option<String>,
+    pub(crate) install_image: Option<String>,
+    pub(crate) has_discovery: bool,
+    pub(crate) schedules_on_control_planes: bool,
+    /// Name and contents.
+    pub(crate) inline_manifests: Vec<(String, String)>,
+    pub(crate) extra_manifests: Vec<String>,
+    pub(crate) time_is_disabled: bool,
+}
+
+impl std::fmt::Debug for Facts {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Facts")
+            .field("is_control_plane", &self.is_control_plane)
+            .field("cluster_name", &self.cluster_name)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Facts {
+    pub(crate) fn of(config: &Config) -> Self {
+        let Some(document) = config.v1alpha1() else { return Self::default() };
+        let at = Reader(document);
+        let kind = |wanted: &'static str| config.documents().filter(move |d| d.kind() == wanted);
+        let is_control_plane = matches!(at.text("machine.type").as_str(), "controlplane" | "init");
+        let hostname = kind("HostnameConfig").find_map(|d| text(d.get(&["hostname"])));
+        let named = |name: &str, default: &str| {
+            let image = at.text(name);
+            if image.is_empty() { default.to_owned() } else { image }
+        };
+        let version = tag(&at.text("machine.kubelet.image"));
+        let cni = at.text("cluster.network.cni.name");
+        let mut nameservers = at.addresses("machine.network.nameservers");
+        for resolver in kind("ResolverConfig") {
+            let list = resolver.get(&["nameservers"]).and_then(Yaml::as_seq);
+            let items = list.map(|list| list.items.iter()).into_iter().flatten();
+            nameservers
+                .extend(items.filter_map(|item| {
+                    text(item.as_map()?.get("address"))?.parse::<IpAddr>().ok()
+                }));
+        }
+        Self {
+            is_control_plane,
+            token: at.text("machine.token"),
+            ca: at.pem("machine.ca.crt").unwrap_or_default(),
+            ca_key: at.pem("machine.ca.key"),
+            accepted_cas: at
+                .list("machine.acceptedCAs", |item| decode(&text(item.as_map()?.get("crt"))?)),
+            cert_sans: at.texts("machine.certSANs"),
+            cluster_id: at.text("cluster.id"),
+            cluster_secret: at.text("cluster.secret"),
+            cluster_name: at.text("cluster.clusterName"),
+            endpoint: endpoint(&at.text("cluster.controlPlane.endpoint")),
+            bootstrap_token: at.text("cluster.token"),
+            kube_ca: at.pem("cluster.ca.crt").unwrap_or_default(),
+            kube_ca_key: at.pem("cluster.ca.key"),
+            etcd_ca: at.pem("cluster.etcd.ca.crt"),
+            api_sans: at.texts("cluster.apiServer.certSANs"),
+            admin_lifetime: at.some("cluster.adminKubeconfig.certLifetime"),
+            api_server_image: named(
+                "cluster.apiServer.image",
+                &format!("registry.k8s.io/kube-apiserver:{version}"),
+            ),
+            controller_manager_image: named(
+                "cluster.controllerManager.image",
+                &format!("registry.k8s.io/kube-controller-manager:{version}"),
+            ),
+            scheduler_image: named(
+                "cluster.scheduler.image",
+                &format!("registry.k8s.io/kube-scheduler:{version}"),
+            ),
+            proxy_image: named(
+                "cluster.proxy.image",
+                &format!("registry.k8s.io/kube-proxy:{version}"),
+            ),
+            kubelet_version: version,
+            has_proxy: at.text("cluster.proxy.disabled") != "true",
+            has_core_dns: at.text("cluster.coreDNS.disabled") != "true",
+            cni: if cni.is_empty() { "flannel".to_owned() } else { cni },
+            pod_subnets: at.texts("cluster.network.podSubnets"),
+            service_subnets: at.texts("cluster.network.serviceSubnets"),
+            dns_domain: named("cluster.network.dnsDomain", "cluster.local"),
+            hostname: hostname.or_else(|| at.some("machine.network.hostname")),
+            links: links::of(config),
+            nameservers,
+            node_labels: at.table("machine.nodeLabels"),
+            node_taints: at.table("machine.nodeTaints"),
+            kernel_modules: at
+                .list("machine.kernel.modules", |item| text(item.as_map()?.get("name"))),
+            configured_extensions: kind("ExtensionServiceConfig")
+                .filter_map(|d| d.name().map(str::to_owned))
+                .collect(),
+            install_disk: at.some("machine.install.disk"),
+            install_image: at.some("machine.install.image"),
+            has_discovery: at.text("cluster.discovery.enabled") == "true",
+            schedules_on_control_planes: at.text("cluster.allowSchedulingOnControlPlanes")
+                == "true"
+                || at.text("cluster.allowSchedulingOnMasters") == "true",
+            inline_manifests: at.list("cluster.inlineManifests", |item| {
+                let map = item.as_map()?;
+                Some((text(map.get("name"))?, text(map.get("contents"))?))
+            }),
+            extra_manifests: at.texts("cluster.extraManifests"),
+            time_is_disabled: at.text("machine.time.disabled") == "true",
+        }
+    }
+
+    /// The shared address that this config wants held.
+    pub(crate) fn vip(&self) -> Option<IpAddr> {
+        self.links.iter().find_map(|link| link.vip)
+    }
+}
+
+/// Reads values of a document by their paths, as in `machine.ca.crt`.
+struct Reader<'a>(&'a Document);
+
+impl<'a> Reader<'a> {
+    fn node(&self, path: &str) -> Option<&'a Yaml> {
+        self.0.get(&path.split('.').collect::<Vec<_>>())
+    }
+
+    fn some(&self, path: &str) -> Option<String> {
+        text(self.node(path)).filter(|text| !text.is_empty())
+    }
+
+    fn text(&self, path: &str) -> String {
+        self.some(path).unwrap_or_default()
+    }
+
+    fn pem(&self, path: &str) -> Option<String> {
+        decode(&self.some(path)?)
+    }
+
+    fn list<T>(&self, path: &str, read: impl Fn(&Yaml) -> Option<T>) -> Vec<T> {
+        let list = self.node(path).and_then(Yaml::as_seq);
+        list.map(|list| list.items.iter().filter_map(read).collect()).unwrap_or_default()
+    }
+
+    fn texts(&self, path: &str) -> Vec<String> {
+        self.list(path, |item| item.as_str().map(str::to_owned))
+    }
+
+    fn addresses(&self, path: &str) -> Vec<IpAddr> {
+        self.list(path, |item| item.as_str()?.parse().ok())
+    }
+
+    fn table(&self, path: &str) -> BTreeMap<String, String> {
+        let map = self.node(path).and_then(Yaml::as_map);
+        let entries = map.map(|map| map.entries.iter()).into_iter().flatten();
+        entries
+            .filter_map(|entry| Some((entry.key.as_str()?.to_owned(), text(Some(&entry.value))?)))
+            .collect()
+    }
+}
+
+fn text(node: Option<&Yaml>) -> Option<String> {
+    node?.as_str().map(str::to_owned)
+}
+
+fn decode(base64: &str) -> Option<String> {
+    String::from_utf8(STANDARD.decode(base64).ok()?).ok().filter(|text| !text.is_empty())
+}
+
+/// What follows the last colon of an image's name.
+fn tag(image: &str) -> String {
+    image.rsplit_once(':').map(|(_, tag)| tag.to_owned()).unwrap_or_default()
+}
+
+/// Host and port of a URL.
+fn endpoint(url: &str) -> Option<(String, u16)> {
+    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
+    let authority = rest.split('/').next().unwrap_or_default();
+    let (host, port) = match authority.rsplit_once(':') {
+        Some((host, port)) if !port.contains(']') => (host, port.parse().ok()?),
+        _ => (authority, 443),
+    };
+    let host = host.trim_start_matches('[').trim_end_matches(']');
+    (!host.is_empty()).then(|| (host.to_owned(), port))
+}
+
+/// Reads `10.0.0.11/24`; an address alone stands for itself.
+pub(crate) fn prefix(text: &str) -> Option<Prefix> {
+    let (address, length) = text.split_once('/').unwrap_or((text, ""));
+    let address: IpAddr = address.parse().ok()?;
+    let whole = if address.is_ipv4() { 32 } else { 128 };
+    let length = if length.is_empty() { whole } else { length.parse().ok()? };
+    Prefix::new(address, length)
+}

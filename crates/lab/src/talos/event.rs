@@ -1,0 +1,50 @@
+//! What a node tells of what happens to it.
+
+use std::collections::VecDeque;
+
+use prost::Message;
+use talmox_talos_api::proto::machine::Event;
+use tokio::sync::broadcast;
+
+/// Events that are remembered, as Talos's ring buffer does, or nearly.
+const REMEMBERED: usize = 1000;
+
+/// The events of one boot. Ids grow, and sort as texts.
+#[derive(Debug)]
+pub(crate) struct Events {
+    log: VecDeque<Event>,
+    next: u64,
+    prefix: String,
+    live: broadcast::Sender<Event>,
+}
+
+impl Events {
+    /// `prefix` makes ids of this boot greater than those of earlier ones.
+    pub(crate) fn new(prefix: String) -> Self {
+        Self { log: VecDeque::new(), next: 0, prefix, live: broadcast::channel(256).0 }
+    }
+
+    pub(crate) fn tell<M: Message>(&mut self, name: &str, message: &M, actor: &str) {
+        let event = Event {
+            metadata: None,
+            data: Some(prost_types::Any {
+                type_url: format!("talos/runtime/machine.{name}"),
+                value: message.encode_to_vec(),
+            }),
+            id: format!("{}{:012x}", self.prefix, self.next),
+            actor_id: actor.to_owned(),
+        };
+        self.next += 1;
+        // Nobody may be listening.
+        drop(self.live.send(event.clone()));
+        self.log.push_back(event);
+        if self.log.len() > REMEMBERED {
+            self.log.pop_front();
+        }
+    }
+
+    /// What happened so far, and all that happens from now on.
+    pub(crate) fn subscribe(&self) -> (Vec<Event>, broadcast::Receiver<Event>) {
+        (self.log.iter().cloned().collect(), self.live.subscribe())
+    }
+}

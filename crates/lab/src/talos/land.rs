@@ -1,0 +1,153 @@
+//! All nodes of the lab and what they have in common, as plain data.
+//!
+//! Whoever holds the land never waits: sequences, calls and elections share it, as calls and tasks
+//! share the Proxmox world.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::config::Applied;
+use super::etcd::EtcdCluster;
+use super::event::Events;
+use super::hardware::Hardware;
+use super::network::Network;
+use super::platform::PlatformData;
+use super::service::Service;
+use super::version::Version;
+use super::written::{DiskKey, Installed};
+use crate::disk::TalosImage;
+
+#[derive(Debug, Default)]
+pub(crate) struct Land {
+    /// By the id of the VM; only those that run.
+    pub(crate) nodes: BTreeMap<u32, Node>,
+    /// Every etcd cluster that was ever bootstrapped: two of one Talos cluster are a split brain.
+    pub(crate) etcds: BTreeMap<u64, EtcdCluster>,
+    /// Who holds a shared address now.
+    pub(crate) vips: BTreeMap<IpAddr, u32>,
+    /// Pairs of VMs that do not hear each other, the smaller id first.
+    pub(crate) partitions: BTreeSet<(u32, u32)>,
+    /// Counts the boots of all nodes.
+    pub(crate) boots: u64,
+}
+
+/// A machine that runs Talos, from its first instruction to its last.
+#[derive(Debug)]
+pub(crate) struct Node {
+    pub(crate) vmid: u32,
+    /// Which boot this is; what an earlier one began has no say any more.
+    pub(crate) boot: u64,
+    /// As `/proc/sys/kernel/random/boot_id` has it.
+    pub(crate) boot_id: String,
+    /// In the lab's time since 1970.
+    pub(crate) booted: Duration,
+    pub(crate) hardware: Hardware,
+    /// What it was booted from, which is what runs.
+    pub(crate) image: TalosImage,
+    pub(crate) version: Version,
+    /// The disk that is booted from, or installed to. None for a CD before it installed.
+    pub(crate) system_disk: Option<DiskKey>,
+    /// Cloud-init drive, cidata volume, SMBIOS, META: what it knows without a config.
+    pub(crate) platform: PlatformData,
+    pub(crate) meta: BTreeMap<u8, String>,
+    pub(crate) stage: Stage,
+    /// What is not as it should be while the stage says that it runs: name and reason.
+    pub(crate) unmet: Vec<(String, String)>,
+    /// What it runs with; none in maintenance.
+    pub(crate) config: Option<Arc<Applied>>,
+    /// A config that waits for the next boot.
+    pub(crate) staged: bool,
+    pub(crate) network: Network,
+    pub(crate) is_time_in_sync: bool,
+    /// How far its clock is off, in seconds, before and unless it is in sync.
+    pub(crate) clock_skew: i64,
+    pub(crate) services: BTreeMap<String, Service>,
+    pub(crate) events: Events,
+    /// The kernel's log, line by line.
+    pub(crate) dmesg: Vec<String>,
+    /// What is under way: its name as events have it, and who asked for it.
+    pub(crate) sequence: Option<(String, String)>,
+    /// This node's part of an etcd cluster.
+    pub(crate) etcd: Option<Membership>,
+    /// A snapshot that was brought for a recovery.
+    pub(crate) snapshot: Option<Vec<u8>>,
+    /// Counts changes, for versions of resources.
+    pub(crate) revision: u64,
+}
+
+/// Which member of which etcd cluster a node is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Membership {
+    pub(crate) cluster: u64,
+    pub(crate) member: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stage {
+    Booting,
+    Installing,
+    Maintenance,
+    Running,
+    Rebooting,
+    ShuttingDown,
+    Resetting,
+    Upgrading,
+}
+
+impl Stage {
+    /// As resources spell it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Booting => "booting",
+            Self::Installing => "installing",
+            Self::Maintenance => "maintenance",
+            Self::Running => "running",
+            Self::Rebooting => "rebooting",
+            Self::ShuttingDown => "shutting down",
+            Self::Resetting => "resetting",
+            Self::Upgrading => "upgrading",
+        }
+    }
+}
+
+impl Node {
+    pub(crate) fn is_control_plane(&self) -> bool {
+        self.config.as_ref().is_some_and(|config| config.facts.is_control_plane)
+    }
+
+    /// What runs, as an installer would write it down.
+    pub(crate) fn installed(&self) -> Installed {
+        Installed {
+            version: self.image.version.clone(),
+            schematic: self.image.schematic.to_yaml(),
+            schematic_id: self.image.schematic_id.clone(),
+            platform: self.platform.name.clone(),
+            secureboot: self.image.secureboot,
+        }
+    }
+
+    pub(crate) fn hostname(&self) -> &str {
+        &self.network.hostname
+    }
+}
+
+impl Land {
+    /// The node, if this is still the boot that the caller began in.
+    pub(crate) fn of_boot(&mut self, vmid: u32, boot: u64) -> Option<&mut Node> {
+        self.nodes.get_mut(&vmid).filter(|node| node.boot == boot)
+    }
+
+    /// Whether two nodes hear each other.
+    pub(crate) fn is_connected(&self, one: u32, other: u32) -> bool {
+        !self.partitions.contains(&(one.min(other), one.max(other)))
+    }
+
+    /// Nodes that hold this address as their own.
+    pub(crate) fn holders(&self, address: IpAddr) -> impl Iterator<Item = &Node> {
+        self.nodes.values().filter(move |node| node.network.has(address))
+    }
+}

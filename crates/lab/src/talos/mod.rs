@@ -1,0 +1,29 @@
+//! Talos nodes: every VM that runs and has something to boot becomes one.
+//!
+//! [`Realm`] plays the guests of the Proxmox half. [`Land`] is all their data; sequences (boot, apply,
+//! reboot, upgrade, reset) move a node from stage to stage, calls look at it and ask for sequences,
+//! etcd and Kubernetes are what several nodes make together.
+
+mod api;
+mod config;
+mod etcd;
+mod event;
+mod face;
+mod fault;
+mod fleet;
+mod hardware;
+mod kubernetes;
+mod land;
+mod network;
+mod platform;
+mod realm;
+mod sequence;
+mod service;
+mod settings;
+mod version;
+mod wire;
+mod written;
+pub use fault::{NodeFault, Trouble};
+pub(crate) use realm::Realm;
+pub use settings::NodeSettings;
+pub(crate) use written::Written;

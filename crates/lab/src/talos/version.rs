@@ -1,0 +1,41 @@
+//! The release of Talos that a node runs.
+
+use std::fmt;
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Version {
+    pub(crate) major: u32,
+    pub(crate) minor: u32,
+    pub(crate) patch: u32,
+    /// Without its hyphen: `rc.1`.
+    pub(crate) pre: String,
+}
+
+impl Version {
+    /// Reads `v1.13.6` or `1.14.0-rc.1`.
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        let text = text.strip_prefix('v').unwrap_or(text);
+        let (numbers, pre) = text.split_once('-').unwrap_or((text, ""));
+        let mut numbers = numbers.split('.').map(str::parse);
+        let mut next = || numbers.next()?.ok();
+        let (major, minor, patch) = (next()?, next()?, next()?);
+        Some(Self { major, minor, patch, pre: pre.to_owned() })
+    }
+
+    /// Whether it is of this minor release of Talos 1, or of a later one.
+    pub(crate) fn is_at_least(&self, minor: u32) -> bool {
+        (self.major, self.minor) >= (1, minor)
+    }
+
+    /// `1.13`.
+    pub(crate) fn release(&self) -> String {
+        format!("{}.{}", self.major, self.minor)
+    }
+}
+
+impl fmt::Display for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "v{}.{}.{}", self.major, self.minor, self.patch)?;
+        if self.pre.is_empty() { Ok(()) } else { write!(f, "-{}", self.pre) }
+    }
+}

@@ -1,0 +1,254 @@
+//! The network between nodes and their clients, on loopback.
+//!
+//! Every network of 256 addresses that nodes are in has a 127.A.B.0/24 of its own: the node at
+//! 10.0.0.11 is reached at 127.A.B.11. Where a system has no loopback addresses but 127.0.0.1,
+//! every address has ports there instead.
+
+use std::collections::{BTreeMap, HashMap};
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use talmox_clock::Chance;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+
+/// The ports that nodes answer on: the Talos API and Kubernetes.
+pub(crate) const PORTS: [u16; 2] = [50000, 6443];
+/// Whoever listens here has the /24 for itself.
+const RESERVED: u16 = 49_151;
+/// How many networks are tried before giving up.
+const ATTEMPTS: u64 = 512;
+/// Connections that wait for a node to take them.
+const WAITING: usize = 64;
+
+pub(crate) struct Wire {
+    chance: Chance,
+    places: Mutex<BTreeMap<[u8; 3], Place>>,
+    desks: Mutex<HashMap<(IpAddr, u16), Desk>>,
+}
+
+/// Where the addresses of one network are.
+enum Place {
+    /// The first three numbers of a loopback network, and what keeps it ours.
+    Network(
+        [u8; 3],
+        #[expect(dead_code, reason = "held, so that nobody else takes it")] std::net::TcpListener,
+    ),
+    /// Ports of 127.0.0.1, by address and port; the listeners wait for who takes them.
+    Ports(BTreeMap<(u8, u16), std::net::TcpListener>),
+}
+
+/// One address and port that somebody answers on.
+struct Desk {
+    claims: Vec<Claim>,
+    accepting: JoinHandle<()>,
+}
+
+struct Claim {
+    number: u64,
+    vmid: u32,
+    connections: mpsc::Sender<TcpStream>,
+}
+
+/// Connections to an address, as long as it is held.
+pub(crate) struct Incoming {
+    wire: Arc<Wire>,
+    at: (IpAddr, u16),
+    number: u64,
+    connections: mpsc::Receiver<TcpStream>,
+}
+
+impl Wire {
+    pub(crate) fn new(chance: Chance) -> Arc<Self> {
+        Arc::new(Self { chance, places: Mutex::default(), desks: Mutex::default() })
+    }
+
+    /// Makes a network of 256 addresses reachable.
+    pub(crate) fn add(&self, network: [u8; 3]) -> io::Result<()> {
+        let mut places = locked(&self.places);
+        if places.contains_key(&network) {
+            return Ok(());
+        }
+        let place = self.reserve(network)?;
+        places.insert(network, place);
+        Ok(())
+    }
+
+    fn reserve(&self, network: [u8; 3]) -> io::Result<Place> {
+        let mut taken = io::Error::from(io::ErrorKind::AddrInUse);
+        for attempt in 0..ATTEMPTS {
+            let name = format!("wire/{network:?}/{}", std::process::id());
+            let mut chance = self.chance.of(&name, attempt);
+            let number = |end| u8::try_from(end).unwrap_or(u8::MAX);
+            let loopback = [127, number(1 + chance.below(254)), number(1 + chance.below(254))];
+            let [a, b, c] = loopback;
+            match std::net::TcpListener::bind((Ipv4Addr::new(a, b, c, 255), RESERVED)) {
+                Ok(lock) => return Ok(Place::Network(loopback, lock)),
+                Err(error) if error.kind() == io::ErrorKind::AddrInUse => taken = error,
+                Err(error) if error.kind() == io::ErrorKind::AddrNotAvailable => {
+                    return ports_for_all();
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Err(taken)
+    }
+
+    /// Where clients find each address: itself, or itself and a port.
+    pub(crate) fn reach(&self) -> BTreeMap<String, String> {
+        let mut reach = BTreeMap::new();
+        for ([a, b, c], place) in locked(&self.places).iter() {
+            match place {
+                Place::Network([x, y, z], _) => reach
+                    .extend((1..255_u8).map(|last| {
+                        (format!("{a}.{b}.{c}.{last}"), format!("{x}.{y}.{z}.{last}"))
+                    })),
+                Place::Ports(ports) => {
+                    reach.extend(ports.iter().filter_map(|((last, port), at)| {
+                        let at = at.local_addr().ok()?;
+                        Some((format!("{a}.{b}.{c}.{last}:{port}"), at.to_string()))
+                    }))
+                }
+            }
+        }
+        reach
+    }
+
+    /// The loopback address that stands for an address, to be named in certificates.
+    pub(crate) fn loopback(&self, address: IpAddr) -> Option<IpAddr> {
+        let (network, last) = parts(address)?;
+        match locked(&self.places).get(&network)? {
+            Place::Network([a, b, c], _) => Some(Ipv4Addr::new(*a, *b, *c, last).into()),
+            Place::Ports(_) => Some(Ipv4Addr::LOCALHOST.into()),
+        }
+    }
+
+    /// Answers on an address from now on. Where two nodes have the same one, each connection
+    /// reaches one of them, and nobody knows which.
+    pub(crate) fn answer(
+        self: &Arc<Self>,
+        address: IpAddr,
+        port: u16,
+        vmid: u32,
+    ) -> io::Result<Incoming> {
+        let (network, _) = parts(address).ok_or(io::ErrorKind::Unsupported)?;
+        self.add(network)?;
+        let at = (address, port);
+        let (sender, connections) = mpsc::channel(WAITING);
+        let mut desks = locked(&self.desks);
+        let desk = match desks.remove(&at) {
+            Some(desk) => desk,
+            None => {
+                let listener = self.listen(address, port)?;
+                let accepting = tokio::spawn(accept(Arc::clone(self), at, listener));
+                Desk { claims: vec![], accepting }
+            }
+        };
+        let desk = desks.entry(at).or_insert(desk);
+        let number = desk.claims.iter().map(|claim| claim.number + 1).max().unwrap_or_default();
+        desk.claims.push(Claim { number, vmid, connections: sender });
+        Ok(Incoming { wire: Arc::clone(self), at, number, connections })
+    }
+
+    fn listen(&self, address: IpAddr, port: u16) -> io::Result<TcpListener> {
+        let (network, last) = parts(address).ok_or(io::ErrorKind::Unsupported)?;
+        let places = locked(&self.places);
+        let listener = match places.get(&network) {
+            Some(Place::Network([a, b, c], _)) => {
+                let address = SocketAddr::from((Ipv4Addr::new(*a, *b, *c, last), port));
+                let socket = tokio::net::TcpSocket::new_v4()?;
+                socket.set_reuseaddr(true)?;
+                socket.bind(address)?;
+                return socket.listen(1024);
+            }
+            Some(Place::Ports(ports)) => {
+                ports.get(&(last, port)).ok_or(io::ErrorKind::NotFound)?.try_clone()?
+            }
+            None => return Err(io::ErrorKind::NotFound.into()),
+        };
+        listener.set_nonblocking(true)?;
+        TcpListener::from_std(listener)
+    }
+
+    /// Which VMs answer on an address and port now.
+    pub(crate) fn answering(&self, address: IpAddr, port: u16) -> Vec<u32> {
+        let desks = locked(&self.desks);
+        let claims = desks.get(&(address, port)).map(|desk| desk.claims.as_slice());
+        claims.unwrap_or_default().iter().map(|claim| claim.vmid).collect()
+    }
+}
+
+/// Hands each connection to one of those who claim the address.
+async fn accept(wire: Arc<Wire>, at: (IpAddr, u16), listener: TcpListener) {
+    let mut count = 0;
+    loop {
+        let Ok((socket, _)) = listener.accept().await else {
+            tokio::task::yield_now().await;
+            continue;
+        };
+        let desks = locked(&wire.desks);
+        let claims = desks.get(&at).map(|desk| desk.claims.as_slice()).unwrap_or_default();
+        let mut chance = wire.chance.of(&format!("arp/{}:{}", at.0, at.1), count);
+        let index = chance.below(claims.len() as u64);
+        count += 1;
+        if let Some(claim) = usize::try_from(index).ok().and_then(|index| claims.get(index)) {
+            // A node that takes no more connections resets them.
+            drop(claim.connections.try_send(socket));
+        }
+    }
+}
+
+/// Every address of the network gets its ports on 127.0.0.1.
+fn ports_for_all() -> io::Result<Place> {
+    let mut ports = BTreeMap::new();
+    for last in 1..255_u8 {
+        for port in PORTS {
+            ports.insert((last, port), std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?);
+        }
+    }
+    Ok(Place::Ports(ports))
+}
+
+/// The network of 256 addresses that an address is in, and its number there.
+fn parts(address: IpAddr) -> Option<([u8; 3], u8)> {
+    let IpAddr::V4(address) = address else { return None };
+    let [a, b, c, last] = address.octets();
+    Some(([a, b, c], last))
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Incoming {
+    /// The next connection; none once the wire is gone.
+    pub(crate) async fn next(&mut self) -> Option<TcpStream> {
+        self.connections.recv().await
+    }
+}
+
+impl Drop for Incoming {
+    fn drop(&mut self) {
+        let mut desks = locked(&self.wire.desks);
+        let Some(desk) = desks.get_mut(&self.at) else { return };
+        desk.claims.retain(|claim| claim.number != self.number);
+        if desk.claims.is_empty() {
+            desk.accepting.abort();
+            desks.remove(&self.at);
+        }
+    }
+}
+
+impl std::fmt::Debug for Wire {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Wire").finish_non_exhaustive()
+    }
+}
+
+impl std::fmt::Debug for Incoming {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Incoming").field("at", &self.at).finish_non_exhaustive()
+    }
+}

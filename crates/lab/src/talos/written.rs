@@ -1,0 +1,84 @@
+//! What a node wrote onto its disk, and finds there again.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::land::Membership;
+use crate::pve::Site;
+use crate::pve::world::VolumeId;
+
+/// Which disk of which host.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct DiskKey {
+    pub(crate) host: String,
+    pub(crate) volume: VolumeId,
+    /// As the guest names it: `/dev/sda`.
+    pub(crate) device: String,
+}
+
+/// What is on a disk beside the image it was made of. It goes where the volume goes: a full clone
+/// has a copy of it, and with the volume it is gone.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Written {
+    /// What boots, where that is no longer the image of the volume.
+    pub(crate) installed: Option<Installed>,
+    /// What boots if the installed one does not, or after a rollback.
+    pub(crate) previous: Option<Installed>,
+    /// META, where it was ever written.
+    pub(crate) meta: BTreeMap<u8, String>,
+    /// The partition STATE; none while it was not made, or after it was wiped.
+    pub(crate) state: Option<SavedState>,
+    /// The partition EPHEMERAL.
+    pub(crate) ephemeral: Option<Ephemeral>,
+    /// A reset wiped all of it: nothing boots.
+    pub(crate) is_blank: bool,
+}
+
+/// A Talos that an installer put there.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Installed {
+    pub(crate) version: String,
+    pub(crate) schematic: String,
+    pub(crate) schematic_id: String,
+    /// `nocloud` or `metal`.
+    pub(crate) platform: String,
+    pub(crate) secureboot: bool,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct SavedState {
+    /// The machine config; none while only the network was cached.
+    pub(crate) config: Option<String>,
+    /// Addresses that the platform gave at some boot: they come back without their drive.
+    pub(crate) platform_addresses: Vec<(String, String)>,
+    /// Drawn at the first boot.
+    pub(crate) node_id: String,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Ephemeral {
+    /// The etcd member whose data is in `/var/lib/etcd`.
+    pub(crate) etcd: Option<Membership>,
+    /// A network plugin was installed here.
+    pub(crate) has_kubelet: bool,
+}
+
+impl Site {
+    pub(crate) fn written(&self, disk: &DiskKey) -> Written {
+        let world = self.world();
+        let storage = world.storages.get(&disk.volume.storage);
+        let volume = storage.and_then(|storage| storage.volume(&disk.host, &disk.volume.name));
+        volume.and_then(|volume| volume.written.clone()).unwrap_or_default()
+    }
+
+    pub(crate) fn write_disk(&self, disk: &DiskKey, change: impl FnOnce(&mut Written)) {
+        let mut world = self.world();
+        let storage = world.storages.get_mut(&disk.volume.storage);
+        let volume = storage.and_then(|storage| storage.volume_mut(&disk.host, &disk.volume.name));
+        // A disk that was taken away while the guest runs takes what is written with it.
+        if let Some(volume) = volume {
+            change(volume.written.get_or_insert_default());
+        }
+    }
+}
