@@ -1,0 +1,66 @@
+//! Which API server a kubelet can use, and why it cannot.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use crate::kube::KubeStore;
+use crate::talos::config::Facts;
+use crate::talos::land::{Land, Node};
+use crate::talos::wire::Wire;
+
+/// An API server that can be talked to.
+#[derive(Clone, Debug)]
+pub(super) struct Found {
+    pub(super) cluster: u64,
+    pub(super) store: Arc<KubeStore>,
+}
+
+/// The first API server that the node reaches and believes.
+///
+/// Like Talos's balancer on every node, it knows the endpoint of the config and the control planes
+/// that discovery shows; a control plane knows its own as well.
+pub(super) fn api_server(land: &Land, wire: &Wire, vmid: u32) -> Result<Found, String> {
+    let node = land.nodes.get(&vmid).ok_or_else(String::new)?;
+    let config = node.config.as_ref().ok_or_else(String::new)?;
+    let facts = &config.facts;
+    let (host, port) = facts.endpoint.clone().unwrap_or_default();
+    let mut problem = match host.parse::<IpAddr>() {
+        Ok(_) => format!("dial tcp {host}:{port}: connect: connection refused"),
+        Err(_) => format!("dial tcp: lookup {host}: no such host"),
+    };
+    let at_endpoint = host.parse().map(|host| wire.answering(host, port)).unwrap_or_default();
+    let known = land.nodes.values().filter(|other| {
+        other.is_control_plane()
+            && (other.vmid == vmid
+                || (land.is_connected(vmid, other.vmid)
+                    && (at_endpoint.contains(&other.vmid) || is_discovered(facts, other))))
+    });
+    for other in known {
+        let Some(membership) = other.etcd else { continue };
+        let Some(cluster) = land.etcds.get(&membership.cluster) else { continue };
+        if !cluster.api_servers.contains_key(&other.vmid) {
+            continue;
+        }
+        let its_ca = other.config.as_ref().map(|config| config.facts.kube_ca.as_str());
+        if its_ca != Some(facts.kube_ca.as_str()) {
+            problem =
+                "tls: failed to verify certificate: x509: certificate signed by unknown authority"
+                    .to_owned();
+        } else if !land.serves(membership) {
+            problem = "the server was unable to return a response in the time allotted".to_owned();
+        } else {
+            return Ok(Found { cluster: membership.cluster, store: Arc::clone(&cluster.store) });
+        }
+    }
+    Err(problem)
+}
+
+fn is_discovered(facts: &Facts, other: &Node) -> bool {
+    other.config.as_ref().is_some_and(|config| {
+        let others = &config.facts;
+        facts.has_discovery
+            && others.has_discovery
+            && facts.cluster_id == others.cluster_id
+            && facts.cluster_secret == others.cluster_secret
+    })
+}
