@@ -1,10 +1,23 @@
 //! From an inventory to a cluster.
 //!
-//! [`desired`] says what an inventory stands for, `observe` what there is, [`plan`] what is to be
+//! [`desired`] says what an inventory stands for, [`observe`] what there is, [`plan`] what is to be
 //! done about the difference; [`ownership`] says which VMs are ours to touch.
 //!
-//! Nothing here prints, reads files or the environment.
+//! [`execute`] carries a plan out, step by step; what happens is told as events, and to a log.
+//!
+//! Nothing here prints or reads the environment. The only files are the lock and the log, where the
+//! caller wants them.
 
 pub mod desired;
+pub mod event;
+pub mod execute;
+pub mod factory;
+pub mod kube;
+pub mod lock;
+pub mod observe;
 pub mod ownership;
+pub mod patience;
 pub mod plan;
+pub mod run_log;
+pub mod step;
+pub mod web;

@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 mod examples;
+mod kube;
 mod settings;
 mod support;
 mod versions;

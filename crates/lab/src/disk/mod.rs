@@ -20,7 +20,6 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 use talmox_talos_config::schematic::Schematic;
 
-#[cfg_attr(not(test), expect(unused_imports, reason = "for those who play guests"))]
 pub(crate) use cidata::cidata_files;
 pub(crate) use layout::Scale;
 
@@ -74,7 +73,6 @@ pub(crate) enum Arch {
 
 impl System {
     /// The system in a file: a raw disk, qcow2, or an ISO. None if nothing boots from it.
-    #[cfg_attr(not(test), expect(dead_code, reason = "for those who play guests"))]
     pub(crate) fn read(path: &Path) -> Option<Self> {
         let (system, arch) = note::find(&mut view::View::open(path).ok()?)?;
         (arch == Arch::Amd64).then_some(system)

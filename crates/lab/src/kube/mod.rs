@@ -38,7 +38,9 @@ mod yaml;
 
 pub use controller::{KubeControllers, Machine, control};
 pub use failure::Failure;
+pub(crate) use request::{decode, query};
 pub(crate) use saved::SavedStore;
+pub(crate) use server::collect;
 pub(crate) use server::{ApiServer, Door, Memory, serve_at};
 pub use server::{KubeServer, serve};
 pub use store::{KubeSettings, KubeStore};

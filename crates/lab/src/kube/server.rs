@@ -183,7 +183,7 @@ impl Connection {
             self.server.store.with(|state| User::of_token(state, token))
         });
         let Some(user) = user else { return refuse(&Failure::unauthorized()) };
-        let Some(body) = collect(body).await else { return refuse(&Failure::too_large()) };
+        let Some(body) = collect(body, MOST).await else { return refuse(&Failure::too_large()) };
         let steps = head.uri.path().split('/').filter(|step| !step.is_empty());
         let request = Request {
             method: head.method.as_str().to_owned(),
@@ -259,13 +259,13 @@ fn respond(code: u16, content_type: &'static str, body: Outgoing) -> Response<Ou
     response.expect("invariant: the code and the headers are valid")
 }
 
-/// None if there is too much of it, or it breaks off.
-async fn collect(mut body: Incoming) -> Option<Vec<u8>> {
+/// What a request carries; none if there is too much of it, or it breaks off.
+pub(crate) async fn collect(mut body: Incoming, most: usize) -> Option<Vec<u8>> {
     let mut all = vec![];
     while let Some(frame) = poll_fn(|context| Pin::new(&mut body).poll_frame(context)).await {
         let frame = frame.ok()?;
         all.extend_from_slice(frame.data_ref().map(AsRef::as_ref).unwrap_or_default());
-        if all.len() > MOST {
+        if all.len() > most {
             return None;
         }
     }

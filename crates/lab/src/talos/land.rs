@@ -19,7 +19,7 @@ use super::network::Network;
 use super::platform::PlatformData;
 use super::service::Service;
 use super::version::Version;
-use super::written::DiskKey;
+use super::written::{DiskKey, Installed};
 use crate::disk::TalosImage;
 
 #[derive(Debug, Default)]
@@ -66,6 +66,8 @@ pub(crate) struct Node {
     pub(crate) staged: bool,
     pub(crate) network: Network,
     pub(crate) is_time_in_sync: bool,
+    /// How far its clock is off, in seconds, before and unless it is in sync.
+    pub(crate) clock_skew: i64,
     pub(crate) services: BTreeMap<String, Service>,
     pub(crate) events: Events,
     /// The kernel's log, line by line.
@@ -118,6 +120,17 @@ impl Stage {
 impl Node {
     pub(crate) fn is_control_plane(&self) -> bool {
         self.config.as_ref().is_some_and(|config| config.facts.is_control_plane)
+    }
+
+    /// What runs, as an installer would write it down.
+    pub(crate) fn installed(&self) -> Installed {
+        Installed {
+            version: self.image.version.clone(),
+            schematic: self.image.schematic.to_yaml(),
+            schematic_id: self.image.schematic_id.clone(),
+            platform: self.platform.name.clone(),
+            secureboot: self.image.secureboot,
+        }
     }
 
     pub(crate) fn hostname(&self) -> &str {

@@ -9,12 +9,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use talmox_clock::Clock;
-use tokio::io::copy_bidirectional;
 use tokio::sync::watch;
 
 use super::land::{Land, Membership, Stage};
 use super::realm::Realm;
-use super::wire::{Incoming, PORTS};
+use super::wire::PORTS;
 use crate::kube::object::{has_condition, list, text};
 use crate::kube::{ApiServer, Door, KubeServer, serve_at};
 
@@ -53,10 +52,8 @@ pub(super) async fn run(
             if held.iter().any(|held| held.address == address) {
                 continue;
             }
-            if candidate.may_take(address, &mut silent)
-                && let Ok(new) = candidate.take(address, server.clone())
-            {
-                held.push(new);
+            if candidate.may_take(address, &mut silent) {
+                held.push(candidate.take(address, server.clone()));
             }
         }
         tokio::select! {
@@ -119,17 +116,14 @@ impl Candidate<'_> {
         }
     }
 
-    fn take(&self, address: IpAddr, server: Option<ApiServer>) -> std::io::Result<Held> {
-        let wire = &self.realm.wire;
-        let [talos, _] = PORTS;
-        let incoming = wire.answer(address, talos, self.vmid)?;
-        let relay = tokio::spawn(relay(Arc::clone(self.realm), self.vmid, incoming));
+    fn take(&self, address: IpAddr, server: Option<ApiServer>) -> Held {
+        let now = self.realm.now();
         self.realm.change(|land| {
             land.vips.insert(address, self.vmid);
             if let Some(node) = land.of_boot(self.vmid, self.boot) {
                 node.network.shared.push(address);
                 node.revision += 1;
-                node.dmesg.push(format!("[talos] enabled shared IP {address}"));
+                node.dmesg(now, &format!("enabled shared IP {address}"));
             }
         });
         let mut held = Held {
@@ -137,12 +131,11 @@ impl Candidate<'_> {
             vmid: self.vmid,
             boot: self.boot,
             address,
-            relay: relay.abort_handle(),
             is_given_up: false,
             server: None,
         };
         held.follow(server, false);
-        Ok(held)
+        held
     }
 }
 
@@ -183,7 +176,6 @@ struct Held {
     vmid: u32,
     boot: u64,
     address: IpAddr,
-    relay: tokio::task::AbortHandle,
     is_given_up: bool,
     server: Option<KubeServer>,
 }
@@ -208,7 +200,6 @@ impl Held {
 
 impl Drop for Held {
     fn drop(&mut self) {
-        self.relay.abort();
         self.realm.change(|land| {
             if let Some(node) = land.of_boot(self.vmid, self.boot) {
                 node.network.shared.retain(|address| *address != self.address);
@@ -216,22 +207,6 @@ impl Drop for Held {
             }
             if self.is_given_up && land.vips.get(&self.address) == Some(&self.vmid) {
                 land.vips.remove(&self.address);
-            }
-        });
-    }
-}
-
-/// The Talos API of the holder answers on the address too, with the certificate that it has.
-async fn relay(realm: Arc<Realm>, vmid: u32, mut incoming: Incoming) {
-    let [talos, _] = PORTS;
-    while let Some(mut outside) = incoming.next().await {
-        let own = realm.look(|land| land.nodes.get(&vmid)?.network.node_address());
-        let Some(own) = own else { continue };
-        let wire = Arc::clone(&realm.wire);
-        tokio::spawn(async move {
-            if let Ok(mut inside) = wire.dial(own, talos).await {
-                // However it ends, both sides notice.
-                copy_bidirectional(&mut outside, &mut inside).await.ok();
             }
         });
     }

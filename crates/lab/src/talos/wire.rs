@@ -172,21 +172,6 @@ impl Wire {
         TcpListener::from_std(listener)
     }
 
-    /// Connects to an address, as a client does that knows where it is.
-    pub(crate) async fn dial(&self, address: IpAddr, port: u16) -> io::Result<TcpStream> {
-        let (network, last) = parts(address).ok_or(io::ErrorKind::Unsupported)?;
-        let at = match locked(&self.places).get(&network) {
-            Some(Place::Network([a, b, c], _)) => {
-                SocketAddr::from((Ipv4Addr::new(*a, *b, *c, last), port))
-            }
-            Some(Place::Ports(ports)) => {
-                ports.get(&(last, port)).ok_or(io::ErrorKind::NotFound)?.local_addr()?
-            }
-            None => return Err(io::ErrorKind::NotFound.into()),
-        };
-        TcpStream::connect(at).await
-    }
-
     /// Which VMs answer on an address and port now.
     pub(crate) fn answering(&self, address: IpAddr, port: u16) -> Vec<u32> {
         let desks = locked(&self.desks);

@@ -130,6 +130,7 @@ mod tests {
             read::<storage::Storage>(&value);
             read::<storage::StorageStatus>(&value);
             read::<storage::Volume>(&value);
+            read::<storage::VolumeInfo>(&value);
             read::<storage::UrlMetadata>(&value);
             read::<task::TaskState>(&value);
             read::<task::TaskEntry>(&value);

@@ -140,6 +140,34 @@ pub fn content(
         .on(node)
 }
 
+/// What a host finds when it looks into a volume.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VolumeInfo {
+    pub format: Option<String>,
+    /// Of the disk that is in it, in bytes.
+    pub size: u64,
+    /// What it takes on the storage, in bytes.
+    pub used: Option<u64>,
+}
+
+impl Decode for VolumeInfo {
+    fn decode(data: &Value) -> Result<Self, Unreadable> {
+        let fields = Fields::of(data)?;
+        let size = fields.number("size");
+        Ok(Self {
+            format: fields.text("format"),
+            size: size.ok_or_else(|| Unreadable("`size` is missing".to_owned()))?,
+            used: fields.number("used"),
+        })
+    }
+}
+
+/// Looks into a volume. What is no image is refused.
+pub fn volume(node: &NodeName, volume: &VolumeId) -> Request<VolumeInfo> {
+    let storage = volume.storage();
+    Request::get(&[&"nodes", node, &"storage", storage, &"content", volume]).on(node)
+}
+
 /// Deletes a volume. A file that is gone already is as good as deleted; other volumes must be there.
 pub fn delete(node: &NodeName, volume: &VolumeId) -> Request<Upid> {
     let storage = volume.storage();

@@ -59,6 +59,22 @@ impl PveError {
         self.says(&["file change by other user", "file changed by other user"])
     }
 
+    /// Something on the host took longer than it is given: a busy disk, a slow start.
+    pub fn is_timeout(&self) -> bool {
+        self.says(&["got timeout"])
+    }
+
+    /// There is no room left.
+    pub fn is_full(&self) -> bool {
+        self.says(&[
+            "No space left on device",
+            "no space left on device",
+            "out of space",
+            "insufficient free space",
+            "free space in thin pool",
+        ])
+    }
+
     /// Whether the same request may simply be sent again: it was not sent, or was turned away by a
     /// lock.
     pub fn is_retryable(&self) -> bool {
@@ -156,6 +172,8 @@ mod tests {
                 .is_permission()
         );
         assert!(answer(401, "No ticket").is_auth());
+        assert!(task("start failed: command '/usr/bin/kvm' failed: got timeout").is_timeout());
+        assert!(task("unable to rename temporary file: No space left on device").is_full());
         assert!(answer(500, "checksum mismatch (file change by other user?)").is_digest_mismatch());
         let text = "update failed: detected modified configuration - file changed by other user? Try again.";
         assert!(answer(500, text).is_digest_mismatch());

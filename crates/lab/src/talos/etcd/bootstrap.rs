@@ -2,19 +2,16 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use tonic::Status;
 
 use super::snapshot;
 use super::{EtcdCluster, Member};
 use crate::kube::{KubeSettings, KubeStore};
+use crate::pve::Work;
 use crate::talos::config::Facts;
 use crate::talos::land::{Land, Membership, Node};
 use crate::talos::realm::Realm;
-
-/// How long a pod takes to start, about.
-const POD_START: Duration = Duration::from_secs(4);
 
 /// A bootstrap from a snapshot that was brought before.
 #[derive(Clone, Copy, Debug)]
@@ -40,7 +37,7 @@ pub(crate) fn bootstrap(
     realm.change(|land| {
         let node = land.of_boot(vmid, boot).ok_or_else(|| Status::unavailable("node is gone"))?;
         let facts = check(node, has_data)?;
-        let settings = settings(&facts, seed, realm.clock());
+        let settings = settings(realm, &facts, seed);
         let store = match recover {
             None => KubeStore::new(settings),
             Some(recover) => {
@@ -126,7 +123,7 @@ fn add(
 }
 
 /// What the config says of the Kubernetes cluster.
-fn settings(facts: &Facts, seed: u64, clock: talmox_clock::Clock) -> KubeSettings {
+fn settings(realm: &Realm, facts: &Facts, seed: u64) -> KubeSettings {
     let octets = |subnets: &[String], default: [u8; 3]| {
         let mut addresses = subnets.iter().filter_map(|subnet| {
             let (address, _) = subnet.split_once('/')?;
@@ -139,9 +136,9 @@ fn settings(facts: &Facts, seed: u64, clock: talmox_clock::Clock) -> KubeSetting
     };
     let [a, b, _] = octets(&facts.pod_subnets, [10, 244, 0]);
     KubeSettings {
-        clock,
+        clock: realm.clock(),
         seed,
-        pod_start: POD_START,
+        pod_start: realm.site.time(Work::Pull) + realm.site.time(Work::Service),
         service_network: octets(&facts.service_subnets, [10, 96, 0]),
         pod_network: [a, b],
         authority: facts.kube_ca.clone(),

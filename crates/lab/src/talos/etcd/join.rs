@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use super::Member;
 use crate::talos::config::Facts;
 use crate::talos::land::{Land, Membership, Node};
-use crate::talos::wire::Wire;
+use crate::talos::sequence::finds;
 
 /// What a control plane without data finds when it looks for others.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,7 +18,7 @@ pub(super) enum Found {
     Refused(String),
 }
 
-pub(super) fn look(land: &Land, wire: &Wire, vmid: u32) -> Found {
+pub(super) fn look(land: &Land, gateways: &[IpAddr], vmid: u32) -> Found {
     let Some(node) = land.nodes.get(&vmid) else { return Found::Nothing };
     let Some(facts) = node.config.as_ref().map(|config| &config.facts) else {
         return Found::Nothing;
@@ -26,10 +26,8 @@ pub(super) fn look(land: &Land, wire: &Wire, vmid: u32) -> Found {
     let mut refusal = None;
     for (id, cluster) in &land.etcds {
         let is_seen = |member: &Member| {
-            member.vmid != vmid
-                && member.is_up
-                && land.is_connected(vmid, member.vmid)
-                && land.nodes.get(&member.vmid).is_some_and(|other| knows(wire, facts, other))
+            let other = land.nodes.get(&member.vmid);
+            member.is_up && other.is_some_and(|other| finds(land, node, other, gateways))
         };
         let seen = cluster.members.iter().find(|(_, member)| is_seen(member));
         let Some((seen, _)) = seen else { continue };
@@ -40,21 +38,6 @@ pub(super) fn look(land: &Land, wire: &Wire, vmid: u32) -> Found {
         }
     }
     refusal.map_or(Found::Nothing, Found::Refused)
-}
-
-/// Whether a node learns of another: by discovery, or because it answers at the endpoint.
-fn knows(wire: &Wire, facts: &Facts, other: &Node) -> bool {
-    let Some(others) = other.config.as_ref().map(|config| &config.facts) else { return false };
-    let is_discovered = facts.has_discovery
-        && others.has_discovery
-        && facts.cluster_id == others.cluster_id
-        && facts.cluster_secret == others.cluster_secret;
-    let at_endpoint = facts.endpoint.as_ref().is_some_and(|(host, port)| {
-        let address = host.parse::<IpAddr>();
-        address.is_ok_and(|address| wire.answering(address, *port).contains(&other.vmid))
-            && facts.kube_ca == others.kube_ca
-    });
-    is_discovered || at_endpoint
 }
 
 /// Why a cluster does not take this node as a new member.

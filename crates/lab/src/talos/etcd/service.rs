@@ -5,27 +5,26 @@ use std::time::Duration;
 
 use super::Member;
 use super::join::{self, Found};
+use crate::pve::Work;
+use crate::talos::fault::Trouble;
 use crate::talos::land::{Land, Membership};
 use crate::talos::realm::Realm;
 use crate::talos::service::ServiceState;
 
 const SERVICE: &str = "etcd";
-/// Pulling the image, and starting.
-const PULL: Duration = Duration::from_secs(6);
-const START: Duration = Duration::from_secs(2);
-/// How long a learner takes until it knows all that the others know.
-const CATCH_UP: Duration = Duration::from_secs(5);
 /// How long nobody hears of a leader before somebody wants to be it.
 const ELECTION: Duration = Duration::from_secs(1);
+/// What everything takes longer where a node is slow.
+const SLOWNESS: Duration = Duration::from_secs(20);
 
 /// Runs the service of a control plane, for as long as the node does.
 pub(crate) async fn run(realm: &Arc<Realm>, vmid: u32, boot: u64) {
     let node = EtcdNode { realm, vmid, boot };
     node.enter(ServiceState::Preparing, "Running pre state");
     let membership = node.membership().await;
-    node.pause(PULL).await;
+    node.wait(Work::Pull).await;
     node.enter(ServiceState::Preparing, "Creating service runner");
-    node.pause(START).await;
+    node.wait(Work::Service).await;
     node.serve(membership).await;
 }
 
@@ -54,17 +53,26 @@ impl EtcdNode<'_> {
         self.realm.enter(self.vmid, self.boot, SERVICE, state, message);
     }
 
-    async fn pause(&self, time: Duration) {
-        let name = format!("etcd/{}", self.vmid);
-        self.realm.clock().sleep(self.realm.chance(&name).jitter(time)).await;
+    fn object(&self) -> String {
+        format!("etcd/{}", self.vmid)
+    }
+
+    async fn wait(&self, work: Work) {
+        self.realm.site.wait(work, &self.object()).await;
+        if self.has(&Trouble::SlowEtcd) {
+            self.realm.clock().sleep(SLOWNESS).await;
+        }
+    }
+
+    fn has(&self, trouble: &Trouble) -> bool {
+        let name = self.realm.look(|land| {
+            land.nodes.get(&self.vmid).map(|node| node.hardware.name.clone()).unwrap_or_default()
+        });
+        self.realm.troubles.of(self.vmid, &name).contains(trouble)
     }
 
     /// Which member this node is: as its disk says, by a bootstrap, or because others take it.
     async fn membership(&self) -> Membership {
-        if let Some(known) = self.from_disk() {
-            self.realm.change_node(self.vmid, self.boot, |node| node.etcd = Some(known));
-            return known;
-        }
         let mut said = Found::Nothing;
         loop {
             let (membership, found) = self.realm.until(|land| self.decide(land, &said)).await;
@@ -73,7 +81,7 @@ impl EtcdNode<'_> {
             }
             match &found {
                 Found::Cluster(cluster) => {
-                    self.pause(START).await;
+                    self.wait(Work::Service).await;
                     if let Some(joined) = self.join(*cluster) {
                         return joined;
                     }
@@ -85,19 +93,13 @@ impl EtcdNode<'_> {
         }
     }
 
-    fn from_disk(&self) -> Option<Membership> {
-        let disk = self.realm.look(|land| land.nodes.get(&self.vmid)?.system_disk.clone())?;
-        let known = self.realm.site.written(&disk).ephemeral?.etcd?;
-        self.realm.look(|land| land.etcds.contains_key(&known.cluster)).then_some(known)
-    }
-
     /// None while there is nothing new.
     fn decide(&self, land: &Land, said: &Found) -> Option<(Option<Membership>, Found)> {
         let node = land.nodes.get(&self.vmid).filter(|node| node.boot == self.boot)?;
         if let Some(membership) = node.etcd {
             return Some((Some(membership), Found::Nothing));
         }
-        let found = join::look(land, &self.realm.wire, self.vmid);
+        let found = join::look(land, &self.realm.settings.gateways, self.vmid);
         let is_news = found != *said || matches!(found, Found::Cluster(_));
         is_news.then_some((None, found))
     }
@@ -107,7 +109,8 @@ impl EtcdNode<'_> {
         let member = self.realm.chance(&format!("etcd/member/{}", self.vmid)).number();
         let membership = Membership { cluster, member };
         self.realm.change(|land| {
-            if join::look(land, &self.realm.wire, self.vmid) != Found::Cluster(cluster) {
+            if join::look(land, &self.realm.settings.gateways, self.vmid) != Found::Cluster(cluster)
+            {
                 return None;
             }
             let node = land.of_boot(self.vmid, self.boot).filter(|node| node.etcd.is_none())?;
@@ -146,6 +149,9 @@ impl EtcdNode<'_> {
         let pid = 2000 + self.vmid % 500;
         let started = format!("Started task etcd (PID {pid}) for container etcd");
         self.enter(ServiceState::Running, &started);
+        if self.has(&Trouble::DiskFull) {
+            self.raise_alarm(membership);
+        }
         let mut before = None;
         loop {
             let condition = self
@@ -173,14 +179,15 @@ impl EtcdNode<'_> {
                 Condition::Alone => self.set_health(false, "context deadline exceeded"),
                 Condition::Campaigning => {
                     self.set_health(false, "context deadline exceeded");
-                    self.pause(ELECTION).await;
+                    let time = self.realm.chance(&self.object()).jitter(ELECTION);
+                    self.realm.clock().sleep(time).await;
                     if self.realm.look(|land| land.may_campaign(membership)) {
                         self.realm.change(|land| land.lead(membership));
                     }
                 }
                 Condition::Learning => {
                     self.set_health(false, "etcdserver: rpc not supported for learner");
-                    self.pause(CATCH_UP).await;
+                    self.wait(Work::Service).await;
                     self.promote(membership);
                 }
                 Condition::Following => self.set_health(true, ""),
@@ -207,6 +214,14 @@ impl EtcdNode<'_> {
         } else {
             Condition::Following
         }
+    }
+
+    fn raise_alarm(&self, membership: Membership) {
+        self.realm.change(|land| {
+            if let Some(cluster) = land.etcds.get_mut(&membership.cluster) {
+                cluster.no_space = true;
+            }
+        });
     }
 
     fn set_health(&self, healthy: bool, message: &str) {

@@ -10,14 +10,14 @@ use super::api_server::{self, Start};
 use super::component::API_SERVER;
 use super::manifest;
 use crate::kube::{ApiServer, KubeStore, Memory, control};
+use crate::pve::Work;
 use crate::talos::config::Applied;
 use crate::talos::land::{Land, Membership};
 use crate::talos::realm::Realm;
 use crate::talos::{etcd, vip};
 
-/// Images, and the time that the kubelet takes to start the pods.
-const START: Duration = Duration::from_secs(8);
-const RESTART: Duration = Duration::from_secs(4);
+/// How long it is before an API server that cannot start is started again.
+const BACK_OFF: Duration = Duration::from_secs(10);
 
 /// Runs all of it, for as long as the node does.
 pub(crate) async fn run_control_plane(realm: Arc<Realm>, vmid: u32, boot: u64) {
@@ -97,18 +97,20 @@ impl ControlPlane<'_> {
 
     /// Runs the API server whenever there is what it needs.
     async fn serve(&self, serving: watch::Sender<Option<ApiServer>>) {
-        let mut wait = START;
+        let name = format!("api-server/{}", self.vmid);
+        let mut wait = Work::Pull;
         loop {
             self.realm
                 .until(|land| self.view(land).filter(|view| view.memory != Memory::Lost))
                 .await;
-            let name = format!("api-server/{}", self.vmid);
-            self.realm.clock().sleep(self.realm.chance(&name).jitter(wait)).await;
+            self.realm.site.wait(wait, &name).await;
+            self.realm.site.wait(Work::Service, &name).await;
             if let Some(view) = self.realm.look(|land| self.view(land)) {
                 self.serve_once(&view, &serving).await;
             }
             serving.send_replace(None);
-            wait = RESTART;
+            // The next image was pulled before it was asked for, or is the same.
+            wait = Work::Service;
         }
     }
 
@@ -122,7 +124,7 @@ impl ControlPlane<'_> {
             Ok(running) => running,
             Err(problem) => {
                 self.log(&format!("kube-apiserver does not start: {problem}"));
-                self.realm.clock().sleep(START).await;
+                self.realm.clock().sleep(BACK_OFF).await;
                 return;
             }
         };
@@ -195,7 +197,7 @@ impl ControlPlane<'_> {
     }
 
     fn log(&self, line: &str) {
-        let line = format!("[talos] {line}");
-        self.realm.change_node(self.vmid, self.boot, |node| node.dmesg.push(line));
+        let now = self.realm.now();
+        self.realm.change_node(self.vmid, self.boot, |node| node.dmesg(now, line));
     }
 }

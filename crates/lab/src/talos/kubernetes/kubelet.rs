@@ -8,6 +8,7 @@ use talmox_clock::Clock;
 
 use super::{machine, node_spec, reach};
 use crate::kube::{KubeStore, Machine};
+use crate::pve::Work;
 use crate::talos::land::Land;
 use crate::talos::realm::Realm;
 use crate::talos::service::ServiceState;
@@ -17,14 +18,11 @@ const SERVICE: &str = "kubelet";
 const AGAIN: Duration = Duration::from_secs(3);
 /// In real time: however fast the lab's time passes, looking takes some.
 const SHORTEST: Duration = Duration::from_millis(20);
-/// How long the kubelet takes to see that its static pods changed.
-const NOTICE: Duration = Duration::from_secs(4);
-/// Pulling another kubelet and starting it.
-const RESTART: Duration = Duration::from_secs(8);
 
 /// Runs for as long as the node does.
 pub(crate) async fn run_kubelet(realm: Arc<Realm>, vmid: u32, boot: u64) {
     let kubelet = Kubelet { realm: &realm, vmid, boot };
+    kubelet.start().await;
     let mut name = String::new();
     loop {
         let (store, machine) = kubelet.register(&name).await;
@@ -53,6 +51,22 @@ impl Drop for Registered {
 }
 
 impl Kubelet<'_> {
+    async fn wait(&self, work: Work) {
+        self.realm.site.wait(work, &format!("kubelet/{}", self.vmid)).await;
+    }
+
+    /// The service itself, which is well before any API server knows of it.
+    async fn start(&self) {
+        let (realm, vmid, boot) = (self.realm, self.vmid, self.boot);
+        realm.enter(vmid, boot, SERVICE, ServiceState::Preparing, "Running pre state");
+        self.wait(Work::Pull).await;
+        realm.enter(vmid, boot, SERVICE, ServiceState::Preparing, "Creating service runner");
+        self.wait(Work::Service).await;
+        let started = "Started task kubelet (PID 2310) for container kubelet";
+        realm.enter(vmid, boot, SERVICE, ServiceState::Running, started);
+        realm.set_health(vmid, boot, SERVICE, true, "");
+    }
+
     async fn again(&self) {
         let (clock, real) = (self.realm.clock(), Clock::real());
         tokio::join!(clock.sleep(AGAIN), real.sleep(SHORTEST));
@@ -80,7 +94,7 @@ impl Kubelet<'_> {
     fn attempt(&self, known: &str) -> Result<(Arc<KubeStore>, Machine), String> {
         let realm = self.realm;
         let (found, machine, token, disk) = realm.look(|land| {
-            let found = reach::api_server(land, &realm.wire, self.vmid)?;
+            let found = reach::api_server(land, &realm.settings.gateways, self.vmid)?;
             let machine = self.machine(land).ok_or("the node has no address")?;
             let node = land.nodes.get(&self.vmid).ok_or("the node is gone")?;
             let config = node.config.as_ref().ok_or("the node has no config")?;
@@ -123,7 +137,7 @@ impl Kubelet<'_> {
         loop {
             news.borrow_and_update();
             let (found, next) = self.realm.look(|land| {
-                let found = reach::api_server(land, &self.realm.wire, self.vmid).ok();
+                let found = reach::api_server(land, &self.realm.settings.gateways, self.vmid).ok();
                 (found, self.machine(land))
             });
             let is_same = found.is_some_and(|found| Arc::ptr_eq(&found.store, store));
@@ -143,20 +157,16 @@ impl Kubelet<'_> {
 
     /// Makes what changed about the machine known.
     async fn take_over(&self, store: &Arc<KubeStore>, before: &Machine, next: &Machine) {
-        let clock = self.realm.clock();
         if machine::is_other_kubelet(before, next) {
             let say = |state, text: &str| {
                 self.realm.enter(self.vmid, self.boot, SERVICE, state, text);
             };
             say(ServiceState::Stopping, "Sending SIGTERM to task kubelet");
             store.stop_kubelet(&before.name);
-            say(ServiceState::Preparing, "Running pre state");
-            clock.sleep(RESTART).await;
-            say(ServiceState::Running, "Started task kubelet (PID 2310) for container kubelet");
-            self.realm.set_health(self.vmid, self.boot, SERVICE, true, "");
+            self.start().await;
             store.start_kubelet(next.clone());
         } else if before.static_pods != next.static_pods {
-            clock.sleep(NOTICE).await;
+            self.wait(Work::Service).await;
             store.set_static_pods(&next.name, next.static_pods.clone());
         }
         if before.labels != next.labels || before.taints != next.taints {

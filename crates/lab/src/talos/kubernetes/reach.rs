@@ -4,9 +4,8 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use crate::kube::KubeStore;
-use crate::talos::config::Facts;
-use crate::talos::land::{Land, Node};
-use crate::talos::wire::Wire;
+use crate::talos::land::Land;
+use crate::talos::sequence::finds;
 
 /// An API server that can be talked to.
 #[derive(Clone, Debug)]
@@ -19,7 +18,7 @@ pub(super) struct Found {
 ///
 /// Like Talos's balancer on every node, it knows the endpoint of the config and the control planes
 /// that discovery shows; a control plane knows its own as well.
-pub(super) fn api_server(land: &Land, wire: &Wire, vmid: u32) -> Result<Found, String> {
+pub(super) fn api_server(land: &Land, gateways: &[IpAddr], vmid: u32) -> Result<Found, String> {
     let node = land.nodes.get(&vmid).ok_or_else(String::new)?;
     let config = node.config.as_ref().ok_or_else(String::new)?;
     let facts = &config.facts;
@@ -28,12 +27,8 @@ pub(super) fn api_server(land: &Land, wire: &Wire, vmid: u32) -> Result<Found, S
         Ok(_) => format!("dial tcp {host}:{port}: connect: connection refused"),
         Err(_) => format!("dial tcp: lookup {host}: no such host"),
     };
-    let at_endpoint = host.parse().map(|host| wire.answering(host, port)).unwrap_or_default();
     let known = land.nodes.values().filter(|other| {
-        other.is_control_plane()
-            && (other.vmid == vmid
-                || (land.is_connected(vmid, other.vmid)
-                    && (at_endpoint.contains(&other.vmid) || is_discovered(facts, other))))
+        other.is_control_plane() && (other.vmid == vmid || finds(land, node, other, gateways))
     });
     for other in known {
         let Some(membership) = other.etcd else { continue };
@@ -53,14 +48,4 @@ pub(super) fn api_server(land: &Land, wire: &Wire, vmid: u32) -> Result<Found, S
         }
     }
     Err(problem)
-}
-
-fn is_discovered(facts: &Facts, other: &Node) -> bool {
-    other.config.as_ref().is_some_and(|config| {
-        let others = &config.facts;
-        facts.has_discovery
-            && others.has_discovery
-            && facts.cluster_id == others.cluster_id
-            && facts.cluster_secret == others.cluster_secret
-    })
 }

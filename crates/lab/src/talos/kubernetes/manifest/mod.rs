@@ -54,8 +54,9 @@ pub(super) async fn apply(
     let Some(version) = version else { return };
     let own = of_config(&config.facts, &version).into_iter().flat_map(|(_, objects)| objects);
     let mut waiting: Vec<Value> = own.collect();
-    let mut log = |line: String| {
-        realm.change_node(vmid, boot, |node| node.dmesg.push(format!("[talos] {line}")));
+    let log = |line: String| {
+        let now = realm.now();
+        realm.change_node(vmid, boot, |node| node.dmesg(now, &line));
     };
     for url in &config.facts.extra_manifests {
         match fetch(realm, url).await {

@@ -1,0 +1,32 @@
+//! Somebody wants to stop.
+
+use std::sync::Arc;
+
+use tokio::sync::watch;
+
+/// Tells a run to stop. Clones are the same one.
+#[derive(Clone, Debug)]
+pub struct Cancel(Arc<watch::Sender<bool>>);
+
+impl Default for Cancel {
+    fn default() -> Self {
+        Self(Arc::new(watch::Sender::new(false)))
+    }
+}
+
+impl Cancel {
+    pub fn cancel(&self) {
+        self.0.send_replace(true);
+    }
+
+    pub fn is_cancelled(&self) -> bool {
+        *self.0.borrow()
+    }
+
+    /// Comes back once somebody wants to stop.
+    pub async fn cancelled(&self) {
+        let mut told = self.0.subscribe();
+        // The sender lives as long as this does.
+        told.wait_for(|is_cancelled| *is_cancelled).await.ok();
+    }
+}

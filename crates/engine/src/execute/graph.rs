@@ -1,0 +1,134 @@
+//! Which steps can go on: plain bookkeeping, without time or tasks.
+
+use std::collections::{BTreeSet, HashMap};
+
+/// Steps by their number in the plan, and how far they are.
+#[derive(Debug)]
+pub(super) struct Graph {
+    /// The steps before each one that have not ended well yet.
+    open: Vec<BTreeSet<usize>>,
+    followers: Vec<Vec<usize>>,
+    state: Vec<State>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Waiting,
+    Taken,
+    Ended,
+}
+
+impl Graph {
+    /// `steps` gives the name of each step and the names of those before it.
+    ///
+    /// A name that no step has is of something that is done already: a plan names only what is left
+    /// to do.
+    pub(super) fn new<'a, N: Eq + std::hash::Hash + 'a>(
+        steps: impl Iterator<Item = (&'a N, &'a [N])> + Clone,
+    ) -> Self {
+        let number: HashMap<&N, usize> =
+            steps.clone().enumerate().map(|(number, (name, _))| (name, number)).collect();
+        let mut open = vec![];
+        let mut followers = vec![vec![]; number.len()];
+        for (step, (_, after)) in steps.enumerate() {
+            let before: BTreeSet<usize> =
+                after.iter().filter_map(|name| number.get(name).copied()).collect();
+            for &before in &before {
+                followers[before].push(step);
+            }
+            open.push(before);
+        }
+        let state = vec![State::Waiting; open.len()];
+        Self { open, followers, state }
+    }
+
+    /// The next step that waits for nobody, the first of the plan first. It counts as begun.
+    pub(super) fn take(&mut self) -> Option<usize> {
+        let is_ready =
+            |&step: &usize| self.state[step] == State::Waiting && self.open[step].is_empty();
+        let step = (0..self.state.len()).find(is_ready)?;
+        self.state[step] = State::Taken;
+        Some(step)
+    }
+
+    pub(super) fn succeeded(&mut self, step: usize) {
+        self.state[step] = State::Ended;
+        for &follower in &self.followers[step] {
+            self.open[follower].remove(&step);
+        }
+    }
+
+    /// Gives the steps that cannot be done any more, each with the step just before it.
+    pub(super) fn failed(&mut self, step: usize) -> Vec<(usize, usize)> {
+        self.state[step] = State::Ended;
+        let mut blocked = vec![];
+        let mut causes = vec![step];
+        while let Some(cause) = causes.pop() {
+            for &follower in &self.followers[cause] {
+                if self.state[follower] == State::Waiting {
+                    self.state[follower] = State::Ended;
+                    blocked.push((follower, cause));
+                    causes.push(follower);
+                }
+            }
+        }
+        blocked
+    }
+
+    /// What was never begun; after this nothing is.
+    pub(super) fn give_up(&mut self) -> Vec<usize> {
+        let waiting: Vec<usize> =
+            (0..self.state.len()).filter(|&step| self.state[step] == State::Waiting).collect();
+        for &step in &waiting {
+            self.state[step] = State::Ended;
+        }
+        waiting
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn graph(steps: &[(&'static str, Vec<&'static str>)]) -> Graph {
+        Graph::new(steps.iter().map(|(name, after)| (name, after.as_slice())))
+    }
+
+    #[test]
+    fn steps_follow_those_before_them() {
+        let mut graph =
+            graph(&[("a", vec![]), ("b", vec!["a"]), ("c", vec!["gone"]), ("d", vec!["b", "c"])]);
+        assert_eq!((graph.take(), graph.take(), graph.take()), (Some(0), Some(2), None));
+        graph.succeeded(2);
+        assert_eq!(graph.take(), None);
+        graph.succeeded(0);
+        assert_eq!((graph.take(), graph.take()), (Some(1), None));
+        graph.succeeded(1);
+        assert_eq!(graph.take(), Some(3));
+    }
+
+    #[test]
+    fn a_failure_blocks_what_depends_on_it_and_nothing_else() {
+        let mut graph = graph(&[
+            ("a", vec![]),
+            ("b", vec!["a"]),
+            ("c", vec!["b"]),
+            ("x", vec![]),
+            ("y", vec!["x", "c"]),
+            ("z", vec!["x"]),
+        ]);
+        assert_eq!((graph.take(), graph.take()), (Some(0), Some(3)));
+        assert_eq!(graph.failed(0), [(1, 0), (2, 1), (4, 2)]);
+        graph.succeeded(3);
+        assert_eq!((graph.take(), graph.take()), (Some(5), None));
+    }
+
+    #[test]
+    fn giving_up_leaves_what_runs() {
+        let mut graph = graph(&[("a", vec![]), ("b", vec!["a"]), ("c", vec![])]);
+        graph.take();
+        assert_eq!(graph.give_up(), [1, 2]);
+        graph.succeeded(0);
+        assert_eq!(graph.take(), None);
+    }
+}

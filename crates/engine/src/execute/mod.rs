@@ -1,0 +1,241 @@
+//! The executor: carries out a plan, as much of it at once as can be.
+//!
+//! It makes no choices. Steps begin as soon as those before them are done; how much one host or
+//! storage bears, the client of Proxmox knows and makes them wait for. A step that fails blocks only
+//! what depends on it. Nothing is undone: a run that failed or was killed is run again, from a new
+//! plan.
+
+mod attempt;
+mod cancel;
+mod graph;
+
+use std::any::Any;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+
+use tokio::sync::Mutex;
+use tokio::task::JoinSet;
+
+use crate::event::{Event, Events, RunEnd, StepEnd, StepInfo};
+use crate::plan::{Plan, Step, StepId};
+use crate::step::{Context, Done, ErrorKind, Seen, StepContext, StepError};
+
+pub use cancel::Cancel;
+use graph::Graph;
+
+/// How a run went.
+#[derive(Debug)]
+pub struct Outcome {
+    pub end: RunEnd,
+    /// In the order of the plan.
+    pub steps: Vec<(StepId, StepResult)>,
+}
+
+/// How a step went.
+#[derive(Debug)]
+pub enum StepResult {
+    Done,
+    /// There was nothing to do.
+    Already,
+    Failed(StepError),
+    /// The step just before it failed or was blocked.
+    Blocked {
+        by: StepId,
+    },
+    /// Somebody wanted to stop before it was done, or before it had begun.
+    Cancelled,
+}
+
+impl Outcome {
+    pub fn is_done(&self) -> bool {
+        self.end == RunEnd::Done
+    }
+
+    /// The steps that failed, and why.
+    pub fn failures(&self) -> impl Iterator<Item = (&StepId, &StepError)> {
+        self.steps.iter().filter_map(|(step, result)| match result {
+            StepResult::Failed(error) => Some((step, error)),
+            _ => None,
+        })
+    }
+}
+
+/// Carries out a plan.
+pub async fn execute(plan: &Plan, context: &Context, cancel: &Cancel, events: &Events) -> Outcome {
+    let begun = context.clock.moment();
+    let steps: Vec<Arc<Step>> = plan.steps.iter().cloned().map(Arc::new).collect();
+    events.send(Event::RunStarted {
+        cluster: plan.cluster.clone(),
+        steps: plan.steps.iter().map(info).collect(),
+    });
+    let mut run = Run {
+        context,
+        cancel,
+        events,
+        seen: Seen::default(),
+        quorum: Arc::default(),
+        graph: Graph::new(plan.steps.iter().map(|step| (&step.id, step.after.as_slice()))),
+        results: steps.iter().map(|_| None).collect(),
+        steps,
+        running: JoinSet::new(),
+    };
+    run.go_on().await;
+    let outcome = run.outcome();
+    let seconds = context.clock.moment().since(begun).as_secs_f64();
+    events.send(Event::RunEnded { end: outcome.end, seconds });
+    outcome
+}
+
+fn info(step: &Step) -> StepInfo {
+    StepInfo {
+        step: step.id.to_string(),
+        node: step.node.clone(),
+        after: step.after.iter().map(ToString::to_string).collect(),
+    }
+}
+
+/// A plan while it is carried out.
+struct Run<'a> {
+    context: &'a Context,
+    cancel: &'a Cancel,
+    events: &'a Events,
+    seen: Seen,
+    /// Held by a step that changes who has a vote in etcd.
+    quorum: Arc<Mutex<()>>,
+    steps: Vec<Arc<Step>>,
+    graph: Graph,
+    results: Vec<Option<StepResult>>,
+    running: JoinSet<(usize, Result<Done, StepError>)>,
+}
+
+impl Run<'_> {
+    async fn go_on(&mut self) {
+        loop {
+            if self.cancel.is_cancelled() {
+                for step in self.graph.give_up() {
+                    self.end(step, StepResult::Cancelled);
+                }
+            }
+            while let Some(step) = self.graph.take() {
+                self.begin(step);
+            }
+            let ended = tokio::select! {
+                ended = self.running.join_next() => ended,
+                // Once is enough: after that there is nothing left to give up.
+                () = self.cancel.cancelled(), if !self.cancel.is_cancelled() => continue,
+            };
+            // Steps keep their panics to themselves, and only a cut aborts them.
+            let Some(Ok((step, result))) = ended else { return };
+            if matches!(&result, Err(error) if error.kind == ErrorKind::Cut) {
+                self.running.abort_all();
+                self.results[step] = result.err().map(StepResult::Failed);
+                return;
+            }
+            self.take_result(step, result);
+        }
+    }
+
+    fn begin(&mut self, number: usize) {
+        let step = Arc::clone(&self.steps[number]);
+        let quorum = step.action.burden().quorum.then(|| Arc::clone(&self.quorum));
+        let events = self.events.clone();
+        let (run, seen, cancel) = (self.context.clone(), self.seen.clone(), self.cancel.clone());
+        self.running.spawn(async move {
+            let _turn = match quorum {
+                Some(quorum) => Some(quorum.lock_owned().await),
+                None => None,
+            };
+            events.send(Event::StepStarted { step: step.id.to_string() });
+            let begun = run.clock.moment();
+            let clock = run.clock;
+            let context = StepContext {
+                deadline: clock.deadline(step.action.deadline()),
+                step: step.id.clone(),
+                attempt: 1,
+                run,
+                seen,
+                cancel,
+                events: events.clone(),
+            };
+            let attempts = attempt::attempt(&step.action, context);
+            let result = caught(attempts).await;
+            let end = match &result {
+                Ok(Done::Acted) => StepEnd::Done,
+                Ok(Done::Already) => StepEnd::Already,
+                Err(error) => error.end(),
+            };
+            let seconds = clock.moment().since(begun).as_secs_f64();
+            events.send(Event::StepEnded { step: step.id.to_string(), end, seconds });
+            (number, result)
+        });
+    }
+
+    fn take_result(&mut self, step: usize, result: Result<Done, StepError>) {
+        let result = match result {
+            Ok(done) => {
+                self.graph.succeeded(step);
+                match done {
+                    Done::Acted => StepResult::Done,
+                    Done::Already => StepResult::Already,
+                }
+            }
+            Err(error) => {
+                let is_cancelled = error.kind == ErrorKind::Cancelled;
+                for (blocked, cause) in self.graph.failed(step) {
+                    let result = if is_cancelled {
+                        StepResult::Cancelled
+                    } else {
+                        StepResult::Blocked { by: self.steps[cause].id.clone() }
+                    };
+                    self.end(blocked, result);
+                }
+                if is_cancelled { StepResult::Cancelled } else { StepResult::Failed(error) }
+            }
+        };
+        self.results[step] = Some(result);
+    }
+
+    /// The end of a step that never began.
+    fn end(&mut self, step: usize, result: StepResult) {
+        let end = match &result {
+            StepResult::Blocked { by } => StepEnd::Blocked { by: by.to_string() },
+            _ => StepEnd::Cancelled,
+        };
+        let id = self.steps[step].id.to_string();
+        self.events.send(Event::StepEnded { step: id, end, seconds: 0.0 });
+        self.results[step] = Some(result);
+    }
+
+    fn outcome(self) -> Outcome {
+        let results =
+            self.results.into_iter().map(|result| result.unwrap_or(StepResult::Cancelled));
+        let steps: Vec<_> = self.steps.iter().map(|step| step.id.clone()).zip(results).collect();
+        let any = |is: fn(&StepResult) -> bool| steps.iter().any(|(_, result)| is(result));
+        let end = if any(|result| matches!(result, StepResult::Failed(_))) {
+            RunEnd::Failed
+        } else if any(|result| matches!(result, StepResult::Cancelled)) {
+            RunEnd::Cancelled
+        } else {
+            RunEnd::Done
+        };
+        Outcome { end, steps }
+    }
+}
+
+/// A panic is a bug in one step, and stays in it.
+async fn caught(work: impl Future<Output = Result<Done, StepError>>) -> Result<Done, StepError> {
+    let mut work = std::pin::pin!(work);
+    std::future::poll_fn(|context| {
+        let polled = std::panic::catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(context)));
+        polled.unwrap_or_else(|panic| std::task::Poll::Ready(Err(bug(panic.as_ref()))))
+    })
+    .await
+}
+
+fn bug(panic: &(dyn Any + Send)) -> StepError {
+    let text = panic.downcast_ref::<&str>().map(ToString::to_string);
+    let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
+    let text = text.unwrap_or_else(|| "it did not say why".to_owned());
+    StepError::failed(format!("this is a bug in talmox: {text}"))
+        .hint("please report it; the other steps went on")
+}

@@ -1,0 +1,86 @@
+//! The lock that keeps two runs of one inventory on one machine apart.
+//!
+//! The operating system lets go of it when the process ends, however it ends. Across machines there
+//! is no such lock.
+
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::{self, Read as _, Seek as _, Write as _};
+use std::path::{Path, PathBuf};
+
+/// The lock, as long as it is kept.
+#[derive(Debug)]
+pub struct Lock {
+    _file: File,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum LockError {
+    #[error("{} is in use by {holder}", path.display())]
+    Held { path: PathBuf, holder: String },
+    #[error("lock {}", path.display())]
+    Io { path: PathBuf, source: io::Error },
+}
+
+impl Lock {
+    /// Takes the lock, or says who has it. `me` is what others are told, such as the command and
+    /// when it was started.
+    pub fn take(path: &Path, me: &str) -> Result<Self, LockError> {
+        let failed = |source| LockError::Io { path: path.to_owned(), source };
+        // Never truncated before it is ours: it says who holds it.
+        let mut file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(path)
+            .map_err(failed)?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                return Err(LockError::Held { path: path.to_owned(), holder: holder(&mut file) });
+            }
+            Err(TryLockError::Error(source)) => return Err(failed(source)),
+        }
+        let pid = std::process::id();
+        file.set_len(0)
+            .and_then(|()| file.rewind())
+            .and_then(|()| writeln!(file, "process {pid} ({me})"))
+            .map_err(failed)?;
+        Ok(Self { _file: file })
+    }
+}
+
+/// What the holder wrote about itself, which it may be doing just now.
+fn holder(file: &mut File) -> String {
+    let mut text = String::new();
+    let read = file.take(1000).read_to_string(&mut text);
+    match text.lines().next() {
+        Some(line) if read.is_ok() && !line.is_empty() => line.to_owned(),
+        _ => "another process".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_holds_it_and_the_others_are_told_who() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("lock");
+        std::fs::write(&path, "process 1 (a long line of one that is gone)\n").unwrap();
+        let held = Lock::take(&path, "talmox up").unwrap();
+        let error = Lock::take(&path, "talmox destroy").unwrap_err();
+        let told = format!("is in use by process {} (talmox up)", std::process::id());
+        assert!(error.to_string().ends_with(&told), "{error}");
+        drop(held);
+        Lock::take(&path, "talmox destroy").unwrap();
+    }
+
+    #[test]
+    fn a_folder_that_is_not_there_is_an_error() {
+        let folder = tempfile::tempdir().unwrap();
+        let error = Lock::take(&folder.path().join("a/b"), "x").unwrap_err();
+        assert!(matches!(error, LockError::Io { .. }), "{error}");
+    }
+}

@@ -1,0 +1,196 @@
+//! The log of runs: one file for each, one event a line, readable while the run goes on.
+//!
+//! Nothing is ever read back to decide anything: the world itself says where a run stopped.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, BufRead as _, BufReader, Write as _};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::event::{Event, RunEnd, Stamped, StepEnd};
+
+/// Goes up when lines change in a way that an older reader cannot read.
+const FORMAT: u32 = 1;
+const EXTENSION: &str = "jsonl";
+
+/// The first line of a log.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Header {
+    pub format: u32,
+    /// What was called, without secrets: `up`, `destroy`…
+    pub command: String,
+    pub cluster: String,
+    /// In seconds since 1970.
+    pub started: f64,
+}
+
+/// A log that is being written.
+#[derive(Debug)]
+pub struct RunLog {
+    file: File,
+    path: PathBuf,
+}
+
+/// What a log says of its run.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct RunSummary {
+    /// What the file is called, without its extension.
+    pub id: String,
+    pub header: Header,
+    /// None for a run that was killed, or goes on.
+    pub end: Option<RunEnd>,
+    pub seconds: f64,
+    pub done: usize,
+    pub already: usize,
+    pub failed: usize,
+    /// Blocked, cancelled, or never begun.
+    pub left: usize,
+}
+
+impl RunLog {
+    /// Begins a log in `folder`, which is made if need be. Only the owner can read it.
+    pub fn begin(folder: &Path, command: &str, cluster: &str, now: f64) -> io::Result<Self> {
+        fs::create_dir_all(folder)?;
+        let header = Header {
+            format: FORMAT,
+            command: command.to_owned(),
+            cluster: cluster.to_owned(),
+            started: now,
+        };
+        // Names sort by time; two runs in the same millisecond get different ones.
+        for nth in 0..1000_u32 {
+            let id = format!("{:015.3}-{command}", now).replace('.', "-");
+            let suffix = if nth == 0 { String::new() } else { format!("-{nth}") };
+            let path = folder.join(format!("{id}{suffix}.{EXTENSION}"));
+            let mut options = OpenOptions::new();
+            options.append(true).create_new(true);
+            #[cfg(unix)]
+            std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+            match options.open(&path) {
+                Ok(file) => {
+                    let mut log = Self { file, path };
+                    log.line(&header)?;
+                    return Ok(log);
+                }
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Err(io::Error::new(io::ErrorKind::AlreadyExists, "too many runs at once"))
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub fn write(&mut self, event: &Stamped) -> io::Result<()> {
+        self.line(event)
+    }
+
+    /// A whole line in one write, so that a reader never sees half of one for long.
+    fn line(&mut self, value: &impl Serialize) -> io::Result<()> {
+        let mut line = serde_json::to_vec(value).map_err(io::Error::other)?;
+        line.push(b'\n');
+        self.file.write_all(&line)
+    }
+}
+
+/// Past runs and those that go on, newest first. Files that are no logs are left out.
+pub fn list(folder: &Path) -> io::Result<Vec<RunSummary>> {
+    let entries = match fs::read_dir(folder) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(vec![]),
+        Err(error) => return Err(error),
+    };
+    let mut paths: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
+    paths.retain(|path| path.extension().is_some_and(|extension| extension == EXTENSION));
+    paths.sort();
+    Ok(paths.iter().rev().filter_map(|path| summary(path)).collect())
+}
+
+/// The events of a run, as far as they can be read.
+pub fn read(path: &Path) -> io::Result<(Header, Vec<Stamped>)> {
+    let mut lines = BufReader::new(File::open(path)?).lines();
+    let first = lines.next().transpose()?.unwrap_or_default();
+    let header: Header = serde_json::from_str(&first).map_err(io::Error::other)?;
+    if header.format > FORMAT {
+        return Err(io::Error::other(format!("the log has the newer format {}", header.format)));
+    }
+    let mut events = vec![];
+    for line in lines {
+        // A run that was killed may have left half a line, and another release other events.
+        if let Ok(event) = serde_json::from_str(&line?) {
+            events.push(event);
+        }
+    }
+    Ok((header, events))
+}
+
+fn summary(path: &Path) -> Option<RunSummary> {
+    let (header, events) = read(path).ok()?;
+    let id = path.file_stem()?.to_str()?.to_owned();
+    let last = events.last().map_or(header.started, |event| event.time);
+    let seconds = (last - header.started).max(0.0);
+    let mut summary =
+        RunSummary { id, header, end: None, seconds, done: 0, already: 0, failed: 0, left: 0 };
+    let mut steps = 0;
+    for event in events {
+        match event.what {
+            Event::RunStarted { steps: all, .. } => steps = all.len(),
+            Event::StepEnded { end: StepEnd::Done, .. } => summary.done += 1,
+            Event::StepEnded { end: StepEnd::Already, .. } => summary.already += 1,
+            Event::StepEnded { end: StepEnd::Failed { .. }, .. } => summary.failed += 1,
+            Event::RunEnded { end, .. } => summary.end = Some(end),
+            _ => {}
+        }
+    }
+    summary.left = steps.saturating_sub(summary.done + summary.already + summary.failed);
+    Some(summary)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::StepInfo;
+
+    fn stamped(time: f64, what: Event) -> Stamped {
+        Stamped { time, what }
+    }
+
+    fn ended(step: &str, end: StepEnd) -> Event {
+        Event::StepEnded { step: step.to_owned(), end, seconds: 1.0 }
+    }
+
+    #[test]
+    fn a_log_is_readable_while_it_is_written_and_after_a_kill() {
+        let folder = tempfile::tempdir().unwrap();
+        let runs = folder.path().join("runs");
+        assert_eq!(list(&runs).unwrap(), []);
+        let mut log = RunLog::begin(&runs, "up", "home", 1_700_000_000.25).unwrap();
+        let info = |step: &str| StepInfo { step: step.to_owned(), node: None, after: vec![] };
+        let steps = ["a", "b", "c"].map(info).to_vec();
+        log.write(&stamped(1.0, Event::RunStarted { cluster: "home".to_owned(), steps })).unwrap();
+        log.write(&stamped(1_700_000_003.0, ended("a", StepEnd::Done))).unwrap();
+        log.file.write_all(b"{\"time\": 3").unwrap();
+        let found = list(&runs).unwrap();
+        assert_eq!((found.len(), found[0].done, found[0].left), (1, 1, 2));
+        assert_eq!((found[0].end, found[0].header.command.as_str()), (None, "up"));
+        assert!((found[0].seconds - 2.75).abs() < 0.01);
+    }
+
+    #[test]
+    fn runs_are_listed_newest_first_with_their_outcome() {
+        let folder = tempfile::tempdir().unwrap();
+        for (nth, now) in
+            [1_700_000_000.0, 1_700_000_000.0, 1_700_000_100.0].into_iter().enumerate()
+        {
+            let mut log = RunLog::begin(folder.path(), "up", "home", now).unwrap();
+            let end = if nth == 2 { RunEnd::Done } else { RunEnd::Cancelled };
+            log.write(&stamped(now, Event::RunEnded { end, seconds: 0.0 })).unwrap();
+        }
+        fs::write(folder.path().join("strange.jsonl"), "nonsense\n").unwrap();
+        let ends: Vec<_> = list(folder.path()).unwrap().into_iter().map(|run| run.end).collect();
+        assert_eq!(ends, [Some(RunEnd::Done), Some(RunEnd::Cancelled), Some(RunEnd::Cancelled)]);
+    }
+}

@@ -1,0 +1,142 @@
+//! What steps work with.
+
+use std::fmt;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use talmox_clock::{Clock, Deadline};
+use talmox_pve::Client;
+
+use super::seen::Seen;
+use super::talos::ClusterAccess;
+use super::{ErrorKind, StepError};
+use crate::event::{Event, Events};
+use crate::execute::Cancel;
+use crate::plan::StepId;
+use crate::web::Web;
+
+/// What all steps of a run share.
+#[derive(Clone)]
+pub struct Context {
+    pub clock: Clock,
+    pub pve: Client,
+    pub web: Web,
+    /// How the cluster itself is spoken to; nothing where a plan is about VMs alone.
+    pub cluster: Option<ClusterAccess>,
+    /// What jitter is drawn from.
+    pub seed: u64,
+    /// For tests that cut a run off at a certain point.
+    pub cut: Option<CutHook>,
+}
+
+impl fmt::Debug for Context {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Context").field("pve", &self.pve).finish_non_exhaustive()
+    }
+}
+
+/// Says what becomes of a step at a certain point in it.
+pub type CutHook = Arc<dyn Fn(&StepId, Moment) -> Cut + Send + Sync>;
+
+/// A point in a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Moment {
+    /// Something is about to be changed.
+    BeforeAct,
+    /// Something was changed, and the step is about to learn of it.
+    AfterAct,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cut {
+    Go,
+    /// Everything ends here and now, as if the process had been killed.
+    Crash,
+    /// The step fails.
+    Fail,
+}
+
+/// What one step works with.
+#[derive(Clone, Debug)]
+pub struct StepContext {
+    pub run: Context,
+    pub step: StepId,
+    /// Until when the step must be done, all attempts together.
+    pub deadline: Deadline,
+    /// Which attempt this is, counted from 1.
+    pub attempt: u32,
+    pub(crate) seen: Seen,
+    pub(crate) events: Events,
+    pub(crate) cancel: Cancel,
+}
+
+impl StepContext {
+    pub(super) fn cluster(&self) -> Result<&ClusterAccess, StepError> {
+        let access = self.run.cluster.as_ref();
+        access.ok_or_else(|| StepError::failed("the secrets of the cluster are not at hand"))
+    }
+
+    /// Says what is waited for now.
+    pub fn waits(&self, reason: impl Into<String>) {
+        let (step, reason) = (self.step.to_string(), reason.into());
+        self.events.send(Event::StepWaits { step, reason });
+    }
+
+    /// Says something that a person should know, though the step goes on.
+    pub fn note(&self, text: impl Into<String>) {
+        let (step, text) = (self.step.to_string(), text.into());
+        self.events.send(Event::StepNote { step, text });
+    }
+
+    /// Says how much of a transfer is done. Whoever calls this often is heard now and then.
+    pub fn progress(&self, total: Option<u64>) -> impl FnMut(u64) + Send + 'static {
+        let (events, step) = (self.events.clone(), self.step.to_string());
+        let grain = total.map_or(16 << 20, |total| (total / 100).max(1 << 20));
+        let mut told = None;
+        move |bytes| {
+            let is_end = Some(bytes) == total;
+            if is_end || told.is_none_or(|told| bytes >= told + grain) {
+                told = Some(bytes);
+                events.send(Event::StepProgress { step: step.clone(), bytes, total });
+            }
+        }
+    }
+
+    /// Changes something. It is never broken off by us once it has begun, so it must not wait for
+    /// long; tests may cut the run before and after it.
+    pub async fn act<T>(
+        &self,
+        act: impl Future<Output = Result<T, StepError>>,
+    ) -> Result<T, StepError> {
+        if self.cancel.is_cancelled() {
+            return Err(StepError::cancelled());
+        }
+        self.cut(Moment::BeforeAct)?;
+        let done = act.await?;
+        self.cut(Moment::AfterAct)?;
+        Ok(done)
+    }
+
+    /// Waits for something that goes on without us, until somebody wants to stop.
+    pub async fn wait<T>(&self, waiting: impl Future<Output = T>) -> Result<T, StepError> {
+        tokio::select! {
+            biased;
+            () = self.cancel.cancelled() => Err(StepError::cancelled()),
+            done = waiting => Ok(done),
+        }
+    }
+
+    /// Waits a little, but not past the deadline.
+    pub async fn pause(&self, time: Duration) -> Result<(), StepError> {
+        self.wait(self.run.clock.sleep(time.min(self.deadline.left()))).await
+    }
+
+    fn cut(&self, moment: Moment) -> Result<(), StepError> {
+        match self.run.cut.as_ref().map_or(Cut::Go, |cut| cut(&self.step, moment)) {
+            Cut::Go => Ok(()),
+            Cut::Crash => Err(StepError { kind: ErrorKind::Cut, ..StepError::failed("cut off") }),
+            Cut::Fail => Err(StepError::failed("failed on order")),
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! Why a step did not get done, told apart by what is to be done about it.
+
+use std::error::Error;
+use std::fmt;
+use std::time::Duration;
+
+use crate::event::StepEnd;
+use crate::web::WebError;
+
+/// Why a step did not get done. Its texts are shown to people and hold no secrets.
+#[derive(Debug)]
+pub struct StepError {
+    pub kind: ErrorKind,
+    /// What did not work, on what: `create VM 300 on pve1`.
+    pub message: String,
+    /// What a person can do about it.
+    pub hint: Option<String>,
+    pub source: Option<Box<dyn Error + Send + Sync>>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ErrorKind {
+    /// The step can be run again, from its first look; not before this time, if one is given.
+    Retry { after: Option<Duration> },
+    /// Trying again would not help.
+    Failed,
+    /// Somebody wanted to stop.
+    Cancelled,
+    /// A test wanted it to look as if the process had been killed here.
+    Cut,
+}
+
+impl StepError {
+    pub fn failed(message: impl Into<String>) -> Self {
+        Self { kind: ErrorKind::Failed, message: message.into(), hint: None, source: None }
+    }
+
+    pub fn retry(message: impl Into<String>) -> Self {
+        Self { kind: ErrorKind::Retry { after: None }, ..Self::failed(message) }
+    }
+
+    pub fn cancelled() -> Self {
+        Self { kind: ErrorKind::Cancelled, ..Self::failed("cancelled") }
+    }
+
+    #[must_use]
+    pub fn after(self, time: Duration) -> Self {
+        Self { kind: ErrorKind::Retry { after: Some(time) }, ..self }
+    }
+
+    #[must_use]
+    pub fn hint(self, hint: impl Into<String>) -> Self {
+        Self { hint: Some(hint.into()), ..self }
+    }
+
+    #[must_use]
+    pub fn caused_by(self, source: impl Error + Send + Sync + 'static) -> Self {
+        Self { source: Some(Box::new(source)), ..self }
+    }
+
+    /// What failed on the web, while `doing`.
+    pub fn web(doing: &str, error: WebError) -> Self {
+        let plain = if error.may_pass() { Self::retry(doing) } else { Self::failed(doing) };
+        plain.caused_by(error)
+    }
+
+    /// What it came from, the nearest first.
+    pub fn causes(&self) -> Vec<String> {
+        let mut causes = vec![];
+        let mut next = self.source();
+        while let Some(cause) = next {
+            causes.push(cause.to_string());
+            next = cause.source();
+        }
+        causes
+    }
+
+    /// How the step ended, as events tell it.
+    pub(crate) fn end(&self) -> StepEnd {
+        match self.kind {
+            ErrorKind::Cancelled => StepEnd::Cancelled,
+            _ => StepEnd::Failed {
+                message: self.message.clone(),
+                causes: self.causes(),
+                hint: self.hint.clone(),
+            },
+        }
+    }
+}
+
+impl fmt::Display for StepError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl Error for StepError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        self.source.as_deref().map(|source| source as &(dyn Error + 'static))
+    }
+}

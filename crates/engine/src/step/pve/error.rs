@@ -1,0 +1,50 @@
+//! What an error of Proxmox means for a step.
+
+use std::error::Error as _;
+
+use talmox_pve::PveError;
+use talmox_pve::error::NotSent;
+
+use super::StepError;
+
+/// An error that came up while `doing`, such as `create VM 300 on pve1`.
+///
+/// Running a step again begins with a look, so whatever may have been done is found. Only what the
+/// server decided for good is not tried again.
+pub(super) fn of(doing: &str, error: PveError) -> StepError {
+    let hint = hint(&error);
+    let plain = if may_pass(&error) { StepError::retry(doing) } else { StepError::failed(doing) };
+    let plain = match hint {
+        Some(hint) => plain.hint(hint),
+        None => plain,
+    };
+    plain.caused_by(error)
+}
+
+fn may_pass(error: &PveError) -> bool {
+    match error {
+        // A certificate that is not trusted stays so.
+        PveError::NotSent { source: NotSent::Tls { source, .. }, .. } => {
+            source.source().is_none() && source.get_ref().is_none()
+        }
+        PveError::NotSent { .. } => !error.is_auth(),
+        PveError::MaybeApplied { .. } => true,
+        PveError::Rejected(_) | PveError::TaskFailed(_) => {
+            error.is_locked() || error.is_digest_mismatch() || error.is_timeout()
+        }
+    }
+}
+
+fn hint(error: &PveError) -> Option<&'static str> {
+    if error.is_auth() {
+        Some("check the API token: it is not known, or no longer")
+    } else if error.is_permission() {
+        Some("the API token lacks a right: `talmox check --live` tells which, and how to grant it")
+    } else if error.is_full() {
+        Some("make room on the storage, or choose another one in the inventory")
+    } else if error.is_node_scoped() {
+        Some("the host does not answer: see whether it is up and part of the cluster")
+    } else {
+        None
+    }
+}

@@ -1,0 +1,158 @@
+//! Images: fetched by the host, or by us and passed on; looked at before they are trusted.
+
+use talmox_pve::PveError;
+use talmox_pve::api::storage::{self, Content, Download};
+use talmox_pve::api::task::{self, Filter, TaskState};
+use talmox_pve::client::FileSource;
+
+use super::super::{Done, StepContext, StepError};
+use super::cidata::{find, send};
+use super::error;
+use super::image_check::{Verdict, Wanted};
+use crate::plan::{DeleteImage, FetchImage, FetchWay};
+
+/// A file that came out wrong so often is wrong where it comes from.
+const TRIES: u32 = 4;
+
+/// Puts an image onto a storage.
+pub(in crate::step) async fn fetch_image(
+    step: &FetchImage,
+    context: &StepContext,
+) -> Result<Done, StepError> {
+    follow_earlier(step, context).await?;
+    let wanted = Wanted::of(step, context).await?;
+    match wanted.judge(step, context).await? {
+        Verdict::Good => return Ok(Done::Already),
+        Verdict::Missing => {}
+        Verdict::Bad(why) => {
+            context.note(format!("{} on {} is no good: {why}", step.volume, step.host));
+            // Where it may not be deleted, passing the image on overwrites it.
+            remove(step, context).await?;
+        }
+    }
+    fetch(step, &wanted, context).await?;
+    match wanted.judge(step, context).await? {
+        Verdict::Good => Ok(Done::Acted),
+        Verdict::Missing => {
+            Err(StepError::retry(format!("{} is not there after all", step.volume)))
+        }
+        Verdict::Bad(why) => {
+            let text = format!("{} on {} came out wrong: {why}", step.volume, step.host);
+            let hint = format!("see whether {} gives a sound image", step.url);
+            let is_worth_it = context.attempt < TRIES;
+            let error = if is_worth_it { StepError::retry(text) } else { StepError::failed(text) };
+            Err(error.hint(hint))
+        }
+    }
+}
+
+/// A download of an earlier run goes on without it, and shows no file until it is done.
+async fn follow_earlier(step: &FetchImage, context: &StepContext) -> Result<(), StepError> {
+    let filter = Filter { kind: Some("download".to_owned()), ..Filter::default() };
+    let doing = format!("look for downloads on {}", step.host);
+    let tasks = context.ask(&task::list(&step.host, &filter), &doing).await?;
+    let name = step.volume.file_name();
+    let running =
+        tasks.into_iter().find(|task| task.state == TaskState::Running && task.upid.id() == name);
+    let Some(running) = running else { return Ok(()) };
+    context.waits(format!("a download of {name} on {} from before", step.host));
+    match context.wait(context.run.pve.wait(&running.upid, context.deadline.left())).await? {
+        Ok(_) | Err(PveError::TaskFailed(_) | PveError::Rejected(_)) => Ok(()),
+        Err(error) => Err(error::of(&doing, error)),
+    }
+}
+
+/// Tries the ways in their order: a host may be without a way to the Internet, or we without the
+/// right to send it there.
+async fn fetch(step: &FetchImage, wanted: &Wanted, context: &StepContext) -> Result<(), StepError> {
+    let mut failure = None;
+    for way in &step.ways {
+        let tried = match way {
+            FetchWay::Download => download(step, context).await?,
+            FetchWay::Stream => Ok(stream(step, wanted, context).await?),
+        };
+        match tried {
+            Ok(()) => return Ok(()),
+            Err(error) => {
+                context.note(format!("{} cannot fetch {}: {error}", step.host, step.volume));
+                failure = Some(error);
+            }
+        }
+    }
+    let doing = format!("fetch {} to {}", step.volume, step.host);
+    Err(match failure {
+        Some(error) => error::of(&doing, error),
+        None => StepError::failed(format!("{doing}: there is no way to do it")),
+    })
+}
+
+/// Lets the host fetch it. The inner error is one that another way may not have.
+async fn download(
+    step: &FetchImage,
+    context: &StepContext,
+) -> Result<Result<(), PveError>, StepError> {
+    let doing = format!("download {} on {}", step.volume, step.host);
+    let name = step.volume.file_name().parse();
+    let wanted = Download {
+        url: step.url.clone(),
+        content: Content::Import,
+        name: name.map_err(|error| StepError::failed(&doing).caused_by(error))?,
+        checksum: step.checksum.clone(),
+        compression: None,
+        verify_certificates: true,
+    };
+    let request = storage::download(&step.host, step.volume.storage(), &wanted);
+    match context.try_task(&request).await? {
+        Ok(_) => Ok(Ok(())),
+        Err(error @ (PveError::Rejected(_) | PveError::TaskFailed(_))) if !error.is_retryable() => {
+            Ok(Err(error))
+        }
+        Err(error) => Err(error::of(&doing, error)),
+    }
+}
+
+/// Fetches it ourselves and passes it on, piece by piece.
+async fn stream(
+    step: &FetchImage,
+    wanted: &Wanted,
+    context: &StepContext,
+) -> Result<(), StepError> {
+    let doing = format!("pass {} on to {}", step.volume, step.host);
+    let opened = context.wait(context.run.web.open(&step.url)).await?;
+    let file = opened.map_err(|error| StepError::web(&doing, error))?;
+    let Some(length) = file.length.or(wanted.length) else {
+        // Proxmox takes nothing whose length is not known before.
+        return Err(StepError::failed(format!("{doing}: {} does not say its length", step.url)));
+    };
+    let source = FileSource::new(file, length).with_progress(context.progress(Some(length)));
+    send((&step.host, &step.volume), source, step.checksum.clone(), &doing, context).await
+}
+
+/// Deletes a file that is no good, where that is allowed.
+async fn remove(step: &FetchImage, context: &StepContext) -> Result<(), StepError> {
+    match context.try_task(&storage::delete(&step.host, &step.volume)).await? {
+        Ok(_) => Ok(()),
+        Err(error) if error.is_permission() && step.ways.contains(&FetchWay::Stream) => Ok(()),
+        Err(error) => {
+            let doing = format!("delete {} on {}", step.volume, step.host);
+            Err(error::of(&doing, error))
+        }
+    }
+}
+
+/// Deletes an image that nobody needs.
+pub(in crate::step) async fn delete_image(
+    step: &DeleteImage,
+    context: &StepContext,
+) -> Result<Done, StepError> {
+    let DeleteImage { host, volume, .. } = step;
+    if find(host, volume, context).await?.is_none() {
+        return Ok(Done::Already);
+    }
+    let doing = format!("delete {volume} on {host}");
+    context.run_task(&storage::delete(host, volume), &doing).await?;
+    match find(host, volume, context).await? {
+        None => Ok(Done::Acted),
+        Some(_) => Err(StepError::retry(format!("{doing}: Proxmox says it did, and it is there"))),
+    }
+}

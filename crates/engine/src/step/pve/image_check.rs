@@ -1,0 +1,113 @@
+//! Whether an image on a storage is the one it should be, as far as that can be seen from here:
+//! its length, its kind, and the size of the disk inside.
+
+use talmox_pve::PveError;
+use talmox_pve::api::storage;
+
+use super::super::{StepContext, StepError};
+use super::cidata::find;
+use super::error;
+use crate::plan::FetchImage;
+use crate::web::WebError;
+
+/// The header of a qcow2 image: what it begins with, and where the size of the disk stands.
+const QCOW2_MAGIC: &[u8] = b"QFI\xfb";
+const QCOW2_SIZE: std::ops::Range<usize> = 24..32;
+
+/// What is known of an image from where it comes from. Nothing, if that cannot be reached from here:
+/// then the host fetches it, and what came is taken for granted if it is an image at all.
+#[derive(Debug, Default)]
+pub(super) struct Wanted {
+    pub(super) length: Option<u64>,
+    /// Of the disk inside, in bytes.
+    virtual_size: Option<u64>,
+}
+
+#[derive(Debug)]
+pub(super) enum Verdict {
+    Good,
+    Missing,
+    /// Short, or no image, or of another size.
+    Bad(String),
+}
+
+impl Wanted {
+    /// Asks the place that the image comes from.
+    pub(super) async fn of(step: &FetchImage, context: &StepContext) -> Result<Self, StepError> {
+        let url = &step.url;
+        let doing = format!("ask for {url}");
+        context.waits("the image to be built where it comes from");
+        let web = &context.run.web;
+        let length = match context.wait(web.length(url)).await? {
+            Ok(length) => length,
+            Err(WebError::Connect { source, .. }) => {
+                context.note(format!("{url} cannot be reached from here: {source}"));
+                return Ok(Self::default());
+            }
+            Err(error) => return Err(StepError::web(&doing, error)),
+        };
+        if !step.volume.name().ends_with(".qcow2") {
+            return Ok(Self { length, virtual_size: None });
+        }
+        let head = context.wait(web.beginning(url, QCOW2_SIZE.end)).await?;
+        let head = head.map_err(|error| StepError::web(&doing, error))?;
+        let Some(virtual_size) = qcow2_size(&head) else {
+            return Err(StepError::failed(format!("{url} gives no qcow2 image")));
+        };
+        Ok(Self { length, virtual_size: Some(virtual_size) })
+    }
+
+    /// Looks at what is on the storage.
+    pub(super) async fn judge(
+        &self,
+        step: &FetchImage,
+        context: &StepContext,
+    ) -> Result<Verdict, StepError> {
+        let Some(file) = find(&step.host, &step.volume, context).await? else {
+            return Ok(Verdict::Missing);
+        };
+        if let (Some(wanted), Some(found)) = (self.length, file.size)
+            && wanted != found
+        {
+            return Ok(Verdict::Bad(format!("it has {found} bytes instead of {wanted}")));
+        }
+        let doing = format!("look into {} on {}", step.volume, step.host);
+        let look = storage::volume(&step.host, &step.volume);
+        let info = match context.wait(context.run.pve.send(&look)).await? {
+            Ok(info) => info,
+            // The host looked into it and found nothing that it knows.
+            Err(error @ PveError::Rejected(_)) if !error.is_permission() => {
+                return Ok(Verdict::Bad(error.to_string()));
+            }
+            Err(error) => return Err(error::of(&doing, error)),
+        };
+        match (self.virtual_size, info.size) {
+            (Some(wanted), found) if found != wanted => {
+                Ok(Verdict::Bad(format!("the disk inside has {found} bytes instead of {wanted}")))
+            }
+            _ => Ok(Verdict::Good),
+        }
+    }
+}
+
+/// The size of the disk in a qcow2 image, if it is one.
+fn qcow2_size(head: &[u8]) -> Option<u64> {
+    let size = head.get(QCOW2_SIZE).filter(|_| head.starts_with(QCOW2_MAGIC))?;
+    size.try_into().ok().map(u64::from_be_bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_size_of_the_disk_stands_in_the_header() {
+        let mut head = b"QFI\xfb\0\0\0\x03".to_vec();
+        head.resize(24, 0);
+        head.extend((1_u64 << 30).to_be_bytes());
+        assert_eq!(qcow2_size(&head), Some(1 << 30));
+        assert_eq!(qcow2_size(&head[..31]), None);
+        head[0] = b'X';
+        assert_eq!(qcow2_size(&head), None);
+    }
+}

@@ -1,0 +1,110 @@
+//! What create and clone have in common: a VM that comes into being, slowly, and has no owner until
+//! it is done.
+
+use std::time::Duration;
+
+use talmox_pve::PveError;
+use talmox_pve::api::qemu::Vm;
+use talmox_pve::api::task::{self, Filter, TaskEntry, TaskState};
+use talmox_pve::id::Upid;
+use talmox_pve::request::Request;
+
+use super::super::{Done, StepContext, StepError};
+use super::error;
+use super::vm::{Sight, look, not_ours, says_taken, see_again};
+use crate::plan::OwnVm;
+
+/// A VM that is to be made.
+pub(super) struct Making<'a> {
+    pub(super) own: &'a OwnVm,
+    pub(super) request: Request<Upid>,
+    /// What its task is about, and where that runs.
+    pub(super) place: Vm,
+    /// A task of an earlier run that makes it.
+    pub(super) running: Option<&'a Upid>,
+    pub(super) doing: String,
+}
+
+impl Making<'_> {
+    /// Makes the VM, unless it is there or being made.
+    pub(super) async fn run(&self, context: &StepContext) -> Result<Done, StepError> {
+        if let Some(upid) = self.running.filter(|_| context.attempt == 1) {
+            self.follow(upid, context).await?;
+        }
+        // The call itself looks whether the number is free, and nothing happens if it is not: so the
+        // first attempt needs no look of its own.
+        if (context.attempt > 1 || self.running.is_some()) && self.is_there(context).await? {
+            return Ok(Done::Already);
+        }
+        match context.try_task(&self.request).await? {
+            Ok(_) => {}
+            Err(error) if says_taken(&error) => {
+                if self.is_there(context).await? {
+                    return Ok(Done::Already);
+                }
+                return Err(StepError::retry(&self.doing).caused_by(error));
+            }
+            Err(error) => return Err(error::of(&self.doing, error)),
+        }
+        see_again(self.own, &self.own.vm, context).await?;
+        context.seen.made(self.own.vm.vmid);
+        Ok(Done::Acted)
+    }
+
+    /// Whether the VM is there; waits for a task of ours that is making it.
+    async fn is_there(&self, context: &StepContext) -> Result<bool, StepError> {
+        let mut followed = vec![];
+        let mut is_last_look = false;
+        loop {
+            let sight = look(self.own, context).await?;
+            match sight {
+                Sight::Free => return Ok(false),
+                Sight::Ours(found) => {
+                    if found.vm == self.own.vm {
+                        context.seen.keep(found.vm.vmid, found.config);
+                    }
+                    return Ok(true);
+                }
+                Sight::Unfinished { .. } | Sight::Hidden if !is_last_look => {
+                    match self.own_task(&followed, context).await? {
+                        Some(upid) => {
+                            self.follow(&upid, context).await?;
+                            followed.push(upid);
+                        }
+                        // It may have ended since we looked.
+                        None => is_last_look = true,
+                    }
+                }
+                sight => return Err(not_ours(self.own, &sight)),
+            }
+        }
+    }
+
+    /// A task of ours that makes this VM now, other than those that were waited for. Our own tasks
+    /// can be seen without any right.
+    async fn own_task(
+        &self,
+        followed: &[Upid],
+        context: &StepContext,
+    ) -> Result<Option<Upid>, StepError> {
+        let doing = format!("look for the task that makes VM {}", self.own.vm.vmid);
+        // A clone's task carries the template's number.
+        let filter = Filter { vmid: Some(self.place.vmid), ..Filter::default() };
+        let tasks = context.ask(&task::list(&self.place.node, &filter), &doing).await?;
+        let makes = |upid: &Upid| matches!(upid.kind(), "qmcreate" | "qmclone");
+        let is_it = |task: &TaskEntry| {
+            task.state == TaskState::Running && makes(&task.upid) && !followed.contains(&task.upid)
+        };
+        Ok(tasks.into_iter().find(is_it).map(|task| task.upid))
+    }
+
+    /// Waits for the end of a task. Whether it was a good one the next look shows.
+    async fn follow(&self, upid: &Upid, context: &StepContext) -> Result<(), StepError> {
+        context.waits(format!("the task {} on {} from before", upid.kind(), upid.node()));
+        let left = context.deadline.left().max(Duration::from_secs(1));
+        match context.wait(context.run.pve.wait(upid, left)).await? {
+            Ok(_) | Err(PveError::TaskFailed(_) | PveError::Rejected(_)) => Ok(()),
+            Err(error) => Err(error::of(&self.doing, error)),
+        }
+    }
+}

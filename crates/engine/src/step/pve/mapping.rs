@@ -1,0 +1,34 @@
+use talmox_pve::api::mapping::{self, Mapped, MappedDevice};
+
+use super::super::{Done, StepContext, StepError};
+use crate::plan::CreateMapping;
+
+/// Gives a PCI device a name. A name that exists gets what it lacks, and loses nothing.
+pub(in crate::step) async fn create_mapping(
+    step: &CreateMapping,
+    context: &StepContext,
+) -> Result<Done, StepError> {
+    let CreateMapping { id, mapped, .. } = step;
+    let doing = format!("make the PCI mapping {id}");
+    let known = context.ask(&mapping::list(None), &doing).await?;
+    let Some(found) = known.into_iter().find(|mapping| mapping.id == *id) else {
+        context.change(&mapping::create(id, mapped), &doing).await?;
+        return Ok(Done::Acted);
+    };
+    let found = found.mapped;
+    let is_same = |a: &MappedDevice, b: &MappedDevice| a.node == b.node && a.path == b.path;
+    let lacks = |device: &&MappedDevice| !found.devices.iter().any(|other| is_same(device, other));
+    let missing: Vec<MappedDevice> = mapped.devices.iter().filter(lacks).cloned().collect();
+    if missing.is_empty() {
+        return Ok(Done::Already);
+    }
+    // Another device of the same host under the same name would be a choice left to Proxmox.
+    let clashes = |new: &&MappedDevice| found.devices.iter().any(|old| old.node == new.node);
+    if let Some(new) = missing.iter().find(clashes) {
+        let text = format!("the PCI mapping {id} means another device on {} already", new.node);
+        return Err(StepError::failed(text).hint("choose another name for the mapping"));
+    }
+    let devices = found.devices.iter().cloned().chain(missing).collect();
+    context.change(&mapping::update(id, &Mapped { devices, ..found }), &doing).await?;
+    Ok(Done::Acted)
+}

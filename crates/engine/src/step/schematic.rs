@@ -1,0 +1,27 @@
+use super::{Done, StepContext, StepError};
+use crate::factory;
+use crate::plan::PostSchematic;
+
+/// Makes the factory know a schematic.
+pub(super) async fn post(step: &PostSchematic, context: &StepContext) -> Result<Done, StepError> {
+    let PostSchematic { factory, id, yaml, .. } = step;
+    let web = &context.run.web;
+    let doing = format!("tell {factory} of the schematic {id}");
+    context.waits("the factory");
+    let known = context.wait(factory::has_schematic(web, factory, id)).await?;
+    if known.map_err(|error| StepError::web(&doing, error))? {
+        return Ok(Done::Already);
+    }
+    let answered = context
+        .act(async {
+            let posted = factory::post_schematic(web, factory, yaml).await;
+            posted.map_err(|error| StepError::web(&doing, error))
+        })
+        .await?;
+    if answered == *id {
+        return Ok(Done::Acted);
+    }
+    // Images and installers are named by the id: with another one nothing would fit together.
+    let text = format!("{factory} knows the schematic by the id {answered}, and not by {id}");
+    Err(StepError::failed(text).hint("set `image.schematic` in the inventory to the factory's id"))
+}

@@ -1,0 +1,45 @@
+//! What the steps of a run know of VMs from just before.
+//!
+//! The last look of one step is the first look of the next on the same VM, which halves the
+//! requests. It is only ever used for changes that are conditional on it by its digest; whoever
+//! destroys something looks for himself.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use talmox_pve::config::VmConfig;
+use talmox_pve::id::VmId;
+
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Seen(Arc<Mutex<Sights>>);
+
+#[derive(Debug, Default)]
+struct Sights {
+    configs: BTreeMap<VmId, VmConfig>,
+    /// Made in this run, and not started since.
+    fresh: BTreeSet<VmId>,
+}
+
+impl Seen {
+    pub(super) fn keep(&self, vmid: VmId, config: VmConfig) {
+        self.sights().configs.insert(vmid, config);
+    }
+
+    /// What was seen last, for one use: after a change it is no longer true.
+    pub(super) fn take(&self, vmid: VmId) -> Option<VmConfig> {
+        self.sights().configs.remove(&vmid)
+    }
+
+    pub(super) fn made(&self, vmid: VmId) {
+        self.sights().fresh.insert(vmid);
+    }
+
+    /// Whether it was made in this run and not started since, for one use.
+    pub(super) fn take_fresh(&self, vmid: VmId) -> bool {
+        self.sights().fresh.remove(&vmid)
+    }
+
+    fn sights(&self) -> MutexGuard<'_, Sights> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,39 @@
+use std::io;
+
+/// What went wrong on the web. Addresses are shown without what may be secret in them.
+#[derive(Debug, thiserror::Error)]
+pub enum WebError {
+    #[error("`{url}` is no address of a file on the web")]
+    BadUrl { url: String },
+    #[error("there is a certificate of an authority that is not sound")]
+    BadAuthority,
+    #[error("TLS cannot be set up")]
+    Setup { source: io::Error },
+    #[error("cannot connect for {url}")]
+    Connect { url: String, source: io::Error },
+    #[error("no trusted TLS connection for {url}")]
+    Tls { url: String, source: io::Error },
+    #[error("the connection broke at {url}")]
+    Broken { url: String, source: io::Error },
+    #[error("no answer came in time for {url}")]
+    Silent { url: String },
+    #[error("{url} answered with status {status}: {text}")]
+    Status { url: String, status: u16, text: String },
+    #[error("{url} leads on and on")]
+    TooManyRedirects { url: String },
+    #[error("the answer of {url} is too long")]
+    TooLong { url: String },
+    #[error("the answer of {url} cannot be understood: {what}")]
+    Unreadable { url: String, what: String },
+}
+
+impl WebError {
+    /// Whether the next try may go better.
+    pub fn may_pass(&self) -> bool {
+        match self {
+            Self::Connect { .. } | Self::Broken { .. } | Self::Silent { .. } => true,
+            Self::Status { status, .. } => matches!(status, 429 | 502 | 503 | 504),
+            _ => false,
+        }
+    }
+}
