@@ -41,3 +41,4 @@ pub(crate) use server::collect;
 pub use server::{KubeServer, serve};
 pub use store::{KubeSettings, KubeStore};
 pub use tls::KubeTls;
+pub(crate) use yaml::to_json as yaml_to_json;

@@ -10,7 +10,7 @@ pub(super) fn read(text: &str) -> Result<Value, String> {
     Ok(documents.first().map(to_json).unwrap_or_default())
 }
 
-fn to_json(node: &Node) -> Value {
+pub(crate) fn to_json(node: &Node) -> Value {
     match &node.value {
         talmox_yaml::Value::Seq(list) => list.items.iter().map(to_json).collect(),
         talmox_yaml::Value::Map(map) => {
