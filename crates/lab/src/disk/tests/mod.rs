@@ -108,7 +108,7 @@ fn clusters_may_be_compressed() {
     let mut image = system.disk(Arch::Amd64, Scale::Small).to_qcow2(13);
     // The note's cluster is at 1 MiB: the 129th, in the first lower table, whose cluster is the fifth.
     let entry = 4 * 8192 + 128 * 8;
-    let place = u64::from_be_bytes(image[entry..entry + 8].try_into().unwrap()) & (1 << 56) - 1;
+    let place = u64::from_be_bytes(image[entry..entry + 8].try_into().unwrap()) & ((1 << 56) - 1);
     let place = usize::try_from(place).unwrap();
     let mut encoder = flate2::write::DeflateEncoder::new(vec![], flate2::Compression::default());
     encoder.write_all(&image[place..place + 8192]).unwrap();
