@@ -13,7 +13,6 @@ const MOST_BYTES: usize = 16 << 20;
 const MOST_FILES: usize = 32;
 
 /// The files of a volume that is labelled `cidata`; none if it is something else.
-#[cfg_attr(not(test), expect(dead_code, reason = "for those who play guests"))]
 pub(crate) fn cidata_files(path: &Path) -> Option<BTreeMap<String, Vec<u8>>> {
     let mut view = View::open(path).ok()?;
     if let Some(iso) = Iso::open(&mut view) {
