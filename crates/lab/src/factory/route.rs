@@ -81,9 +81,8 @@ impl Factory {
             (
                 _,
                 ["schematics" | "versions" | "healthz" | "readyz"]
-                | ["schematics", _]
+                | ["schematics" | "talosctl", _]
                 | ["image" | "pxe", _, _, _]
-                | ["talosctl", _]
                 | ["talosctl", _, _]
                 | ["secureboot", "signing-cert.pem"]
                 | ["oci", "cosign", "signing-key.pub"]
