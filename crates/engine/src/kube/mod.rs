@@ -4,6 +4,7 @@
 //! Requests are kube's; the connection is ours, because an address may lead elsewhere (`reach`)
 //! while the certificate bears the real one, and because there are several ways in.
 
+mod applied;
 mod apply;
 mod connection;
 mod drain;
