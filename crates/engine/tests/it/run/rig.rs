@@ -125,7 +125,8 @@ impl Rig {
         let text = std::fs::read_to_string(&self.record).unwrap();
         let lines = text.lines().map(|line| serde_json::from_str::<Json>(line).unwrap());
         let call = |line: Json| {
-            format!("{} {}", line["method"].as_str().unwrap(), line["path"].as_str().unwrap())
+            let path = line["path"].as_str().unwrap();
+            format!("{} {}", line["method"].as_str().unwrap(), path.replacen("/api2/json", "", 1))
         };
         lines.map(call).filter(|call| !call.contains("/tasks/")).collect()
     }
