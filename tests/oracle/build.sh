@@ -1,7 +1,8 @@
 #!/bin/sh
-# Builds the oracle once per machinery version: build.sh OUTDIR makes OUTDIR/oracle-v1.12 and OUTDIR/oracle-v1.13.
+# Builds the oracle once per machinery version: build.sh OUTDIR makes OUTDIR/oracle-v1.12 and OUTDIR/oracle-v1.13,
+# and OUTDIR/oracle-client, which speaks to nodes.
 # A binary whose sources and Go version are unchanged since its last build is left alone.
-# Prints the two paths, colon separated, as $TALMOX_ORACLE wants them.
+# Prints the paths of the first two, colon separated, as $TALMOX_ORACLE wants them.
 set -eu
 
 [ $# -eq 1 ] || { echo "usage: $0 OUTDIR" >&2; exit 64; }
@@ -9,21 +10,22 @@ mkdir -p "$1"
 out=$(cd "$1" && pwd)
 cd "$(dirname "$0")"
 
-# build NAME MODFILE TAGS
+# build NAME FOLDER MODFILE TAGS
 build() {
-    sums=${2%.mod}.sum
+    sums=${3%.mod}.sum
     # The name of the file is part of the sum; the place of the checkout is not.
-    stamp=$({ go version; echo "$3"; sha256sum ./*.go "$2" "$sums"; } | sha256sum | cut -d' ' -f1)
+    stamp=$({ go version; echo "$4"; sha256sum "$2"/*.go "$3" "$sums"; } | sha256sum | cut -d' ' -f1)
     if [ -x "$out/$1" ] && [ "$(cat "$out/$1.stamp" 2>/dev/null)" = "$stamp" ]; then
         return
     fi
     # Built aside and moved: an interrupted build leaves no half binary, a running oracle is not disturbed.
     # The sums that are checked in decide which modules these are; the commit being built is no part of the binary.
-    go build -trimpath -mod=readonly -buildvcs=false -modfile="$2" -tags="$3" -o "$out/$1.new" .
+    go build -trimpath -mod=readonly -buildvcs=false -modfile="$3" -tags="$4" -o "$out/$1.new" "$2"
     mv "$out/$1.new" "$out/$1"
     echo "$stamp" >"$out/$1.stamp"
 }
 
-build oracle-v1.12 v1.12.mod machinery_v1_12
-build oracle-v1.13 go.mod ''
+build oracle-v1.12 . v1.12.mod machinery_v1_12
+build oracle-v1.13 . go.mod ''
+build oracle-client ./client go.mod ''
 echo "$out/oracle-v1.12:$out/oracle-v1.13"

@@ -7,7 +7,8 @@ use clap::builder::styling::AnsiColor;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::command::{
-    check, config, export, import, init, kubeconfig, lab, render, schema, secrets, talosconfig,
+    check, config, export, import, init, kubeconfig, lab, node, render, schema, secrets,
+    talosconfig,
 };
 
 const STYLES: Styles = Styles::styled()
@@ -75,6 +76,7 @@ pub(crate) enum Command {
     Config(config::ConfigArgs),
     Export(export::ExportArgs),
     Import(import::ImportArgs),
+    Node(node::NodeArgs),
     Lab(lab::LabArgs),
     Schema(schema::SchemaArgs),
 }

@@ -33,6 +33,16 @@ impl Printer {
         }
     }
 
+    /// A piece of a result that goes on. Says whether anybody still reads it.
+    pub(crate) fn piece(&self, bytes: &[u8]) -> Result<bool, CommandError> {
+        let mut stdout = io::stdout().lock();
+        match stdout.write_all(bytes).and_then(|()| stdout.flush()) {
+            Ok(()) => Ok(true),
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
+            Err(error) => Err(CommandError::failed("cannot write the result").because(error)),
+        }
+    }
+
     /// Everything else, line by line.
     pub(crate) fn say(&self, text: &str) {
         self.say_raw(&format!("{text}\n"));

@@ -1,6 +1,6 @@
 //! From an inventory to a cluster.
 //!
-//! [`desired`] says what an inventory stands for, `observe` what there is, [`plan`] what is to be
+//! [`desired`] says what an inventory stands for, [`observe`] what there is, [`plan`] what is to be
 //! done about the difference; [`ownership`] says which VMs are ours to touch.
 //!
 //! [`execute`] carries a plan out, step by step; what happens is told as events, and to a log.
@@ -8,13 +8,19 @@
 //! Nothing here prints or reads the environment. The only files are the lock and the log, where the
 //! caller wants them.
 
+pub mod access;
 pub mod desired;
 pub mod event;
 pub mod execute;
 pub mod factory;
+pub mod kube;
+mod locate;
 pub mod lock;
+pub mod observe;
 pub mod ownership;
+pub mod patience;
 pub mod plan;
 pub mod run_log;
+pub mod status;
 pub mod step;
 pub mod web;

@@ -1,4 +1,4 @@
-//! The lab's own certificate authority, and the certificate that its servers show.
+//! The lab's own certificate authority, and the certificates that its servers show.
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -15,10 +15,17 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use rustls::{RootCertStore, ServerConfig};
 use serde::{Deserialize, Serialize};
 
-/// What a server needs, in DER. The authority's own key is gone once it has signed.
+/// What servers need, in DER. The authority's own key is gone once it has signed.
 #[derive(Clone, Serialize, Deserialize)]
 pub(crate) struct Identity {
     authority: Vec<u8>,
+    hosts: Leaf,
+    factory: Leaf,
+}
+
+/// A certificate and its key.
+#[derive(Clone, Serialize, Deserialize)]
+struct Leaf {
     certificate: Vec<u8>,
     key: Vec<u8>,
 }
@@ -30,10 +37,11 @@ impl std::fmt::Debug for Identity {
 }
 
 impl Identity {
-    /// Makes an authority, and a certificate for this machine, under the names of the hosts and the
-    /// address that the lab listens on.
-    pub(crate) fn new<'n>(
-        names: impl Iterator<Item = &'n str>,
+    /// Makes an authority, and certificates for this machine: under the names of the hosts, and under
+    /// those of the Image Factory, both with the address that the lab listens on.
+    pub(crate) fn new(
+        hosts: &[&str],
+        factory: &[&str],
         address: IpAddr,
     ) -> Result<Self, rcgen::Error> {
         let mut authority = CertificateParams::default();
@@ -41,36 +49,16 @@ impl Identity {
         authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         authority.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
         let authority = CertifiedIssuer::self_signed(authority, KeyPair::generate()?)?;
-
-        let mut names: Vec<&str> = names.collect();
-        let first = names.first().copied().unwrap_or("localhost");
-        let mut server = CertificateParams::default();
-        server.distinguished_name = common_name(first);
-        names.push("localhost");
-        for name in names {
-            server.subject_alt_names.push(SanType::DnsName(name.try_into()?));
-        }
-        let mut addresses =
-            BTreeSet::from([Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()]);
-        if !address.is_unspecified() {
-            addresses.insert(address);
-        }
-        server.subject_alt_names.extend(addresses.into_iter().map(SanType::IpAddress));
-        server.use_authority_key_identifier_extension = true;
-        server.key_usages = vec![KeyUsagePurpose::DigitalSignature];
-        server.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
-        let key = KeyPair::generate()?;
-        let certificate = server.signed_by(&key, &authority)?;
         Ok(Self {
+            hosts: Leaf::signed_by(&authority, hosts, address)?,
+            factory: Leaf::signed_by(&authority, factory, address)?,
             authority: authority.der().to_vec(),
-            certificate: certificate.der().to_vec(),
-            key: key.serialize_der(),
         })
     }
 
     /// SHA-256 of the certificate, as Proxmox shows it.
     pub(crate) fn fingerprint(&self) -> String {
-        let digest = digest::digest(&digest::SHA256, &self.certificate);
+        let digest = digest::digest(&digest::SHA256, &self.hosts.certificate);
         let pairs: Vec<String> = digest.as_ref().iter().map(|byte| format!("{byte:02X}")).collect();
         pairs.join(":")
     }
@@ -94,12 +82,49 @@ impl Identity {
         Ok(roots)
     }
 
-    /// TLS 1.2 and 1.3, as pveproxy has them.
+    /// For who speaks as the hosts.
     pub(crate) fn server_config(&self) -> Result<ServerConfig, rustls::Error> {
+        self.hosts.server_config(&self.authority)
+    }
+
+    /// For who speaks as the Image Factory.
+    pub(crate) fn factory_config(&self) -> Result<ServerConfig, rustls::Error> {
+        self.factory.server_config(&self.authority)
+    }
+}
+
+impl Leaf {
+    fn signed_by(
+        authority: &CertifiedIssuer<'_, KeyPair>,
+        names: &[&str],
+        address: IpAddr,
+    ) -> Result<Self, rcgen::Error> {
+        let first = names.first().copied().unwrap_or("localhost");
+        let mut server = CertificateParams::default();
+        server.distinguished_name = common_name(first);
+        for name in names.iter().copied().chain(["localhost"]) {
+            server.subject_alt_names.push(SanType::DnsName(name.try_into()?));
+        }
+        let mut addresses =
+            BTreeSet::from([Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()]);
+        if !address.is_unspecified() {
+            addresses.insert(address);
+        }
+        server.subject_alt_names.extend(addresses.into_iter().map(SanType::IpAddress));
+        server.use_authority_key_identifier_extension = true;
+        server.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+        server.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+        let key = KeyPair::generate()?;
+        let certificate = server.signed_by(&key, authority)?;
+        Ok(Self { certificate: certificate.der().to_vec(), key: key.serialize_der() })
+    }
+
+    /// TLS 1.2 and 1.3, as pveproxy has them.
+    fn server_config(&self, authority: &[u8]) -> Result<ServerConfig, rustls::Error> {
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
         let chain = vec![
             CertificateDer::from(self.certificate.clone()),
-            CertificateDer::from(self.authority.clone()),
+            CertificateDer::from(authority.to_vec()),
         ];
         let key = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(self.key.clone()));
         ServerConfig::builder_with_provider(provider)

@@ -15,11 +15,13 @@ use tokio::task::JoinHandle;
 use tokio_rustls::TlsAcceptor;
 
 use crate::Scenario;
+use crate::factory::{self, Factory};
 use crate::fetch::Outside;
 use crate::folder::Folder;
 use crate::pve::{Fault, Faults, Gate, Keys, Patience, Profile, Recorder, Server, Site, stopped};
 use crate::scenario::LAB_TOKEN;
 use crate::state::State;
+use crate::talos::{NodeFault, NodeSettings, Realm};
 use crate::tidy::keep_tidy;
 
 /// How often a changed world is written down, in real time.
@@ -44,9 +46,12 @@ pub struct Settings {
     pub record: Option<PathBuf>,
     /// What goes wrong, beside what the scenario says.
     pub faults: Vec<Fault>,
+    /// Names under which the Image Factory is known, beside its own.
+    pub factory_names: Vec<String>,
     /// What the hosts can reach beyond loopback: `host:port`, and the loopback address for it.
     pub reach: BTreeMap<String, SocketAddr>,
     pub patience: Patience,
+    pub nodes: NodeSettings,
 }
 
 impl Default for Settings {
@@ -60,8 +65,10 @@ impl Default for Settings {
             state: None,
             record: None,
             faults: vec![],
+            factory_names: vec![],
             reach: BTreeMap::new(),
             patience: Patience::default(),
+            nodes: NodeSettings::default(),
         }
     }
 }
@@ -70,6 +77,16 @@ impl Default for Settings {
 #[derive(Clone, Serialize)]
 pub struct Ready {
     pub pve: PveReady,
+    pub factory: FactoryReady,
+    /// Where names and addresses are inside the lab: an address, or `host:port`, and what stands for it.
+    pub reach: BTreeMap<String, String>,
+    /// How much faster the lab's time passes than ours: who waits for it waits less.
+    pub speed: f64,
+}
+
+#[derive(Clone, Debug, Serialize)]
+pub struct FactoryReady {
+    pub url: String,
 }
 
 #[derive(Clone, Serialize)]
@@ -89,7 +106,13 @@ pub struct PveReady {
 
 impl std::fmt::Debug for Ready {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Ready").field("pve", &self.pve).finish()
+        let Self { pve, factory, reach, speed } = self;
+        let mut out = f.debug_struct("Ready");
+        out.field("pve", pve)
+            .field("factory", factory)
+            .field("reach", reach)
+            .field("speed", speed)
+            .finish()
     }
 }
 
@@ -102,9 +125,13 @@ impl std::fmt::Debug for PveReady {
 /// A lab that runs until it is stopped or dropped.
 #[derive(Debug)]
 pub struct Lab {
-    site: Arc<Site>,
-    state: Arc<State>,
+    pub(crate) site: Arc<Site>,
+    pub(crate) state: Arc<State>,
+    realm: Arc<Realm>,
     address: SocketAddr,
+    factory: SocketAddr,
+    /// The names that stand for the factory's address.
+    factory_names: Vec<String>,
     stop: watch::Sender<bool>,
     running: Vec<JoinHandle<()>>,
 }
@@ -120,20 +147,26 @@ impl Lab {
         };
         let mut faults = Fault::of_scenario("scenario", &scenario).map_err(io::Error::other)?;
         faults.extend(settings.faults);
-        let (state, world, blobs) = State::open(folder, scenario, listen.ip(), clock.unix(), seed)?;
+        let mut factory_names: Vec<String> = factory::HOSTS.map(str::to_owned).into();
+        factory_names.extend(settings.factory_names);
+        let names: Vec<&str> = factory_names.iter().map(String::as_str).collect();
+        let address = (listen.ip(), names.as_slice());
+        let (state, world, blobs) = State::open(folder, scenario, address, clock.unix(), seed)?;
         let identity = &state.keys.identity;
         state.folder.write("ca.pem", identity.authority_pem().as_bytes())?;
         let seed = seed.wrapping_add(state.runs.wrapping_mul(RUN_STEP));
         let mut site = Site::new(world, blobs, clock, seed, profile);
         let roots = identity.roots().map_err(io::Error::other)?;
-        site.outside = Outside { reach: settings.reach, roots };
+        let (factory_listener, factory_address) = bind(SocketAddr::new(listen.ip(), 0))?;
+        let mut reach: BTreeMap<String, SocketAddr> =
+            factory_names.iter().map(|name| (https(name), reachable(factory_address))).collect();
+        reach.extend(settings.reach);
+        site.outside = Outside { reach, roots };
         let site = Arc::new(site.with_fingerprint(identity.fingerprint()));
         for fault in faults {
             site.faults.add(fault);
         }
-        let listener = std::net::TcpListener::bind(listen).map_err(|error| at(&listen, &error))?;
-        listener.set_nonblocking(true)?;
-        let address = listener.local_addr()?;
+        let (listener, address) = bind(listen)?;
         let recorder = settings
             .record
             .as_deref()
@@ -145,22 +178,32 @@ impl Lab {
         };
         let tls = identity.server_config().map_err(io::Error::other)?;
         let server = Server {
-            listener: TcpListener::from_std(listener)?,
+            listener,
             tls: TlsAcceptor::from(Arc::new(tls)),
             gate: Arc::new(gate),
             patience: settings.patience,
         };
+        let factory_tls = identity.factory_config().map_err(io::Error::other)?;
         let (stop, told) = watch::channel(false);
         let state = Arc::new(state);
+        let factory = factory::Server {
+            listener: factory_listener,
+            tls: TlsAcceptor::from(Arc::new(factory_tls)),
+            factory: Arc::new(Factory::open(Arc::clone(&site), Arc::clone(&state))?),
+        };
         site.start_daemons();
+        let realm = settings.nodes.realm(&site)?;
         let mut running = vec![
+            tokio::spawn(Arc::clone(&realm).run(told.clone())),
             tokio::spawn(server.run(told.clone())),
+            tokio::spawn(factory.run(told.clone())),
             tokio::spawn(keep_tidy(Arc::clone(&site), told.clone())),
         ];
         if settings.state.is_some() {
             running.push(tokio::spawn(keep_saving(Arc::clone(&site), Arc::clone(&state), told)));
         }
-        Ok(Self { site, state, address, stop, running })
+        let factory = factory_address;
+        Ok(Self { site, state, realm, address, factory, factory_names, stop, running })
     }
 
     pub fn ready(&self) -> Ready {
@@ -171,6 +214,7 @@ impl Lab {
         let mut tokens = tokens.chain(&world.access.tokens);
         let token = tokens.find(|(id, _)| world.is_usable(id, now));
         let root = world.access.users.get("root@pam");
+        let factory = reachable(self.factory);
         Ready {
             pve: PveReady {
                 url: format!("https://{}", reachable(self.address)),
@@ -182,6 +226,13 @@ impl Lab {
                 username: "root@pam".to_owned(),
                 password: root.and_then(|root| root.password.clone()).unwrap_or_default(),
             },
+            factory: FactoryReady { url: format!("https://{factory}") },
+            reach: {
+                let names = self.factory_names.iter();
+                let names = names.map(|name| (https(name), factory.to_string()));
+                names.chain(self.realm.wire.reach()).collect()
+            },
+            speed: self.site.clock.speed(),
         }
     }
 
@@ -198,6 +249,11 @@ impl Lab {
         &self.site.faults
     }
 
+    /// A node has this trouble from now on.
+    pub fn trouble(&self, fault: NodeFault) {
+        self.realm.troubles.add(fault);
+    }
+
     /// Closes all connections and saves what lasts.
     pub async fn stop(self) -> io::Result<()> {
         self.stop.send_replace(true);
@@ -206,6 +262,18 @@ impl Lab {
         }
         self.state.save(&self.site.world())
     }
+}
+
+fn bind(address: SocketAddr) -> io::Result<(TcpListener, SocketAddr)> {
+    let listener = std::net::TcpListener::bind(address).map_err(|error| at(&address, &error))?;
+    listener.set_nonblocking(true)?;
+    let address = listener.local_addr()?;
+    Ok((TcpListener::from_std(listener)?, address))
+}
+
+/// A host where HTTPS usually is.
+fn https(name: &str) -> String {
+    format!("{name}:443")
 }
 
 /// A lab that listens everywhere is reached on this machine too.

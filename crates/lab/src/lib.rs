@@ -9,6 +9,7 @@ mod blob;
 mod certificate;
 mod checksum;
 mod disk;
+mod factory;
 mod fetch;
 mod folder;
 mod image;
@@ -20,6 +21,7 @@ mod state;
 mod talos;
 mod tidy;
 
-pub use lab::{Lab, PveReady, Ready, Settings};
+pub use lab::{FactoryReady, Lab, PveReady, Ready, Settings};
 pub use scenario::{Scenario, ScenarioError};
 pub use state::{has_state, saved_seed};
+pub use talos::{NodeFault, NodeSettings, Trouble};

@@ -77,11 +77,12 @@ struct Saved {
 }
 
 impl State {
-    /// What the folder has, else what the scenario says.
+    /// What the folder has, else what the scenario says. New certificates are for this address and
+    /// these names of the Image Factory.
     pub(crate) fn open(
         folder: Folder,
         scenario: Scenario,
-        address: IpAddr,
+        (address, factory): (IpAddr, &[&str]),
         now: u64,
         seed: u64,
     ) -> io::Result<(Self, World, Blobs)> {
@@ -103,7 +104,7 @@ impl State {
             serde_json::from_slice(&bytes)
                 .map_err(|error| unreadable(&folder, KEYS, &error.to_string()))?
         } else {
-            let keys = new_keys(&world, address)?;
+            let keys = new_keys(&world, address, factory)?;
             if folder.is_kept() {
                 folder.write(KEYS, &serde_json::to_vec(&keys)?)?;
             }
@@ -137,9 +138,9 @@ impl State {
     }
 }
 
-fn new_keys(world: &World, address: IpAddr) -> io::Result<SavedKeys> {
-    let names = world.hosts.keys().map(String::as_str);
-    let identity = Identity::new(names, address).map_err(io::Error::other)?;
+fn new_keys(world: &World, address: IpAddr, factory: &[&str]) -> io::Result<SavedKeys> {
+    let hosts: Vec<&str> = world.hosts.keys().map(String::as_str).collect();
+    let identity = Identity::new(&hosts, factory, address).map_err(io::Error::other)?;
     let mut tickets = vec![0; crate::pve::KEY_BYTES];
     rand::fill(&mut tickets).map_err(io::Error::other)?;
     Ok(SavedKeys { identity, tickets })

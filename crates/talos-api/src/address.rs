@@ -18,6 +18,12 @@ impl Address {
     pub fn new(host: impl Into<String>) -> Self {
         Self { host: host.into(), port: PORT }
     }
+
+    /// Reads `host`, `host:port`, `fd00::1` or `[fd00::1]:port`.
+    pub fn parse(text: &str) -> Self {
+        let (host, port) = split(text);
+        Self { host: host.to_owned(), port: port.unwrap_or(PORT) }
+    }
 }
 
 impl fmt::Display for Address {
@@ -84,5 +90,17 @@ mod tests {
         assert_eq!(target("fd00::1", PORT), "[::1]:4000");
         assert_eq!(target("fd00::2", PORT), "[::1]:50000");
         assert_eq!(target("10.0.0.13", PORT), "10.0.0.13:50000");
+    }
+
+    #[test]
+    fn a_port_may_be_named() {
+        for (text, shown) in [
+            ("10.0.0.11", "10.0.0.11:50000"),
+            ("cp-1.example:4000", "cp-1.example:4000"),
+            ("fd00::1", "[fd00::1]:50000"),
+            ("[fd00::1]:7", "[fd00::1]:7"),
+        ] {
+            assert_eq!(Address::parse(text).to_string(), shown);
+        }
     }
 }

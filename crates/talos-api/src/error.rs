@@ -61,6 +61,11 @@ impl TalosError {
     fn answered(call: Call, status: &Status) -> Self {
         let (code, message) = (status.code(), status.message().to_owned());
         match code {
+            // apid lost the service behind it, or was told to stop, while it was asked.
+            Code::Cancelled => Self::Lost { call, source: Arc::new(status.clone()) },
+            Code::Unavailable if CUT.iter().any(|word| message.contains(word)) => {
+                Self::Lost { call, source: Arc::new(status.clone()) }
+            }
             Code::FailedPrecondition | Code::Unavailable | Code::Aborted => {
                 Self::NotYet { call, code, reason: message }
             }
@@ -111,6 +116,9 @@ impl TalosError {
     }
 }
 
+/// How apid says that the connection to the service behind it broke after the question was put.
+const CUT: [&str; 3] = ["reading from server", "EOF", "transport is closing"];
+
 /// As gRPC spells it.
 fn code_name(code: Code) -> String {
     format!("{code:?}")
@@ -149,6 +157,15 @@ mod tests {
         let lost = TalosError::new(call(), status);
         assert!(matches!(lost, TalosError::Lost { .. }));
         assert!(lost.may_pass() && !lost.is_untouched());
+        for cut in [
+            Status::unavailable("error reading from server: EOF"),
+            Status::cancelled("context canceled"),
+        ] {
+            let lost = TalosError::new(call(), cut);
+            assert!(matches!(lost, TalosError::Lost { .. }), "{lost:?}");
+        }
+        let down = Status::unavailable("connection error: desc = \"connect: connection refused\"");
+        assert!(TalosError::new(call(), down).is_untouched());
         let dial = DialError::Silent { target: Address::new("10.0.0.11") };
         let status = Status::from_error(Box::new(Unanswered::Dial(Arc::new(dial))));
         let unreachable = TalosError::new(call(), status);

@@ -26,7 +26,8 @@ pub struct Expected {
 }
 
 impl Machine {
-    pub(crate) async fn read(client: &Client) -> Result<Self, TalosError> {
+    /// Asks a node, of whichever face.
+    pub async fn read(client: &Client) -> Result<Self, TalosError> {
         let system = client.get(ResourceKind::SYSTEM_INFORMATION, "systeminformation").await?;
         let platform = client.get(ResourceKind::PLATFORM_METADATA, "platformmetadata").await?;
         let links = client.list(ResourceKind::LINK_STATUS).await?;

@@ -16,6 +16,15 @@ pub enum Look<T> {
     NotYet(String),
 }
 
+impl<T> Look<T> {
+    pub fn map<U>(self, change: impl FnOnce(T) -> U) -> Look<U> {
+        match self {
+            Self::Done(found) => Look::Done(change(found)),
+            Self::NotYet(reason) => Look::NotYet(reason),
+        }
+    }
+}
+
 /// Why a wait ended without what was waited for.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum WaitError {

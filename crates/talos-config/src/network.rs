@@ -62,6 +62,21 @@ impl Prefix {
         self.length
     }
 
+    /// Whether an address is in this network.
+    pub fn contains(self, other: IpAddr) -> bool {
+        let shared = |one: u128, two: u128, width: u32| {
+            let host_bits = width - u32::from(self.length);
+            one.checked_shr(host_bits) == two.checked_shr(host_bits)
+        };
+        match (self.address, other) {
+            (IpAddr::V4(own), IpAddr::V4(other)) => {
+                shared(own.to_bits().into(), other.to_bits().into(), 32)
+            }
+            (IpAddr::V6(own), IpAddr::V6(other)) => shared(own.to_bits(), other.to_bits(), 128),
+            _ => false,
+        }
+    }
+
     /// The mask of an IPv4 network, spelled out.
     pub(crate) fn netmask(self) -> Option<std::net::Ipv4Addr> {
         let host_bits = 32_u32.checked_sub(u32::from(self.length))?;

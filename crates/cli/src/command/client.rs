@@ -131,7 +131,7 @@ pub(super) fn at_home(path: &str) -> Option<PathBuf> {
 }
 
 /// Reads `8760h`, `30d`, `1h30m`.
-fn duration(text: &str) -> Result<Duration, String> {
+pub(super) fn duration(text: &str) -> Result<Duration, String> {
     let bad = || "expected a duration such as 8760h, 30d or 1h30m".to_owned();
     let mut rest = text;
     let mut seconds: u64 = 0;

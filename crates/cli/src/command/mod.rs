@@ -8,6 +8,7 @@ pub(crate) mod import;
 pub(crate) mod init;
 pub(crate) mod kubeconfig;
 pub(crate) mod lab;
+pub(crate) mod node;
 pub(crate) mod render;
 pub(crate) mod schema;
 pub(crate) mod secrets;
@@ -41,6 +42,7 @@ pub(crate) fn run() -> ExitCode {
         Command::Secrets(args) => secrets::run(&args, &cli.global, &printer),
         Command::Kubeconfig(args) => kubeconfig::run(&args, &cli.global, &printer),
         Command::Lab(args) => lab::run(&args, &printer),
+        Command::Node(args) => node::run(&args, &cli.global, &printer),
         Command::Render(args) => render::run(&args, &cli.global, &printer),
         Command::Talosconfig(args) => talosconfig::run(&args, &cli.global, &printer),
     };

@@ -87,7 +87,7 @@ impl BootImage {
         let checksum = checksum(node);
         let mark = match &checksum {
             Some(checksum) => checksum.value.clone(),
-            None => hex(digest::digest(&digest::SHA256, url.as_bytes()).as_ref()),
+            None => hash(url.as_bytes()),
         };
         let file = format!("image-{stem}-{}.qcow2", &mark[..mark.len().min(12)]).parse()?;
         Ok(Self { file, url, checksum, source: ImageSource::Url })
@@ -111,6 +111,8 @@ fn checksum(node: &Node) -> Option<Checksum> {
     Some(Checksum { algorithm: "sha256".to_owned(), value: checksum.hex() })
 }
 
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+/// A SHA-256 hash in hexadecimal digits.
+pub(crate) fn hash(bytes: &[u8]) -> String {
+    let hash = digest::digest(&digest::SHA256, bytes);
+    hash.as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -19,11 +19,19 @@ use crate::ownership::{ClusterMark, Identity};
 use crate::plan::{AddonSource, Contact, Manifest};
 
 /// As whom we speak to Proxmox.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Login {
-    /// root@pam with a password: the only one who may pass raw PCI devices on.
-    Root,
-    Other,
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Login {
+    /// Such as `talmox@pve`.
+    pub user: String,
+    /// The name of a token of theirs, if that is used.
+    pub token: Option<String>,
+}
+
+impl Login {
+    /// Whether raw PCI devices may be passed on: only root with a password may, not even by a token.
+    pub fn is_root(&self) -> bool {
+        self.user == "root@pam" && self.token.is_none()
+    }
 }
 
 /// How long to wait for what.

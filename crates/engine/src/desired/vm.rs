@@ -160,8 +160,8 @@ impl VmSpec {
             drive.options = disk.options.clone();
             options = options.drive(&disk.slot, &drive);
         }
-        if let Some(volume) = cidata {
-            options = self.with_cidata(options, volume);
+        if let (Some(slot), Some(volume)) = (&self.cidata, cidata) {
+            options = options.drive(slot, &Drive::import(&self.storage, volume));
         }
         if self.has_cloudinit {
             options = self.with_cloudinit(options);
@@ -171,22 +171,14 @@ impl VmSpec {
 
     /// What a fresh clone of a template still lacks. The system disk and the firmware's came with
     /// it.
-    pub fn after_clone(
-        &self,
-        cidata: Option<&VolumeId>,
-        hostpci: Option<&HostPci>,
-        template_has_cloudinit: bool,
-    ) -> VmOptions {
+    pub fn after_clone(&self, hostpci: Option<&HostPci>, has_cloudinit: bool) -> VmOptions {
         let mut options = self.options.clone();
         for disk in &self.disks[1..] {
             let mut drive = Drive::new(&disk.storage, disk.gib);
             drive.options = disk.options.clone();
             options = options.drive(&disk.slot, &drive);
         }
-        if let Some(volume) = cidata {
-            options = self.with_cidata(options, volume);
-        }
-        if self.has_cloudinit && !template_has_cloudinit {
+        if self.has_cloudinit && !has_cloudinit {
             options = self.with_cloudinit(options);
         }
         with_hostpci(options, hostpci)
@@ -229,13 +221,6 @@ impl VmSpec {
 
     fn with_cloudinit(&self, options: VmOptions) -> VmOptions {
         options.set("ide2", Drive::cloudinit(&self.storage))
-    }
-
-    fn with_cidata(&self, options: VmOptions, volume: &VolumeId) -> VmOptions {
-        match &self.cidata {
-            Some(slot) => options.drive(slot, &Drive::import(&self.storage, volume)),
-            None => options,
-        }
     }
 }
 

@@ -101,3 +101,44 @@ pub struct Finding {
     /// What to do about it; may have several lines.
     pub hint: Option<String>,
 }
+
+impl Finding {
+    pub(crate) fn error(subject: &str, message: impl Into<String>) -> Self {
+        let severity = Severity::Error;
+        Self { severity, subject: subject.to_owned(), message: message.into(), hint: None }
+    }
+
+    pub(crate) fn warning(subject: &str, message: impl Into<String>) -> Self {
+        Self { severity: Severity::Warning, ..Self::error(subject, message) }
+    }
+
+    pub(crate) fn hint(self, hint: impl Into<String>) -> Self {
+        Self { hint: Some(hint.into()), ..self }
+    }
+}
+
+impl Change {
+    /// A change that the steps of the plan make.
+    pub(crate) fn planned(object: Object, class: Class, fields: Vec<FieldChange>) -> Self {
+        Self { object, class, fields, note: None, is_planned: true }
+    }
+
+    /// A change that no step makes yet.
+    pub(crate) fn open(object: Object, class: Class, fields: Vec<FieldChange>) -> Self {
+        Self { is_planned: false, ..Self::planned(object, class, fields) }
+    }
+
+    pub(crate) fn note(self, note: impl Into<String>) -> Self {
+        Self { note: Some(note.into()), ..self }
+    }
+}
+
+impl FieldChange {
+    pub(crate) fn new(path: &str, old: Option<String>, new: Option<String>) -> Self {
+        Self { path: path.to_owned(), old, new }
+    }
+
+    pub(crate) fn set(path: &str, new: impl fmt::Display) -> Self {
+        Self::new(path, None, Some(new.to_string()))
+    }
+}

@@ -4,8 +4,23 @@
 //! carries it out.
 
 mod action;
+mod build;
 mod change;
+mod config_diff;
+mod destroy;
+mod differ;
+mod gpu;
+mod image;
+pub(crate) mod place;
+mod preflight;
+mod saved;
+pub mod show;
 mod step;
+mod steps;
+mod talos;
+mod vm;
+
+use build::Builder;
 
 pub use action::{
     Action, AddonSource, ApplyAddon, ApplyConfig, AwaitHealth, AwaitMember, AwaitUbuntu, AwaitVip,
@@ -14,7 +29,10 @@ pub use action::{
     Manifest, OwnVm, PostSchematic, ResizeDisk, ScrubCidata, StartVm, StopVm, TalosNode,
     UploadCidata, Witness, WriteClientFiles,
 };
+pub use build::{Options, plan};
 pub use change::{Change, Class, FieldChange, Finding, Object, Severity};
+pub use destroy::{DestroyOptions, destroy};
+pub use saved::{SavedPlan, SavedPlanError};
 pub use step::{Step, StepId};
 
 /// A plan.

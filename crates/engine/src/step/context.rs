@@ -10,6 +10,7 @@ use talmox_pve::Client;
 
 use super::seen::Seen;
 use super::{ErrorKind, StepError};
+use crate::access::ClusterAccess;
 use crate::event::{Event, Events};
 use crate::execute::Cancel;
 use crate::plan::StepId;
@@ -21,6 +22,8 @@ pub struct Context {
     pub clock: Clock,
     pub pve: Client,
     pub web: Web,
+    /// How the cluster itself is spoken to; nothing where a plan is about VMs alone.
+    pub cluster: Option<ClusterAccess>,
     /// What jitter is drawn from.
     pub seed: u64,
     /// For tests that cut a run off at a certain point.
@@ -69,6 +72,11 @@ pub struct StepContext {
 }
 
 impl StepContext {
+    pub(super) fn cluster(&self) -> Result<&ClusterAccess, StepError> {
+        let access = self.run.cluster.as_ref();
+        access.ok_or_else(|| StepError::failed("the secrets of the cluster are not at hand"))
+    }
+
     /// Says what is waited for now.
     pub fn waits(&self, reason: impl Into<String>) {
         let (step, reason) = (self.step.to_string(), reason.into());

@@ -8,6 +8,7 @@ mod error;
 mod pve;
 mod schematic;
 mod seen;
+mod talos;
 
 use crate::plan::Action;
 
@@ -41,15 +42,13 @@ pub async fn run(action: &Action, context: &StepContext) -> Result<Done, StepErr
         Action::StopVm(step) => pve::stop(step, context).await,
         Action::DestroyVm(step) => pve::destroy(step, context).await,
         Action::MakeTemplate(step) => pve::make_template(step, context).await,
-        Action::ApplyConfig(_)
-        | Action::AwaitUbuntu(_)
-        | Action::BootstrapEtcd(_)
-        | Action::AwaitMember(_)
-        | Action::AwaitVip(_)
-        | Action::AwaitHealth(_)
-        | Action::WriteClientFiles(_)
-        | Action::ApplyAddon(_) => {
-            Err(StepError::failed(format!("there is nobody who knows how to do {}", context.step)))
-        }
+        Action::AwaitUbuntu(step) => talos::await_ubuntu(step, context).await,
+        Action::ApplyConfig(step) => talos::apply_config(step, context).await,
+        Action::BootstrapEtcd(step) => talos::bootstrap_etcd(step, context).await,
+        Action::AwaitMember(step) => talos::await_member(step, context).await,
+        Action::AwaitVip(step) => talos::await_vip(step, context).await,
+        Action::AwaitHealth(step) => talos::await_health(step, context).await,
+        Action::WriteClientFiles(step) => talos::write_client_files(step, context).await,
+        Action::ApplyAddon(step) => talos::apply_addon(step, context).await,
     }
 }

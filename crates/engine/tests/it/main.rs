@@ -2,7 +2,9 @@
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 mod examples;
+mod kube;
 mod run;
 mod settings;
+mod step;
 mod support;
 mod versions;

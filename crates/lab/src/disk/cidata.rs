@@ -15,7 +15,8 @@ const MOST_BYTES: usize = 16 << 20;
 pub(crate) fn cidata_files(path: &Path) -> Option<BTreeMap<String, Vec<u8>>> {
     let mut view = View::open(path).ok()?;
     if let Some(iso) = Iso::open(&mut view) {
-        let files = iso.names().map(|name| (name.to_owned(), iso.file(&mut view, name, MOST_BYTES)));
+        let files =
+            iso.names().map(|name| (name.to_owned(), iso.file(&mut view, name, MOST_BYTES)));
         return is_cidata(&iso.label).then(|| readable(files));
     }
     let fat = Fat::open(&mut view)?;
@@ -29,8 +30,6 @@ fn is_cidata(label: &str) -> bool {
 }
 
 /// What cannot be read is as good as not there.
-fn readable(
-    files: impl Iterator<Item = (String, Option<Vec<u8>>)>,
-) -> BTreeMap<String, Vec<u8>> {
+fn readable(files: impl Iterator<Item = (String, Option<Vec<u8>>)>) -> BTreeMap<String, Vec<u8>> {
     files.filter_map(|(name, content)| Some((name, content?))).collect()
 }

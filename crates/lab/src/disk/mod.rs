@@ -20,11 +20,11 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 use talmox_talos_config::schematic::Schematic;
 
-#[cfg_attr(not(test), expect(unused_imports, reason = "for those who play guests"))]
 pub(crate) use cidata::cidata_files;
 pub(crate) use layout::Scale;
 
 /// What boots from a disk or CD.
+#[expect(clippy::large_enum_variant, reason = "there is never more than one for a machine")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum System {
     Talos(TalosImage),
@@ -74,7 +74,6 @@ pub(crate) enum Arch {
 
 impl System {
     /// The system in a file: a raw disk, qcow2, or an ISO. None if nothing boots from it.
-    #[cfg_attr(not(test), expect(dead_code, reason = "for those who play guests"))]
     pub(crate) fn read(path: &Path) -> Option<Self> {
         let (system, arch) = note::find(&mut view::View::open(path).ok()?)?;
         (arch == Arch::Amd64).then_some(system)

@@ -25,8 +25,17 @@ struct Note {
 
 #[derive(Serialize, Deserialize)]
 enum Content {
-    Talos { version: String, platform: Platform, schematic: String, secureboot: bool, medium: Medium },
-    Ubuntu { release: String, codename: String },
+    Talos {
+        version: String,
+        platform: Platform,
+        schematic: String,
+        secureboot: bool,
+        medium: Medium,
+    },
+    Ubuntu {
+        release: String,
+        codename: String,
+    },
 }
 
 /// A note, as the bytes that are found again.

@@ -73,8 +73,7 @@ impl Sparse {
             while !rest.is_empty() {
                 let within = usize::try_from(at % cluster as u64).unwrap_or_default();
                 let (part, more) = rest.split_at(rest.len().min(cluster - within));
-                let bytes =
-                    found.entry(at / cluster as u64).or_insert_with(|| vec![0; cluster]);
+                let bytes = found.entry(at / cluster as u64).or_insert_with(|| vec![0; cluster]);
                 bytes[within..within + part.len()].copy_from_slice(part);
                 at += part.len() as u64;
                 rest = more;

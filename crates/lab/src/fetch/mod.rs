@@ -19,8 +19,8 @@ use rustls::RootCertStore;
 pub(crate) use body::Body;
 pub(crate) use url::Url;
 
-/// Sockets give up on a peer that says nothing for this long.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// Sockets give up on a peer that says nothing for this long, as `wget` does.
+const PATIENCE: Duration = Duration::from_mins(15);
 const MOST_REDIRECTS: usize = 20;
 const LONGEST_HEAD: u64 = 64 << 10;
 

@@ -132,6 +132,7 @@ impl Gate {
             task: None,
             vmid,
             host: host_of(request),
+            factory: None,
         });
         let mut then = None;
         for action in actions {
@@ -153,7 +154,10 @@ impl Gate {
                     }
                     self.site.clock.sleep(time.min(PROXY_PATIENCE)).await;
                 }
-                Action::Fail { .. } | Action::Full { .. } | Action::Down { .. } => {}
+                Action::Fail { .. }
+                | Action::Full { .. }
+                | Action::Down { .. }
+                | Action::Truncate { .. } => {}
                 Action::Revoke { token } => {
                     if request.caller.as_ref().is_some_and(|caller| caller.to_string() == token) {
                         return Err(Verdict::Stranger);

@@ -11,7 +11,7 @@ use tokio::sync::{Notify, mpsc};
 
 use super::latency::Work;
 use super::site::Site;
-use super::world::Run;
+use super::world::{Agent, Run};
 
 /// Something that happens to a guest.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,7 +47,6 @@ pub(crate) struct Guests {
 
 impl Guests {
     /// All events from now on.
-    #[cfg_attr(not(test), expect(dead_code, reason = "for those who play guests"))]
     pub(crate) fn watch(&self) -> mpsc::UnboundedReceiver<GuestEvent> {
         let (sender, receiver) = mpsc::unbounded_channel();
         locked(&self.watchers).push(sender);
@@ -55,13 +54,11 @@ impl Guests {
     }
 
     /// From now on it is up to the caller what this guest does when its power button is pressed.
-    #[cfg_attr(not(test), expect(dead_code, reason = "for those who play guests"))]
     pub(crate) fn play(&self, vmid: u32) {
         locked(&self.played).insert(vmid);
     }
 
     /// The guest is left to itself again.
-    #[cfg_attr(not(test), expect(dead_code, reason = "for those who play guests"))]
     pub(crate) fn leave(&self, vmid: u32) {
         locked(&self.played).remove(&vmid);
     }
@@ -146,7 +143,6 @@ impl Site {
     }
 
     /// The guest boots again by itself. Changes that are pending stay so.
-    #[cfg_attr(not(test), expect(dead_code, reason = "for those who play guests"))]
     pub(crate) fn guest_reset(&self, vmid: u32) {
         let found = self.world().vms.get(&vmid).and_then(|vm| {
             let run = vm.run.as_ref()?;
@@ -164,11 +160,18 @@ impl Site {
     }
 
     /// A guest that boots has no agent yet, where somebody plays it and will start one.
-    pub(super) fn forget_agent(&self, vmid: u32) {
+    pub(crate) fn forget_agent(&self, vmid: u32) {
         if locked(&self.guests.played).contains(&vmid)
             && let Some(run) = self.world().vms.get_mut(&vmid).and_then(|vm| vm.run.as_mut())
         {
             run.agent = None;
+        }
+    }
+
+    /// The guest's agent begins to answer, or answers otherwise.
+    pub(crate) fn set_agent(&self, vmid: u32, agent: Agent) {
+        if let Some(run) = self.world().vms.get_mut(&vmid).and_then(|vm| vm.run.as_mut()) {
+            run.agent = Some(agent);
         }
     }
 

@@ -32,8 +32,22 @@ pub(crate) enum Work {
     PowerDown,
     /// QEMU, until it is gone.
     Stop,
+    /// A machine, until its firmware has found what to boot.
+    Firmware,
+    /// A system, from its first instruction until its network is up.
+    Boot,
+    /// A service of a guest, until it is well.
+    Service,
+    /// A guest that asks for the time.
+    TimeSync,
+    /// A guest that gets the image of a container.
+    Pull,
+    /// A guest that writes a system onto its disk.
+    Install,
     /// Moving a running guest to another host.
     Migrate { bytes: u64 },
+    /// Making an image that nobody has asked for before.
+    Build,
 }
 
 const MIB: u64 = 1 << 20;
@@ -41,11 +55,17 @@ const MIB: u64 = 1 << 20;
 impl Profile {
     pub(crate) fn time(self, work: Work) -> Duration {
         // Milliseconds for one piece of work, and MiB per second for bytes.
-        let (call, allocate, start, power_down, stop, disk, network) = match self {
+        let (call, allocate, start, power_down, stop, build, disk, network) = match self {
             Self::Instant => return Duration::ZERO,
-            Self::Fast => (0, 50, 400, 1_500, 200, 2_000, 500),
-            Self::Homelab => (8, 600, 2_500, 8_000, 1_200, 250, 40),
-            Self::Slow => (60, 4_000, 9_000, 30_000, 5_000, 40, 6),
+            Self::Fast => (0, 50, 400, 1_500, 200, 500, 2_000, 500),
+            Self::Homelab => (8, 600, 2_500, 8_000, 1_200, 20_000, 250, 40),
+            Self::Slow => (60, 4_000, 9_000, 30_000, 5_000, 60_000, 40, 6),
+        };
+        let (firmware, boot, service, time_sync, pull, install) = match self {
+            Self::Instant => return Duration::ZERO,
+            Self::Fast => (200, 800, 150, 300, 400, 600),
+            Self::Homelab => (2_000, 10_000, 1_200, 3_000, 6_000, 15_000),
+            Self::Slow => (5_000, 40_000, 5_000, 10_000, 60_000, 90_000),
         };
         let moved = |bytes: u64, rate: u64| bytes.div_ceil(MIB) * 1000 / rate;
         Duration::from_millis(match work {
@@ -57,7 +77,14 @@ impl Profile {
             Work::Start => start,
             Work::PowerDown => power_down,
             Work::Stop => stop,
+            Work::Firmware => firmware,
+            Work::Boot => boot,
+            Work::Service => service,
+            Work::TimeSync => time_sync,
+            Work::Pull => pull,
+            Work::Install => install,
             Work::Migrate { bytes } => start + moved(bytes, network),
+            Work::Build => build,
         })
     }
 }

@@ -14,11 +14,12 @@ use super::config::Applied;
 use super::etcd::EtcdCluster;
 use super::event::Events;
 use super::hardware::Hardware;
+use super::kubernetes::Components;
 use super::network::Network;
 use super::platform::PlatformData;
 use super::service::Service;
 use super::version::Version;
-use super::written::DiskKey;
+use super::written::{DiskKey, Installed};
 use crate::disk::TalosImage;
 
 #[derive(Debug, Default)]
@@ -31,6 +32,8 @@ pub(crate) struct Land {
     pub(crate) vips: BTreeMap<IpAddr, u32>,
     /// Pairs of VMs that do not hear each other, the smaller id first.
     pub(crate) partitions: BTreeSet<(u32, u32)>,
+    /// What the control planes run beside etcd, by the id of the VM.
+    pub(crate) components: BTreeMap<u32, Components>,
     /// Counts the boots of all nodes.
     pub(crate) boots: u64,
 }
@@ -63,6 +66,8 @@ pub(crate) struct Node {
     pub(crate) staged: bool,
     pub(crate) network: Network,
     pub(crate) is_time_in_sync: bool,
+    /// How far its clock is off, in seconds, before and unless it is in sync.
+    pub(crate) clock_skew: i64,
     pub(crate) services: BTreeMap<String, Service>,
     pub(crate) events: Events,
     /// The kernel's log, line by line.
@@ -115,6 +120,17 @@ impl Stage {
 impl Node {
     pub(crate) fn is_control_plane(&self) -> bool {
         self.config.as_ref().is_some_and(|config| config.facts.is_control_plane)
+    }
+
+    /// What runs, as an installer would write it down.
+    pub(crate) fn installed(&self) -> Installed {
+        Installed {
+            version: self.image.version.clone(),
+            schematic: self.image.schematic.to_yaml(),
+            schematic_id: self.image.schematic_id.clone(),
+            platform: self.platform.name.clone(),
+            secureboot: self.image.secureboot,
+        }
     }
 
     pub(crate) fn hostname(&self) -> &str {

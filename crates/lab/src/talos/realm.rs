@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -9,13 +10,28 @@ use talmox_clock::{Chance, Clock};
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
+use super::fault::Troubles;
 use super::land::{Land, Node};
+use super::network::Dhcp;
+use super::resource::Seen;
 use super::wire::Wire;
 use crate::pve::Site;
+
+/// What is around the nodes.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct RealmSettings {
+    /// Routers that lead to the internet; where none are named, every gateway does.
+    pub(crate) gateways: Vec<IpAddr>,
+    pub(crate) dhcp: Option<Dhcp>,
+}
 
 pub(crate) struct Realm {
     pub(crate) site: Arc<Site>,
     pub(crate) wire: Arc<Wire>,
+    pub(crate) settings: RealmSettings,
+    pub(crate) troubles: Troubles,
+    /// Versions of the nodes' resources.
+    pub(crate) seen: Seen,
     land: Mutex<Land>,
     /// Counts changes of the land, for whoever waits for one.
     news: watch::Sender<u64>,
@@ -24,10 +40,12 @@ pub(crate) struct Realm {
 }
 
 impl Realm {
-    pub(crate) fn new(site: Arc<Site>, wire: Arc<Wire>) -> Arc<Self> {
+    pub(crate) fn new(site: Arc<Site>, wire: Arc<Wire>, settings: RealmSettings) -> Arc<Self> {
         let (news, _) = watch::channel(0);
         let (land, playing) = (Mutex::default(), Mutex::default());
-        Arc::new(Self { site, wire, land, news, playing })
+        let troubles = Troubles::default();
+        let seen = Seen::default();
+        Arc::new(Self { site, wire, settings, troubles, seen, land, news, playing })
     }
 
     pub(crate) fn clock(&self) -> Clock {
@@ -90,6 +108,14 @@ impl Realm {
 
     fn locked(&self) -> MutexGuard<'_, Land> {
         self.land.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The lab ends, and with it all that runs for VMs.
+    pub(super) fn leave_all(&self) {
+        let mut all = self.playing.lock().unwrap_or_else(PoisonError::into_inner);
+        for (_, playing) in all.drain() {
+            playing.abort();
+        }
     }
 
     /// What runs for a VM ends, and this begins in its place.

@@ -5,6 +5,7 @@ mod abuse;
 mod access;
 mod auth;
 mod cluster;
+mod factory;
 mod fault;
 mod http;
 mod keep;

@@ -139,7 +139,8 @@ fn client_config(pem: &str, versions: &[&'static SupportedProtocolVersion]) -> A
 }
 
 impl Answer {
-    pub(crate) fn read(stream: &mut impl Read) -> io::Result<Self> {
+    /// Reads all but the body, of which the answer to a HEAD has none.
+    pub(crate) fn read_head(stream: &mut impl Read) -> io::Result<Self> {
         let mut head = vec![];
         while !head.ends_with(b"\r\n\r\n") {
             let mut byte = [0];
@@ -156,13 +157,17 @@ impl Answer {
         let reason = words.next().unwrap().to_owned();
         let headers = rest.lines().filter_map(|line| line.split_once(": "));
         let headers = headers.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
-        let mut answer = Self { status, reason, version, headers, body: vec![] };
+        Ok(Self { status, reason, version, headers, body: vec![] })
+    }
+
+    pub(crate) fn read(stream: &mut impl Read) -> io::Result<Self> {
+        let mut answer = Self::read_head(stream)?;
         match answer.header("Content-Length").map(|length| length.parse().unwrap()) {
             Some(length) => {
                 answer.body = vec![0; length];
                 stream.read_exact(&mut answer.body)?;
             }
-            None if status != 100 => {
+            None if answer.status != 100 => {
                 stream.read_to_end(&mut answer.body)?;
             }
             None => {}

@@ -15,12 +15,12 @@ use crate::proto::cosi::resource::{
 
 /// A kind of resources and where they live.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ResourceKind {
-    pub namespace: &'static str,
-    pub name: &'static str,
+pub struct ResourceKind<'a> {
+    pub namespace: &'a str,
+    pub name: &'a str,
 }
 
-impl ResourceKind {
+impl ResourceKind<'static> {
     pub const MACHINE_STATUS: Self = Self::new("runtime", "MachineStatuses.runtime.talos.dev");
     pub const MACHINE_CONFIG: Self = Self::new("config", "MachineConfigs.config.talos.dev");
     pub const SYSTEM_INFORMATION: Self =
@@ -32,9 +32,15 @@ impl ResourceKind {
     pub const MEMBER: Self = Self::new("cluster", "Members.cluster.talos.dev");
     pub const SERVICE: Self = Self::new("runtime", "Services.v1alpha1.talos.dev");
     pub const VOLUME_STATUS: Self = Self::new("runtime", "VolumeStatuses.block.talos.dev");
+    pub const ADDRESS_STATUS: Self = Self::new("network", "AddressStatuses.net.talos.dev");
+    pub const NODE_IP: Self = Self::new("k8s", "NodeIPs.kubernetes.talos.dev");
     pub const NODENAME: Self = Self::new("k8s", "Nodenames.kubernetes.talos.dev");
+    /// Kinds themselves: their names, short names and namespaces.
+    pub const DEFINITION: Self = Self::new("meta", "ResourceDefinitions.meta.cosi.dev");
+}
 
-    pub const fn new(namespace: &'static str, name: &'static str) -> Self {
+impl<'a> ResourceKind<'a> {
+    pub const fn new(namespace: &'a str, name: &'a str) -> Self {
         Self { namespace, name }
     }
 }
@@ -106,7 +112,11 @@ pub struct Watch {
 
 impl Client {
     /// One resource; nothing if there is none by that id.
-    pub async fn get(&self, kind: ResourceKind, id: &str) -> Result<Option<Resource>, TalosError> {
+    pub async fn get(
+        &self,
+        kind: ResourceKind<'_>,
+        id: &str,
+    ) -> Result<Option<Resource>, TalosError> {
         let request = GetRequest {
             namespace: kind.namespace.to_owned(),
             r#type: kind.name.to_owned(),
@@ -121,7 +131,7 @@ impl Client {
         }
     }
 
-    pub async fn list(&self, kind: ResourceKind) -> Result<Vec<Resource>, TalosError> {
+    pub async fn list(&self, kind: ResourceKind<'_>) -> Result<Vec<Resource>, TalosError> {
         let request = ListRequest {
             namespace: kind.namespace.to_owned(),
             r#type: kind.name.to_owned(),
@@ -137,7 +147,11 @@ impl Client {
     }
 
     /// Watches one resource, or all of a kind. What is there already is told first.
-    pub async fn watch(&self, kind: ResourceKind, id: Option<&str>) -> Result<Watch, TalosError> {
+    pub async fn watch(
+        &self,
+        kind: ResourceKind<'_>,
+        id: Option<&str>,
+    ) -> Result<Watch, TalosError> {
         let request = WatchRequest {
             namespace: kind.namespace.to_owned(),
             r#type: kind.name.to_owned(),

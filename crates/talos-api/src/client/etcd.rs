@@ -1,10 +1,13 @@
 //! etcd, as the member on this node shows it.
 
-use aws_lc_rs::digest::{SHA256, SHA256_OUTPUT_LEN, digest};
+use std::fmt;
+use std::io::Write;
+
+use aws_lc_rs::digest::{Context, SHA256, SHA256_OUTPUT_LEN};
 use tonic::codegen::tokio_stream;
 
 use super::Client;
-use super::files::Bytes;
+use super::files::{Bytes, CopyError};
 use crate::error::TalosError;
 use crate::proto::common::Data;
 use crate::proto::machine::etcd_member_alarm::AlarmType;
@@ -33,15 +36,61 @@ pub enum SnapshotError {
     Checksum,
 }
 
-/// A database is made of pages, and a snapshot is one with its SHA-256 at the end.
-pub fn check_snapshot(snapshot: &[u8]) -> Result<(), SnapshotError> {
-    const PAGE: usize = 512;
-    let length = SnapshotError::Length(snapshot.len());
-    if snapshot.len() % PAGE != SHA256_OUTPUT_LEN || snapshot.len() < PAGE {
-        return Err(length);
+impl fmt::Display for Alarm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::NoSpace => "its space is used up",
+            Self::Corrupt => "its data is corrupt",
+            Self::Other => "one that is not known here",
+        })
     }
-    let (database, sum) = snapshot.split_last_chunk::<SHA256_OUTPUT_LEN>().ok_or(length)?;
-    if digest(&SHA256, database).as_ref() == sum { Ok(()) } else { Err(SnapshotError::Checksum) }
+}
+
+/// Judges a snapshot while it passes by. A database is made of pages, and a snapshot is one with
+/// its SHA-256 at the end.
+#[derive(Clone)]
+pub struct SnapshotCheck {
+    sum: Context,
+    length: usize,
+    /// The last bytes so far, which may be the checksum.
+    tail: Vec<u8>,
+}
+
+impl Default for SnapshotCheck {
+    fn default() -> Self {
+        Self { sum: Context::new(&SHA256), length: 0, tail: vec![] }
+    }
+}
+
+impl SnapshotCheck {
+    pub fn update(&mut self, piece: &[u8]) {
+        self.length += piece.len();
+        self.tail.extend_from_slice(piece);
+        let sure = self.tail.len().saturating_sub(SHA256_OUTPUT_LEN);
+        self.sum.update(&self.tail[..sure]);
+        self.tail.drain(..sure);
+    }
+
+    pub fn finish(self) -> Result<(), SnapshotError> {
+        const PAGE: usize = 512;
+        if self.length % PAGE != SHA256_OUTPUT_LEN || self.length < PAGE {
+            return Err(SnapshotError::Length(self.length));
+        }
+        if self.sum.finish().as_ref() == self.tail { Ok(()) } else { Err(SnapshotError::Checksum) }
+    }
+}
+
+impl fmt::Debug for SnapshotCheck {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "SnapshotCheck({} bytes)", self.length)
+    }
+}
+
+/// The same for one that is there as a whole.
+pub fn check_snapshot(snapshot: &[u8]) -> Result<(), SnapshotError> {
+    let mut check = SnapshotCheck::default();
+    check.update(snapshot);
+    check.finish()
 }
 
 /// How much of a snapshot goes into one message.
@@ -81,7 +130,7 @@ impl Client {
     /// Burdens the member while it lasts: one node at a time.
     pub async fn etcd_defragment(&self) -> Result<(), TalosError> {
         let mut machine = self.machine();
-        self.ask("EtcdDefragment", machine.etcd_defragment(())).await.map(|_| ())
+        self.at_work().ask("EtcdDefragment", machine.etcd_defragment(())).await.map(|_| ())
     }
 
     /// Removes a member whose node is gone; `NotFound` if it is gone as well.
@@ -109,10 +158,17 @@ impl Client {
         Ok(found.into_iter().map(|one| one.member).find(|member| !member.is_empty()))
     }
 
-    /// Streams a snapshot. Only [`check_snapshot`] says whether it came whole.
+    /// Streams a snapshot. Only a [`SnapshotCheck`] says whether it came whole.
     pub async fn etcd_snapshot(&self) -> Result<Bytes, TalosError> {
         let mut machine = self.machine();
         self.bytes("EtcdSnapshot", machine.etcd_snapshot(EtcdSnapshotRequest {})).await
+    }
+
+    /// Copies the database file of this node's member, as it lies there: for when there is no quorum,
+    /// and so no snapshot. It has no checksum, which [`Client::bootstrap_from_snapshot`] must know.
+    /// Says how many bytes were written.
+    pub async fn etcd_database(&self, out: impl Write) -> Result<u64, CopyError> {
+        self.copy_file("/var/lib/etcd/member/snap/db", out).await
     }
 
     /// Sends a snapshot to the node, for [`Client::bootstrap_from_snapshot`].
@@ -122,7 +178,8 @@ impl Client {
             .map(|piece| Data { bytes: piece.to_vec(), metadata: None })
             .collect();
         let mut machine = self.machine();
-        self.ask("EtcdRecover", machine.etcd_recover(tokio_stream::iter(pieces))).await.map(|_| ())
+        let answer = machine.etcd_recover(tokio_stream::iter(pieces));
+        self.at_work().ask("EtcdRecover", answer).await.map(|_| ())
     }
 }
 
@@ -142,12 +199,18 @@ fn alarms(alarms: impl Iterator<Item = EtcdMemberAlarm>) -> Vec<(u64, Alarm)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use aws_lc_rs::digest::digest;
 
     #[test]
     fn a_snapshot_carries_its_checksum() {
         let mut snapshot = vec![7; 4096];
         snapshot.extend(digest(&SHA256, &snapshot).as_ref());
         assert_eq!(check_snapshot(&snapshot), Ok(()));
+        for size in [1, 31, 33, 600] {
+            let mut check = SnapshotCheck::default();
+            snapshot.chunks(size).for_each(|piece| check.update(piece));
+            assert_eq!(check.finish(), Ok(()), "in pieces of {size}");
+        }
         assert_eq!(check_snapshot(&snapshot[..3000]), Err(SnapshotError::Length(3000)));
         assert_eq!(check_snapshot(&snapshot[..544]), Err(SnapshotError::Checksum));
         snapshot[5] ^= 1;

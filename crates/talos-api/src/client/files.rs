@@ -1,16 +1,16 @@
 //! Streams of bytes: files, logs, the kubeconfig.
 
 use std::future::Future;
-use std::io::Read as _;
+use std::io::{self, Write};
 
-use flate2::read::GzDecoder;
 use talmox_talos_config::secret::SecretText;
-use tonic::{Response, Status, Streaming};
+use tonic::{Code, Response, Status, Streaming};
 
 use super::{Answers, Client};
+use crate::archive::OnlyFile;
 use crate::error::TalosError;
 use crate::proto::common::{ContainerDriver, Data};
-use crate::proto::machine::{DmesgRequest, LogsRequest, ReadRequest};
+use crate::proto::machine::{CopyRequest, DmesgRequest, LogsRequest, ReadRequest};
 
 /// More than this is no kubeconfig.
 const MOST: u64 = 16 << 20;
@@ -24,6 +24,16 @@ pub enum LogSource {
     Container(String),
 }
 
+/// Why a file could not be copied.
+#[derive(Debug, thiserror::Error)]
+pub enum CopyError {
+    #[error(transparent)]
+    Talos(#[from] TalosError),
+    /// What came is no archive with one file, or the copy cannot be written.
+    #[error("cannot write the copy")]
+    Write(#[source] io::Error),
+}
+
 /// A stream of bytes from a node.
 #[derive(Debug)]
 pub struct Bytes(Answers<Data>);
@@ -34,11 +44,16 @@ impl Bytes {
         Ok(self.0.next().await?.map(|data| data.bytes))
     }
 
+    /// The next bytes, if they come soon enough.
+    pub async fn next_in_time(&mut self) -> Result<Option<Vec<u8>>, TalosError> {
+        Ok(self.0.next_in_time().await?.map(|data| data.bytes))
+    }
+
     /// All of them, each piece in time.
     pub async fn all(mut self) -> Result<Vec<u8>, TalosError> {
         let mut all = vec![];
-        while let Some(data) = self.0.next_in_time().await? {
-            all.extend(data.bytes);
+        while let Some(bytes) = self.next_in_time().await? {
+            all.extend(bytes);
         }
         Ok(all)
     }
@@ -67,10 +82,26 @@ impl Client {
         let operation = "Kubeconfig";
         let mut machine = self.machine();
         let archive = self.bytes(operation, machine.kubeconfig(())).await?.all().await?;
-        only_file(&archive).map(SecretText::new).ok_or_else(|| TalosError::Unreadable {
+        let mut file = OnlyFile::new(vec![], MOST);
+        let text = file.take(&archive).and_then(|()| file.finish());
+        let text = text.ok().and_then(|bytes| String::from_utf8(bytes).ok());
+        text.map(SecretText::new).ok_or_else(|| TalosError::Unreadable {
             call: self.call(operation),
             what: "it is no archive with one text file".to_owned(),
         })
+    }
+
+    /// Copies a file of the node, however big it is, and says how many bytes that were. What is
+    /// half written when an error comes is the caller's to throw away.
+    pub async fn copy_file(&self, path: &str, out: impl Write) -> Result<u64, CopyError> {
+        let mut machine = self.machine();
+        let request = CopyRequest { root_path: path.to_owned() };
+        let mut archive = self.bytes("Copy", machine.copy(request)).await?;
+        let mut file = OnlyFile::new(Counted { out, count: 0 }, u64::MAX);
+        while let Some(piece) = archive.next_in_time().await? {
+            file.take(&piece).map_err(CopyError::Write)?;
+        }
+        Ok(file.finish().map_err(CopyError::Write)?.count)
     }
 
     /// The last lines, or all of them; and those to come, if followed.
@@ -108,6 +139,23 @@ impl Client {
         self.bytes("Read", machine.read(request)).await?.all().await
     }
 
+    /// Whether the node has such a file. Only its beginning is read.
+    pub async fn has_file(&self, path: &str) -> Result<bool, TalosError> {
+        let mut machine = self.machine();
+        let request = ReadRequest { path: path.to_owned() };
+        let begun = match self.bytes("Read", machine.read(request)).await {
+            Ok(mut bytes) => bytes.0.next_in_time().await.map(|_| ()),
+            Err(error) => Err(error),
+        };
+        match begun {
+            Ok(()) => Ok(true),
+            Err(TalosError::No { code: Code::NotFound, .. }) => Ok(false),
+            // Older versions do not bother with a code.
+            Err(TalosError::No { message, .. }) if message.contains("no such file") => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
     /// Another one after each boot: the proof that a node has rebooted.
     pub async fn boot_id(&self) -> Result<String, TalosError> {
         let bytes = self.read("/proc/sys/kernel/random/boot_id").await?;
@@ -115,62 +163,20 @@ impl Client {
     }
 }
 
-/// The text of the only file in a `tar.gz`.
-fn only_file(archive: &[u8]) -> Option<String> {
-    let mut tar = vec![];
-    GzDecoder::new(archive).take(MOST).read_to_end(&mut tar).ok()?;
-    let mut rest = tar.as_slice();
-    let mut found = None;
-    while let Some((header, body)) = rest.split_at_checked(BLOCK) {
-        if header.iter().all(|byte| *byte == 0) {
-            break;
-        }
-        let size = std::str::from_utf8(&header[124..136]).ok()?;
-        let size = usize::from_str_radix(size.trim_matches(['\0', ' ']), 8).ok()?;
-        let content = body.get(..size)?;
-        // Folders and attributes may stand beside it.
-        if matches!(header[156], b'0' | 0) && found.replace(content).is_some() {
-            return None;
-        }
-        rest = body.get(size.next_multiple_of(BLOCK)..)?;
-    }
-    String::from_utf8(found?.to_vec()).ok()
+/// Counts what is written.
+struct Counted<W> {
+    out: W,
+    count: u64,
 }
 
-/// Of a tar file.
-const BLOCK: usize = 512;
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use flate2::Compression;
-    use flate2::write::GzEncoder;
-    use std::io::Write as _;
-
-    fn archive(files: &[&str]) -> Vec<u8> {
-        let mut encoder = GzEncoder::new(vec![], Compression::fast());
-        for text in files {
-            let mut header = [0; BLOCK];
-            header[..10].copy_from_slice(b"kubeconfig");
-            header[124..135].copy_from_slice(format!("{:011o}", text.len()).as_bytes());
-            header[156] = b'0';
-            encoder.write_all(&header).unwrap();
-            let mut body = text.as_bytes().to_vec();
-            body.resize(text.len().next_multiple_of(BLOCK), 0);
-            encoder.write_all(&body).unwrap();
-        }
-        encoder.write_all(&[0; 2 * BLOCK]).unwrap();
-        encoder.finish().unwrap()
+impl<W: Write> Write for Counted<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.out.write(bytes)?;
+        self.count += written as u64;
+        Ok(written)
     }
 
-    #[test]
-    fn an_archive_has_one_file() {
-        let text = "apiVersion: v1\n".repeat(100);
-        assert_eq!(only_file(&archive(&[&text])), Some(text));
-        assert_eq!(only_file(&archive(&["one", "two"])), None);
-        assert_eq!(only_file(&archive(&[])), None);
-        assert_eq!(only_file(b"no archive"), None);
-        let whole = archive(&["text"]);
-        assert_eq!(only_file(&whole[..whole.len() - 12]), None);
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
     }
 }

@@ -35,9 +35,9 @@ pub use answers::Answers;
 pub use cluster::HealthProgress;
 pub use config::{Applied, Apply, ApplyMode, ClientConfiguration};
 pub use cosi::{Change, Resource, ResourceKind, Watch};
-pub use etcd::{Alarm, Member, MemberStatus, SnapshotError, check_snapshot};
+pub use etcd::{Alarm, Member, MemberStatus, SnapshotCheck, SnapshotError, check_snapshot};
 pub use events::{Event, EventStream, Payload, Since};
-pub use files::{Bytes, LogSource};
+pub use files::{Bytes, CopyError, LogSource};
 pub use power::{Actor, RebootMode, Reset, Wipe};
 pub use status::{Health, Service, Version};
 pub use upgrade::{Install, LegacyUpgrade, Pull, PullStep, Step};
@@ -62,11 +62,17 @@ pub struct Limits {
     pub connect: Duration,
     /// For an answer, or for the next piece of one, in the clock's time.
     pub answer: Duration,
+    /// The same for calls that pull, install or copy before they answer.
+    pub work: Duration,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { connect: Duration::from_secs(10), answer: Duration::from_mins(1) }
+        Self {
+            connect: Duration::from_secs(10),
+            answer: Duration::from_mins(1),
+            work: Duration::from_mins(15),
+        }
     }
 }
 
@@ -76,6 +82,7 @@ pub struct Client {
     channel: Channel,
     clock: Clock,
     limit: Duration,
+    work: Duration,
 }
 
 impl Client {
@@ -101,13 +108,19 @@ impl Client {
     }
 
     pub(crate) fn with(channel: Channel, settings: &Settings) -> Self {
-        Self { channel, clock: settings.clock, limit: settings.limits.answer }
+        let Limits { answer, work, .. } = settings.limits;
+        Self { channel, clock: settings.clock, limit: answer, work }
     }
 
     /// The same client, with another limit for each answer.
     #[must_use]
     pub fn within(&self, limit: Duration) -> Self {
-        Self { limit, ..self.clone() }
+        Self { limit, work: limit, ..self.clone() }
+    }
+
+    /// The same client, with the limit for calls that take long.
+    fn at_work(&self) -> Self {
+        Self { limit: self.work, ..self.clone() }
     }
 
     pub fn node(&self) -> &Address {

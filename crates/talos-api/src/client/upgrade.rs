@@ -65,7 +65,9 @@ impl Client {
             ..UpgradeRequest::default()
         };
         let mut machine = self.machine();
-        let begun = self.ask_one("Upgrade", machine.upgrade(request), |all| all.messages).await?;
+        // It pulls and looks at the image before it answers.
+        let answer = machine.upgrade(request);
+        let begun = self.at_work().ask_one("Upgrade", answer, |all| all.messages).await?;
         Ok(Actor(begun.actor_id))
     }
 
@@ -76,7 +78,8 @@ impl Client {
             source: Some(InstallArtifactsSource { image_name: image.to_owned() }),
         };
         let mut lifecycle = self.lifecycle();
-        let answers = self.stream("LifecycleService.Upgrade", lifecycle.upgrade(request)).await?;
+        let answer = lifecycle.upgrade(request);
+        let answers = self.at_work().stream("LifecycleService.Upgrade", answer).await?;
         Ok(Install(Words::Upgrade(answers)))
     }
 
@@ -88,7 +91,8 @@ impl Client {
             destination: Some(InstallDestination { disk: disk.to_owned() }),
         };
         let mut lifecycle = self.lifecycle();
-        let answers = self.stream("LifecycleService.Install", lifecycle.install(request)).await?;
+        let answer = lifecycle.install(request);
+        let answers = self.at_work().stream("LifecycleService.Install", answer).await?;
         Ok(Install(Words::Install(answers)))
     }
 
@@ -97,7 +101,7 @@ impl Client {
         let request =
             ImageServicePullRequest { containerd: Some(system()), image_ref: image.to_owned() };
         let mut service = self.image();
-        Ok(Pull(self.stream("ImageService.Pull", service.pull(request)).await?))
+        Ok(Pull(self.at_work().stream("ImageService.Pull", service.pull(request)).await?))
     }
 
     /// Pulls an image ahead of its use, for Kubernetes or for the system; answered once it is there.
@@ -106,7 +110,7 @@ impl Client {
             if for_system { ContainerdNamespace::NsSystem } else { ContainerdNamespace::NsCri };
         let request = ImagePullRequest { namespace: namespace.into(), reference: image.to_owned() };
         let mut machine = self.machine();
-        self.ask("ImagePull", machine.image_pull(request)).await.map(|_| ())
+        self.at_work().ask("ImagePull", machine.image_pull(request)).await.map(|_| ())
     }
 }
 

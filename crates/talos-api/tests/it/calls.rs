@@ -23,6 +23,9 @@ async fn calls_are_answered_over_mutual_tls() {
     let version = client.version().await.unwrap();
     assert_eq!((version.tag.as_str(), version.arch.as_str()), ("v1.13.6", "amd64"));
     assert_eq!(client.boot_id().await.unwrap(), "abcd");
+    assert!(client.has_file("/big").await.unwrap());
+    assert!(!client.has_file("/not-there").await.unwrap());
+    assert!(!client.has_file("/not-there-and-older").await.unwrap());
     // A connection that was lost is opened anew. A call that crosses with the loss is lost as well.
     server.cut();
     let _crossed_with_the_cut = client.version().await;

@@ -37,7 +37,7 @@ pub(crate) fn services(node: &Arc<Node>) -> Services {
 }
 
 /// Pieces, then silence.
-fn then_nothing<T: Send + 'static>(pieces: Vec<T>) -> BoxStream<T> {
+pub(crate) fn then_nothing<T: Send + 'static>(pieces: Vec<T>) -> BoxStream<T> {
     let (sender, receiver) = mpsc::channel(pieces.len().max(1));
     for piece in pieces {
         assert!(sender.try_send(Ok(piece)).is_ok());
@@ -70,7 +70,7 @@ fn data(bytes: &[u8]) -> Data {
     Data { bytes: bytes.to_vec(), metadata: None }
 }
 
-fn event<M: Message>(id: &str, name: &str, message: &M) -> Event {
+pub(crate) fn event<M: Message>(id: &str, name: &str, message: &M) -> Event {
     Event {
         id: id.to_owned(),
         actor_id: "actor".to_owned(),
@@ -202,7 +202,8 @@ impl MachineService for Node {
             "/proc/sys/kernel/random/boot_id" => {
                 Ok(Answered::new(pieces(vec![data(b"ab"), data(b"cd\n")])))
             }
-            _ => Err(Status::not_found("no such file")),
+            "/not-there-and-older" => Err(Status::unknown("stat: no such file or directory")),
+            _ => Err(Status::not_found("it is not there")),
         }
     }
 }
@@ -213,6 +214,7 @@ fn resource(kind: &str, id: &str, yaml: &str) -> Resource {
             r#type: kind.to_owned(),
             id: id.to_owned(),
             version: "1".to_owned(),
+            phase: "running".to_owned(),
             ..Metadata::default()
         }),
         spec: Some(Spec { yaml_spec: yaml.to_owned(), proto_spec: vec![] }),

@@ -1,7 +1,7 @@
 //! A cluster's keys, and a server with one of the two faces of a node.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use rustls::pki_types::pem::PemObject as _;
@@ -125,6 +125,7 @@ fn with_certificate(
 pub(crate) struct Server {
     pub(crate) at: SocketAddr,
     cuts: watch::Sender<u32>,
+    face: Arc<Mutex<TlsAcceptor>>,
 }
 
 impl Server {
@@ -132,11 +133,12 @@ impl Server {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let at = listener.local_addr().unwrap();
         let (cuts, cut) = watch::channel(0);
-        let acceptor = TlsAcceptor::from(Arc::new(face));
+        let face = Arc::new(Mutex::new(TlsAcceptor::from(Arc::new(face))));
+        let shown = Arc::clone(&face);
         tokio::spawn(async move {
             while let Ok((socket, _)) = listener.accept().await {
-                let (acceptor, services, mut cut) =
-                    (acceptor.clone(), services.clone(), cut.clone());
+                let acceptor = shown.lock().unwrap().clone();
+                let (services, mut cut) = (services.clone(), cut.clone());
                 cut.mark_unchanged();
                 tokio::spawn(async move {
                     let Ok(stream) = acceptor.accept(socket).await else { return };
@@ -147,12 +149,17 @@ impl Server {
                 });
             }
         });
-        Self { at, cuts }
+        Self { at, cuts, face }
     }
 
     /// Hangs up on everybody, in the middle of whatever it is.
     pub(crate) fn cut(&self) {
         self.cuts.send_modify(|count| *count += 1);
+    }
+
+    /// Shows another face from the next connection on.
+    pub(crate) fn wear(&self, face: ServerConfig) {
+        *self.face.lock().unwrap() = TlsAcceptor::from(Arc::new(face));
     }
 
     /// Settings by which [`HOST`] leads here.

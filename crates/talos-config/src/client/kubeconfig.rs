@@ -8,7 +8,7 @@ use talmox_yaml::{Map, Node, Seq, Value};
 
 use super::{BACKDATED, ClientError, ContextExpiry, Merged, expiry_of, free_name, read_root, set};
 use crate::format::text as string;
-use crate::pki::{LeafRequest, Name, Usage};
+use crate::pki::{Certificate, LeafRequest, Name, PrivateKey, Usage};
 use crate::random::Randomness;
 use crate::secret::SecretText;
 use crate::secrets::Bundle;
@@ -40,21 +40,7 @@ pub fn generate(
     now: UnixTime,
     randomness: &mut dyn Randomness,
 ) -> Result<SecretText, ClientError> {
-    let authority = bundle.certs.k8s.authority();
-    let authority =
-        authority.map_err(|source| ClientError::Authority { authority: "Kubernetes", source })?;
-    let leaf = LeafRequest {
-        subject: Name {
-            organizations: request.groups.to_vec(),
-            common_name: Some(USER.to_owned()),
-        },
-        alt_names: vec![],
-        usage: Usage::Client,
-        key_encipherment: true,
-        not_before: now.minus(BACKDATED),
-        lifetime: request.ttl + BACKDATED,
-    };
-    let (certificate, key) = authority.issue(&leaf, randomness).map_err(ClientError::Issue)?;
+    let (certificate, key) = issue(bundle, request.groups, request.ttl, now, randomness)?;
     let name = format!("{USER}@{}", request.cluster);
     let mut cluster = vec![("server", string(request.server))];
     if let Some(name) = request.tls_server_name {
@@ -80,6 +66,29 @@ pub fn generate(
         ("current-context", string(&name)),
     ]);
     Ok(SecretText::new(talmox_yaml::emit(&root, 2)))
+}
+
+/// The certificate of the cluster's administrator, and its key: what a kubeconfig carries, and what
+/// whoever needs no file takes as it is.
+pub fn issue(
+    bundle: &Bundle,
+    groups: &[String],
+    ttl: Duration,
+    now: UnixTime,
+    randomness: &mut dyn Randomness,
+) -> Result<(Certificate, PrivateKey), ClientError> {
+    let authority = bundle.certs.k8s.authority();
+    let authority =
+        authority.map_err(|source| ClientError::Authority { authority: "Kubernetes", source })?;
+    let leaf = LeafRequest {
+        subject: Name { organizations: groups.to_vec(), common_name: Some(USER.to_owned()) },
+        alt_names: vec![],
+        usage: Usage::Client,
+        key_encipherment: true,
+        not_before: now.minus(BACKDATED),
+        lifetime: ttl + BACKDATED,
+    };
+    authority.issue(&leaf, randomness).map_err(ClientError::Issue)
 }
 
 /// Puts what [`generate`] made into `existing`, which may be empty.

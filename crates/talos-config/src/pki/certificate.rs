@@ -100,7 +100,8 @@ impl Certificate {
         Self::from_der(der.to_vec()).ok_or(PkiError::NotCertificate)
     }
 
-    pub(super) fn from_der(bytes: Vec<u8>) -> Option<Self> {
+    /// Reads the DER of a certificate.
+    pub fn from_der(bytes: Vec<u8>) -> Option<Self> {
         let mut body = Reader::new(&bytes).sequence()?.sequence()?;
         if body.peek()? == der::context(0, true) {
             body.any()?;

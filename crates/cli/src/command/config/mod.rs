@@ -85,7 +85,7 @@ fn patch_file(name: &str) -> Result<String, CommandError> {
 }
 
 /// A config file, or what is piped in.
-fn config_file(name: &str) -> Result<String, CommandError> {
+pub(super) fn config_file(name: &str) -> Result<String, CommandError> {
     let read = if name == "-" {
         let mut text = String::new();
         io::stdin().lock().read_to_string(&mut text).map(|_| text)

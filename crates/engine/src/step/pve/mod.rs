@@ -33,7 +33,7 @@ pub(super) use detach::detach_cidata;
 pub(super) use finish::finish;
 pub(super) use image::{delete_image, fetch_image};
 pub(super) use mapping::create_mapping;
-pub(super) use power::{start, stop};
+pub(super) use power::{reset, start, stop};
 pub(super) use resize::resize;
 pub(super) use template::make_template;
 

@@ -6,7 +6,7 @@ use talmox_pve::client::TaskDone;
 use super::super::{Done, StepContext, StepError};
 use super::vm::{Sight, look, not_ours, ours};
 use super::{LOOK_EVERY, error};
-use crate::plan::{StartVm, StopVm};
+use crate::plan::{OwnVm, StartVm, StopVm};
 
 pub(in crate::step) async fn start(
     step: &StartVm,
@@ -51,6 +51,17 @@ pub(in crate::step) async fn stop(step: &StopVm, context: &StepContext) -> Resul
     let done = context.run_task(&qemu::stop(vm, !status.ha_managed), &doing).await?;
     await_ha(&done, vm, false, context).await?;
     Ok(Done::Acted)
+}
+
+/// Presses the reset button of a VM that does not answer.
+pub(in crate::step) async fn reset(own: &OwnVm, context: &StepContext) -> Result<(), StepError> {
+    let found = ours(own, context).await?;
+    let doing = format!("reset VM {} on {}", found.vm.vmid, found.vm.node);
+    if !is_running(&found.vm, context).await? {
+        return Err(StepError::failed(format!("VM {} does not run", found.vm.vmid))
+            .hint("running the same command again starts it"));
+    }
+    context.run_task(&qemu::reset(&found.vm), &doing).await.map(|_| ())
 }
 
 async fn is_running(vm: &Vm, context: &StepContext) -> Result<bool, StepError> {

@@ -2,11 +2,8 @@ use talmox_talos_config::cidata;
 
 use super::*;
 
-const FILES: [(&str, &[u8]); 3] = [
-    ("meta-data", b"instance-id: 1\n"),
-    ("network-config", b""),
-    ("user-data", &[7; 70_001]),
-];
+const FILES: [(&str, &[u8]); 3] =
+    [("meta-data", b"instance-id: 1\n"), ("network-config", b""), ("user-data", &[7; 70_001])];
 
 fn expected() -> BTreeMap<String, Vec<u8>> {
     FILES.iter().map(|(name, content)| ((*name).to_owned(), content.to_vec())).collect()
@@ -53,7 +50,7 @@ fn volumes_of_other_programs_are_read() {
         if run("mkfs.vfat", &["-F", bits, "-n", "CIDATA", text(&image)]).is_none() {
             continue;
         }
-        let mut done = Some(true);
+        let mut done = Some(());
         for (name, _) in FILES {
             let file = folder.join(name);
             done = done.and(run("mcopy", &["-oi", text(&image), text(&file), "::"]));

@@ -1,7 +1,7 @@
 //! Faults on order: which calls and tasks go wrong, when, and how.
 //!
-//! A rule looks at every call, or at every task if it names a kind of task, and counts those that it
-//! fits. From the `nth` on, `times` times, it acts. The counters are all the state there is, so the
+//! A rule looks at every call, or at every task if it names a kind of task, or at every request to the
+//! Image Factory if it names a path there, and counts those that it fits. From the `nth` on, `times` times, it acts. The counters are all the state there is, so the
 //! same calls meet the same faults again.
 
 mod script;
@@ -36,6 +36,8 @@ pub struct When {
     pub task: Option<String>,
     pub vmid: Option<u32>,
     pub host: Option<String>,
+    /// A path of the Image Factory: the rule is about requests there, and not about calls.
+    pub factory: Option<PathPattern>,
 }
 
 /// A path below `/api2/json`.
@@ -70,6 +72,8 @@ pub enum Action {
     Down { host: String, lasts: Option<Duration> },
     /// An API token is taken away.
     Revoke { token: String },
+    /// The factory's answer breaks off after so many percent of it.
+    Truncate { percent: u8 },
 }
 
 /// The rules of a running lab.
@@ -83,7 +87,7 @@ struct Rule {
     seen: u64,
 }
 
-/// A call or a task, as rules see it.
+/// A call, a task, or a request to the factory, as rules see it.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Sight<'a> {
     pub(crate) method: &'a str,
@@ -91,6 +95,7 @@ pub(crate) struct Sight<'a> {
     pub(crate) task: Option<&'a str>,
     pub(crate) vmid: Option<u32>,
     pub(crate) host: &'a str,
+    pub(crate) factory: Option<&'a str>,
 }
 
 impl Fault {
@@ -143,7 +148,13 @@ impl When {
             (Some(wanted), Some(given)) => wanted == "*" || wanted == given,
             _ => false,
         };
+        let right_place = match (&self.factory, sight.factory) {
+            (None, None) => true,
+            (Some(wanted), Some(given)) => wanted.fits(given),
+            _ => false,
+        };
         right_kind
+            && right_place
             && same(&self.method, sight.method)
             && same(&self.host, sight.host)
             && self.path.as_ref().is_none_or(|path| path.fits(sight.path))

@@ -7,10 +7,11 @@ use serde_json::{Map, Value as Json};
 use super::{Action, Fault, PathPattern, When};
 use crate::scenario::{FaultSpec, Scenario, ScenarioError};
 
-const KEYS: [&str; 16] = [
-    "method", "path", "task", "vmid", "host", "nth", "times", // which
-    "refuse", "delay", "cut", "timeout", "fail", "full", "lock", "down", "revoke", // what
-];
+/// Which calls, tasks or requests a fault fits.
+const WHICH: [&str; 8] = ["method", "path", "task", "vmid", "host", "factory", "nth", "times"];
+/// What it does to them.
+const WHAT: [&str; 10] =
+    ["refuse", "delay", "cut", "timeout", "fail", "full", "lock", "down", "revoke", "truncate"];
 
 impl Fault {
     /// Reads a file of faults: a scenario that has nothing but `faults`.
@@ -30,15 +31,20 @@ impl Fault {
     }
 }
 
-const METHODS: [&str; 4] = ["GET", "POST", "PUT", "DELETE"];
+const METHODS: [&str; 5] = ["GET", "HEAD", "POST", "PUT", "DELETE"];
 
 fn wrong(path: &str, spec: &FaultSpec, message: String) -> ScenarioError {
     ScenarioError { path: path.to_owned(), line: spec.line, message, hint: None }
 }
 
 fn read(entry: &Map<String, Json>) -> Result<Fault, String> {
-    if let Some(unknown) = entry.keys().find(|key| !KEYS.contains(&key.as_str())) {
-        return Err(format!("a fault has no `{unknown}`; known are {}", KEYS.join(", ")));
+    let keys = [&WHICH[..], &WHAT].concat();
+    if let Some(unknown) = entry.keys().find(|key| !keys.contains(&key.as_str())) {
+        return Err(format!("a fault has no `{unknown}`; known are {}", keys.join(", ")));
+    }
+    let alien = ["path", "task", "vmid", "host"].into_iter().find(|key| entry.contains_key(*key));
+    if let (true, Some(alien)) = (entry.contains_key("factory"), alien) {
+        return Err(format!("a fault of the factory has no `{alien}`"));
     }
     let method = text(entry, "method")?.map(|method| method.to_ascii_uppercase());
     if let Some(method) = method.as_deref().filter(|method| !METHODS.contains(method)) {
@@ -46,15 +52,11 @@ fn read(entry: &Map<String, Json>) -> Result<Fault, String> {
     }
     let when = When {
         method,
-        path: match text(entry, "path")? {
-            Some(path) => {
-                Some(PathPattern::parse(&path).map_err(|error| format!("`path`: {error}"))?)
-            }
-            None => None,
-        },
+        path: pattern(entry, "path")?,
         task: text(entry, "task")?,
         vmid: number(entry, "vmid")?,
         host: text(entry, "host")?,
+        factory: pattern(entry, "factory")?,
     };
     let times = match entry.get("times") {
         Some(Json::String(always)) if always == "always" => None,
@@ -64,10 +66,10 @@ fn read(entry: &Map<String, Json>) -> Result<Fault, String> {
 }
 
 fn action(entry: &Map<String, Json>) -> Result<Action, String> {
-    let mut actions = KEYS[7..].iter().filter_map(|key| Some((*key, entry.get(*key)?)));
+    let mut actions = WHAT.iter().filter_map(|key| Some((*key, entry.get(*key)?)));
     let (name, value) = match (actions.next(), actions.next()) {
         (Some(action), None) => action,
-        (None, _) => return Err(format!("a fault does one of {}", KEYS[7..].join(", "))),
+        (None, _) => return Err(format!("a fault does one of {}", WHAT.join(", "))),
         (Some((one, _)), Some((other, _))) => {
             return Err(format!("a fault does one thing, not `{one}` and `{other}`"));
         }
@@ -120,10 +122,23 @@ fn action(entry: &Map<String, Json>) -> Result<Action, String> {
             };
             Action::Down { host, lasts }
         }
+        "truncate" => {
+            let fields = fields.ok_or_else(|| wrong("{percent: 40}"))?;
+            if !entry.contains_key("factory") {
+                return Err("`truncate` is for requests to the `factory`".to_owned());
+            }
+            let percent: u8 = number(fields, "percent")?.unwrap_or(50);
+            Action::Truncate { percent: percent.min(100) }
+        }
         _ => Action::Revoke {
             token: value.as_str().ok_or_else(|| wrong("as a token's id"))?.to_owned(),
         },
     })
+}
+
+fn pattern(entry: &Map<String, Json>, key: &str) -> Result<Option<PathPattern>, String> {
+    let Some(path) = text(entry, key)? else { return Ok(None) };
+    PathPattern::parse(&path).map(Some).map_err(|error| format!("`{key}`: {error}"))
 }
 
 fn text(entry: &Map<String, Json>, key: &str) -> Result<Option<String>, String> {

@@ -1832,6 +1832,11 @@ pub struct DmesgRequest {
     pub tail: bool,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct CopyRequest {
+    #[prost(string, tag = "1")]
+    pub root_path: ::prost::alloc::string::String,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ReadRequest {
     #[prost(string, tag = "1")]
     pub path: ::prost::alloc::string::String,
@@ -2039,6 +2044,30 @@ pub mod machine_service_client {
             req.extensions_mut()
                 .insert(GrpcMethod::new("machine.MachineService", "Bootstrap"));
             self.inner.unary(req, path, codec).await
+        }
+        pub async fn copy(
+            &mut self,
+            request: impl tonic::IntoRequest<super::CopyRequest>,
+        ) -> std::result::Result<
+            tonic::Response<tonic::codec::Streaming<super::super::common::Data>>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/machine.MachineService/Copy",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("machine.MachineService", "Copy"));
+            self.inner.server_streaming(req, path, codec).await
         }
         pub async fn dmesg(
             &mut self,
@@ -2748,6 +2777,15 @@ pub mod machine_service_server {
         > {
             Err(tonic::Status::unimplemented("Not yet implemented"))
         }
+        async fn copy(
+            &self,
+            request: tonic::Request<super::CopyRequest>,
+        ) -> std::result::Result<
+            tonic::Response<BoxStream<super::super::common::Data>>,
+            tonic::Status,
+        > {
+            Err(tonic::Status::unimplemented("Not yet implemented"))
+        }
         async fn dmesg(
             &self,
             request: tonic::Request<super::DmesgRequest>,
@@ -3155,6 +3193,52 @@ pub mod machine_service_server {
                                 max_encoding_message_size,
                             );
                         let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/machine.MachineService/Copy" => {
+                    #[allow(non_camel_case_types)]
+                    struct CopySvc<T: MachineService>(pub Arc<T>);
+                    impl<
+                        T: MachineService,
+                    > tonic::server::ServerStreamingService<super::CopyRequest>
+                    for CopySvc<T> {
+                        type Response = super::super::common::Data;
+                        type ResponseStream = BoxStream<super::super::common::Data>;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::ResponseStream>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::CopyRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as MachineService>::copy(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = CopySvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.server_streaming(method, req).await;
                         Ok(res)
                     };
                     Box::pin(fut)

@@ -1,0 +1,63 @@
+//! `talmox node`: the Talos API of one node, by hand.
+
+mod access;
+mod apply;
+mod explain;
+mod get;
+mod kind;
+mod logs;
+mod services;
+mod spec;
+mod table;
+
+use std::future::Future;
+
+use clap::{Args, Subcommand};
+
+use super::Outcome;
+use crate::args::Global;
+use crate::error::CommandError;
+use crate::printer::Printer;
+
+const AFTER_HELP: &str = "\
+NODE is a name of the inventory, or an address. The certificate to be known by is made from the
+cluster's secrets, in memory, for ten minutes. `--talosconfig FILE` takes another one, and then no
+inventory is needed: that is for any Talos node. `--insecure` is for a node in maintenance mode,
+which knows nobody yet. With --inventory or --cluster, names and `reach:` of the inventory hold
+there too.";
+
+/// Ask a node by the Talos API, or give it a config
+#[derive(Debug, Args)]
+#[command(arg_required_else_help = true, subcommand_required = true)]
+#[command(disable_help_subcommand = true, after_help = AFTER_HELP)]
+pub(crate) struct NodeArgs {
+    #[command(subcommand)]
+    command: NodeCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum NodeCommand {
+    Get(get::GetArgs),
+    Services(services::ServicesArgs),
+    Logs(logs::LogsArgs),
+    Dmesg(logs::DmesgArgs),
+    Apply(apply::ApplyArgs),
+}
+
+pub(crate) fn run(args: &NodeArgs, global: &Global, printer: &Printer) -> Outcome {
+    match &args.command {
+        NodeCommand::Get(args) => get::run(args, global, printer),
+        NodeCommand::Services(args) => services::run(args, global, printer),
+        NodeCommand::Logs(args) => logs::run(args, global, printer),
+        NodeCommand::Dmesg(args) => logs::run_dmesg(args, global, printer),
+        NodeCommand::Apply(args) => apply::run(args, global, printer),
+    }
+}
+
+/// Lets one node be spoken to.
+fn block_on<T>(work: impl Future<Output = Result<T, CommandError>>) -> Result<T, CommandError> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime =
+        runtime.map_err(|error| CommandError::failed("cannot use the network").because(error))?;
+    runtime.block_on(work)
+}

@@ -1,0 +1,166 @@
+//! Which node is meant, how it is reached, and who we are to it.
+
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+use talmox_clock::Clock;
+use talmox_talos_api::{
+    Address, Client, Credentials, CredentialsError, Pin, Reach, Settings, SetupError,
+};
+use talmox_talos_config::client::Role;
+
+use super::super::client::bundle_of;
+use crate::args::Global;
+use crate::choose::{self, Chosen};
+use crate::environment;
+use crate::error::CommandError;
+use crate::printer::Printer;
+use crate::secrets::read_input;
+
+/// How long a certificate that is made for one command is valid.
+const TTL: Duration = Duration::from_mins(10);
+
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Access options")]
+pub(super) struct AccessArgs {
+    /// The cluster of the node [default: the only one of the inventory]
+    #[arg(long, value_name = "CLUSTER")]
+    cluster: Option<String>,
+
+    /// Be who this talosconfig says; `-` for stdin. No inventory is needed
+    #[arg(long, value_name = "FILE", conflicts_with = "insecure")]
+    talosconfig: Option<PathBuf>,
+
+    /// The context of the talosconfig [default: its current one]
+    #[arg(long, value_name = "NAME", requires = "talosconfig")]
+    context: Option<String>,
+
+    /// Speak to a node in maintenance mode: whoever answers is believed, unless --fingerprint is
+    /// given
+    #[arg(long)]
+    insecure: bool,
+
+    /// The fingerprint of a node in maintenance mode, as its console shows it
+    #[arg(long, value_name = "PIN", requires = "insecure")]
+    fingerprint: Option<Pin>,
+}
+
+/// Who we are to the node.
+#[derive(Debug)]
+pub(super) enum Who {
+    Anybody,
+    Known(Box<Credentials>, Origin),
+}
+
+/// Where our credentials come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Origin {
+    Bundle,
+    Talosconfig,
+}
+
+/// A node to speak to.
+#[derive(Debug)]
+pub(super) struct Target {
+    /// As the user named it.
+    pub(super) name: String,
+    pub(super) client: Client,
+    pub(super) who: Who,
+    pub(super) settings: Settings,
+}
+
+impl Target {
+    /// Finds out about `node`. Nothing is connected yet. `roles` are those of a certificate that is
+    /// made here; a talosconfig has its own.
+    pub(super) fn find(
+        node: &str,
+        access: &AccessArgs,
+        role: Role,
+        global: &Global,
+        printer: &Printer,
+    ) -> Result<Self, CommandError> {
+        let needs_bundle = access.talosconfig.is_none() && !access.insecure;
+        let is_inventory_named = access.cluster.is_some() || global.inventory.is_some();
+        let chosen = if needs_bundle || is_inventory_named {
+            Some(choose::one(global, access.cluster.as_deref(), printer)?)
+        } else {
+            None
+        };
+        let address = match &chosen {
+            Some(chosen) => address_in(chosen, node)?,
+            None => Address::parse(node),
+        };
+        let mut settings = Settings::new(Clock::real());
+        settings.reach = chosen.as_ref().map(reach_of).unwrap_or_default();
+        let who = who(access, chosen.as_ref(), role)?;
+        let client = match &who {
+            Who::Anybody => Client::maintenance(address, access.fingerprint, &settings),
+            Who::Known(credentials, _) => Client::new(address, credentials, &settings),
+        };
+        let failed = |error: SetupError| CommandError::failed("cannot use TLS").because(error);
+        Ok(Self { name: node.to_owned(), client: client.map_err(failed)?, who, settings })
+    }
+
+    /// `cp-1 (10.0.0.11:50000)`.
+    pub(super) fn title(&self) -> String {
+        let address = self.client.node();
+        if self.name == address.host || self.name == address.to_string() {
+            return address.to_string();
+        }
+        format!("{} ({address})", self.name)
+    }
+}
+
+fn who(access: &AccessArgs, chosen: Option<&Chosen>, role: Role) -> Result<Who, CommandError> {
+    if let Some(path) = &access.talosconfig {
+        let text = read_input(path)?;
+        let credentials = Credentials::from_talosconfig(&text, access.context.as_deref());
+        let credentials = credentials.map_err(|error| {
+            let hint = match &error {
+                CredentialsError::NoContext { .. } => "name one of its contexts with --context",
+                _ => "`talmox talosconfig` or `talosctl config new` makes one",
+            };
+            CommandError::failed(format!("cannot use {}", path.display())).because(error).hint(hint)
+        })?;
+        return Ok(Who::Known(Box::new(credentials), Origin::Talosconfig));
+    }
+    // With --insecure an inventory only says where nodes are.
+    let Some(chosen) = chosen.filter(|_| !access.insecure) else { return Ok(Who::Anybody) };
+    let bundle = bundle_of(chosen)?;
+    let now = environment::now();
+    let credentials = Credentials::issue(&bundle, &[role], TTL, now, &mut environment::Kernel);
+    let credentials = credentials
+        .map_err(|error| CommandError::failed("cannot make a certificate").because(error))?;
+    Ok(Who::Known(Box::new(credentials), Origin::Bundle))
+}
+
+/// A node by its name, or what looks like an address.
+fn address_in(chosen: &Chosen, node: &str) -> Result<Address, CommandError> {
+    let cluster = chosen.cluster();
+    let Some(known) = cluster.nodes.iter().find(|known| known.name.value.as_str() == node) else {
+        let address = Address::parse(node);
+        let is_address = address.host.parse::<IpAddr>().is_ok() || node.contains(['.', ':']);
+        if is_address {
+            return Ok(address);
+        }
+        let names: Vec<&str> = chosen.talos_nodes().map(|node| node.name.value.as_str()).collect();
+        let message = format!("there is no node `{node}` in `{}`", cluster.name);
+        return Err(CommandError::usage(message).hint(format!("there are: {}", names.join(", "))));
+    };
+    if !known.is_talos() {
+        return Err(CommandError::failed(format!("`{node}` does not run Talos"))
+            .hint("only Talos nodes have a Talos API; this one is reached by SSH"));
+    }
+    let contact = known.contact().ok_or_else(|| {
+        CommandError::failed(format!("`{node}` has no address in the inventory"))
+            .hint("name the node by its address")
+    })?;
+    Ok(Address::new(contact.to_string()))
+}
+
+fn reach_of(chosen: &Chosen) -> Reach {
+    let reach = &chosen.cluster().file.reach;
+    Reach::new(reach.names().filter_map(|from| Some((from, reach.get(from)?.get()?.clone()))))
+}

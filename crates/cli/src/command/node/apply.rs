@@ -1,0 +1,129 @@
+//! `talmox node apply`
+
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use serde_json::json;
+use talmox_talos_api::client::{Applied, Apply, ApplyMode};
+use talmox_talos_config::client::Role;
+use talmox_talos_config::secret::SecretText;
+
+use super::super::client::duration;
+use super::super::config::config_file;
+use super::access::{AccessArgs, Target};
+use super::block_on;
+use crate::args::{Format, Global};
+use crate::command::Outcome;
+use crate::error::{CommandError, Exit};
+use crate::printer::Printer;
+
+/// Give a node its machine config
+///
+/// `talmox node apply FILE --insecure ADDRESS` is for a node in maintenance mode, that is, for its
+/// first config. A node that has one takes another only from those it knows.
+#[derive(Debug, Args)]
+pub(super) struct ApplyArgs {
+    /// The machine config; `-` for stdin
+    #[arg(value_name = "FILE")]
+    file: String,
+
+    /// The node: a name of the inventory, or an address
+    #[arg(value_name = "NODE")]
+    node: String,
+
+    /// How to take it over: auto, no-reboot, reboot (up to Talos 1.13), staged (at the next boot) or
+    /// try (and back after a while)
+    #[arg(long, value_name = "MODE", default_value = "auto", hide_possible_values = true)]
+    mode: ModeArg,
+
+    /// With --mode try: when to go back [default: one minute]
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    try_for: Option<Duration>,
+
+    /// Only ask what would happen
+    #[arg(long)]
+    dry_run: bool,
+
+    /// Print what the node answers in detail. There may be keys in it
+    #[arg(long)]
+    details: bool,
+
+    #[command(flatten)]
+    access: AccessArgs,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum ModeArg {
+    Auto,
+    NoReboot,
+    Reboot,
+    Staged,
+    Try,
+}
+
+pub(super) fn run(args: &ApplyArgs, global: &Global, printer: &Printer) -> Outcome {
+    if args.try_for.is_some() && args.mode != ModeArg::Try {
+        return Err(CommandError::usage("--try-for goes with --mode try"));
+    }
+    let config = SecretText::new(config_file(&args.file)?);
+    let target = Target::find(&args.node, &args.access, Role::Admin, global, printer)?;
+    let mode = match args.mode {
+        ModeArg::Auto => ApplyMode::Auto,
+        ModeArg::NoReboot => ApplyMode::NoReboot,
+        ModeArg::Reboot => ApplyMode::Reboot,
+        ModeArg::Staged => ApplyMode::Staged,
+        ModeArg::Try => ApplyMode::Try(args.try_for),
+    };
+    let applied = block_on(async {
+        let apply = Apply { config: &config, mode, dry_run: args.dry_run };
+        match target.client.apply(&apply).await {
+            Ok(applied) => Ok(applied),
+            Err(error) => Err(target.explain(error).await),
+        }
+    })?;
+    tell(args, &target, &applied, printer)?;
+    Ok(Exit::Fine)
+}
+
+fn tell(
+    args: &ApplyArgs,
+    target: &Target,
+    applied: &Applied,
+    printer: &Printer,
+) -> Result<(), CommandError> {
+    let mode = applied.mode.map_or("unknown", name);
+    let details = Some(applied.details.expose()).filter(|_| args.details);
+    if printer.format == Format::Json {
+        let result = json!({
+            "node": target.client.node().to_string(),
+            "applied": !args.dry_run,
+            "mode": mode,
+            "warnings": applied.warnings,
+            "details": details,
+        });
+        return printer.result(&format!("{result:#}\n"));
+    }
+    for warning in &applied.warnings {
+        printer.warn(warning);
+    }
+    if let Some(details) = details {
+        printer.result(&format!("{}\n", details.trim_end()))?;
+    }
+    let title = target.title();
+    printer.say(&if args.dry_run {
+        format!("{title} would take it over (mode {mode}); nothing was changed")
+    } else {
+        format!("{title} took it over (mode {mode})")
+    });
+    Ok(())
+}
+
+fn name(mode: ApplyMode) -> &'static str {
+    match mode {
+        ApplyMode::Auto => "auto",
+        ApplyMode::NoReboot => "no-reboot",
+        ApplyMode::Reboot => "reboot",
+        ApplyMode::Staged => "staged",
+        ApplyMode::Try(_) => "try",
+    }
+}

@@ -1,0 +1,107 @@
+//! `talmox node logs` and `talmox node dmesg`
+
+use clap::Args;
+use talmox_talos_api::client::{Bytes, LogSource};
+use talmox_talos_api::{Code, TalosError};
+use talmox_talos_config::client::Role;
+
+use super::access::{AccessArgs, Target};
+use super::block_on;
+use crate::args::Global;
+use crate::command::Outcome;
+use crate::error::{CommandError, Exit};
+use crate::printer::Printer;
+
+/// Print the log of a service: etcd, kubelet, machined, apid, ext-tailscale…
+#[derive(Debug, Args)]
+pub(super) struct LogsArgs {
+    /// The node: a name of the inventory, or an address
+    #[arg(value_name = "NODE")]
+    node: String,
+
+    /// The service; `talmox node services NODE` lists them
+    #[arg(value_name = "SERVICE")]
+    service: String,
+
+    /// Only the last lines
+    #[arg(long, value_name = "LINES")]
+    tail: Option<u16>,
+
+    /// Go on with what comes
+    #[arg(long, short)]
+    follow: bool,
+
+    /// SERVICE is a container of Kubernetes, such as kube-system/coredns-abc:coredns
+    #[arg(long, short)]
+    kubernetes: bool,
+
+    #[command(flatten)]
+    access: AccessArgs,
+}
+
+/// Print what the kernel of a node said
+#[derive(Debug, Args)]
+pub(super) struct DmesgArgs {
+    /// The node: a name of the inventory, or an address
+    #[arg(value_name = "NODE")]
+    node: String,
+
+    /// Go on with what comes
+    #[arg(long, short)]
+    follow: bool,
+
+    #[command(flatten)]
+    access: AccessArgs,
+}
+
+pub(super) fn run(args: &LogsArgs, global: &Global, printer: &Printer) -> Outcome {
+    let target = Target::find(&args.node, &args.access, Role::Reader, global, printer)?;
+    let service = args.service.clone();
+    let source =
+        if args.kubernetes { LogSource::Container(service) } else { LogSource::Service(service) };
+    block_on(async {
+        let log = target.client.logs(&source, args.tail, args.follow).await;
+        print(log, args.follow, &target, printer).await
+    })
+}
+
+pub(super) fn run_dmesg(args: &DmesgArgs, global: &Global, printer: &Printer) -> Outcome {
+    let target = Target::find(&args.node, &args.access, Role::Reader, global, printer)?;
+    block_on(async {
+        let log = target.client.dmesg(args.follow).await;
+        print(log, args.follow, &target, printer).await
+    })
+}
+
+/// Prints bytes as they come, until there are no more or nobody reads them.
+async fn print(
+    log: Result<Bytes, TalosError>,
+    is_followed: bool,
+    target: &Target,
+    printer: &Printer,
+) -> Outcome {
+    let mut log = match log {
+        Ok(log) => log,
+        Err(error) => return Err(failed(error, target).await),
+    };
+    loop {
+        let piece = if is_followed { log.next().await } else { log.next_in_time().await };
+        match piece {
+            Ok(None) => return Ok(Exit::Fine),
+            Ok(Some(bytes)) => {
+                if !printer.piece(&bytes)? {
+                    return Ok(Exit::Fine);
+                }
+            }
+            Err(error) => return Err(failed(error, target).await),
+        }
+    }
+}
+
+async fn failed(error: TalosError, target: &Target) -> CommandError {
+    if error.code() != Some(Code::NotFound) {
+        return target.explain(error).await;
+    }
+    let hint = format!("`talmox node services {}` lists the services", target.name);
+    CommandError::failed(target.name.clone()).because(error).hint(hint)
+}

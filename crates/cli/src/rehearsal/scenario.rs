@@ -1,0 +1,203 @@
+//! The lab that an inventory needs: its hosts, storages, bridges, devices and networks.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, Ipv4Addr};
+
+use serde_json::{Value, json};
+use talmox_engine::desired::NodeIdentity;
+use talmox_lab::{NodeSettings, Scenario, ScenarioError};
+use talmox_model::value::Boot;
+use talmox_model::{Cluster, Node};
+
+/// The host of inventories that name none.
+const USUAL_HOST: &str = "pve";
+
+/// The scenario that has all that the inventory names.
+pub(crate) fn scenario(cluster: &Cluster) -> Result<Scenario, ScenarioError> {
+    let proxmox = &cluster.file.proxmox;
+    let mut hosts: BTreeSet<String> = proxmox.hosts.values().map(ToString::to_string).collect();
+    hosts.extend(proxmox.node.get().map(ToString::to_string));
+    hosts.extend(cluster.nodes.iter().filter_map(host));
+    if hosts.is_empty() {
+        hosts.insert(USUAL_HOST.to_owned());
+    }
+    let text = json!({
+        "nodes": hosts.iter().map(|name| a_host(cluster, name)).collect::<Vec<_>>(),
+        "storages": storages(cluster),
+        "pools": pools(cluster),
+        "mappings": {"pci": mappings(cluster, &hosts)},
+    });
+    Scenario::parse("the inventory's lab", &text.to_string())
+}
+
+/// What is around the nodes: which networks, gateways and leases there are.
+pub(crate) fn nodes(cluster: &Cluster, cluster_id: Option<&str>) -> NodeSettings {
+    let network = &cluster.file.network;
+    let own = cluster.nodes.iter().flat_map(|node| [node.address(), node.contact()]);
+    let addresses = own.chain([network.vip.get().copied()]).flatten();
+    let networks: BTreeSet<Ipv4Addr> = addresses.filter_map(network_of).collect();
+    let gateways = cluster.nodes.iter().filter_map(|node| node.settings().placement.gateway.get());
+    let gateways: BTreeSet<IpAddr> = gateways.chain(network.gateway.get()).copied().collect();
+    NodeSettings {
+        networks: networks.into_iter().collect(),
+        gateways: gateways.into_iter().collect(),
+        leases: leases(cluster, cluster_id),
+        faults: vec![],
+    }
+}
+
+/// Factories that nodes get their images from, where that is not the public one.
+pub(crate) fn factories(cluster: &Cluster) -> Vec<String> {
+    let named = cluster.nodes.iter().filter_map(|node| {
+        let image = &node.settings().system.image;
+        let factory = image.factory.get().map(|url| url.host.clone());
+        [factory, image.url.get().map(|url| url.host.clone())].into_iter().flatten().next_back()
+    });
+    named.collect::<BTreeSet<_>>().into_iter().collect()
+}
+
+fn host(node: &Node) -> Option<String> {
+    node.settings().placement.host.get().map(ToString::to_string)
+}
+
+fn a_host(cluster: &Cluster, name: &str) -> Value {
+    let settings = cluster.nodes.iter().map(Node::settings);
+    let first = settings.clone().filter_map(|node| node.placement.bridge.get());
+    let further =
+        settings.flat_map(|node| node.hardware.nics.values()).filter_map(|nic| nic.bridge.get());
+    let bridges: BTreeSet<String> = first
+        .chain(further)
+        .chain(cluster.file.proxmox.bridge.get())
+        .map(ToString::to_string)
+        .collect();
+    let bridges = bridges.iter().map(|bridge| json!({"name": bridge, "vlan_aware": true}));
+    json!({
+        "name": name,
+        "cores": 64,
+        "memory": "512GiB",
+        "bridges": bridges.collect::<Vec<_>>(),
+        "pci": devices(cluster, name),
+    })
+}
+
+/// The PCI devices that nodes on this host, or on any, are to get.
+fn devices(cluster: &Cluster, name: &str) -> Vec<Value> {
+    let here = cluster.nodes.iter().filter(|node| host(node).is_none_or(|host| host == name));
+    let addresses: BTreeSet<String> = here
+        .filter_map(|node| {
+            let gpu = &node.settings().hardware.gpu;
+            let pci = gpu.pci.get().map(device_address);
+            pci.or_else(|| gpu.mapping.get().map(|mapping| mapped_address(cluster, mapping.as_str())))
+        })
+        .collect();
+    addresses
+        .iter()
+        .zip(1..)
+        .map(|(address, group)| {
+            json!({
+                "address": address,
+                "vendor": "0x10de",
+                "device": "0x2204",
+                "vendor_name": "NVIDIA Corporation",
+                "device_name": "GeForce RTX 3090",
+                "iommu_group": group,
+            })
+        })
+        .collect()
+}
+
+fn device_address(pci: &talmox_model::value::PciAddress) -> String {
+    let function = pci.function.unwrap_or_default();
+    format!("{:04x}:{:02x}:{:02x}.{function}", pci.domain, pci.bus, pci.device)
+}
+
+/// Each mapping that is only named has a device of its own.
+fn mapped_address(cluster: &Cluster, mapping: &str) -> String {
+    let names: BTreeSet<&str> = cluster
+        .nodes
+        .iter()
+        .filter_map(|node| node.settings().hardware.gpu.mapping.get())
+        .map(|mapping| mapping.as_str())
+        .collect();
+    let index = names.iter().position(|name| *name == mapping).unwrap_or_default();
+    format!("0000:{:02x}:00.0", 0x81 + index)
+}
+
+fn mappings(cluster: &Cluster, hosts: &BTreeSet<String>) -> Vec<Value> {
+    let named = cluster.nodes.iter().filter_map(|node| {
+        Some((node.settings().hardware.gpu.mapping.get()?.as_str(), host(node)))
+    });
+    let mut by_name: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
+    for (mapping, host) in named {
+        let places = by_name.entry(mapping).or_default();
+        match host {
+            Some(host) => places.extend([host]),
+            None => places.extend(hosts.iter().cloned()),
+        }
+    }
+    by_name
+        .into_iter()
+        .map(|(mapping, hosts)| {
+            let address = mapped_address(cluster, mapping);
+            let entries =
+                hosts.iter().map(|host| format!("id=10de:2204,node={host},path={address}"));
+            json!({"id": mapping, "map": entries.collect::<Vec<_>>()})
+        })
+        .collect()
+}
+
+fn storages(cluster: &Cluster) -> Vec<Value> {
+    let proxmox = &cluster.file.proxmox;
+    let images = proxmox.image_datastore.get().map_or("local".to_owned(), ToString::to_string);
+    let settings = cluster.nodes.iter().map(Node::settings);
+    let own = settings.clone().filter_map(|node| node.placement.datastore.get());
+    let further =
+        settings.flat_map(|node| node.hardware.disks.values()).filter_map(|disk| disk.datastore.get());
+    let mut disks: BTreeSet<String> =
+        own.chain(further).chain(proxmox.datastore.get()).map(ToString::to_string).collect();
+    let holds_disks = disks.remove(&images);
+    let content = if holds_disks { "iso,vztmpl,import,images" } else { "iso,vztmpl,backup,import" };
+    let mut storages = vec![json!({
+        "storage": images, "type": "dir", "path": "/var/lib/vz", "content": content, "size": "10TiB",
+    })];
+    storages.extend(disks.iter().map(|name| {
+        json!({
+            "storage": name, "type": "lvmthin", "vgname": "pve", "thinpool": name,
+            "content": "images,rootdir", "size": "100TiB",
+        })
+    }));
+    storages
+}
+
+fn pools(cluster: &Cluster) -> Vec<Value> {
+    let own = cluster.nodes.iter().filter_map(|node| node.settings().placement.pool.get());
+    let pools: BTreeSet<String> =
+        own.chain(cluster.file.proxmox.pool.get()).map(ToString::to_string).collect();
+    pools.iter().map(|pool| json!({"poolid": pool})).collect()
+}
+
+/// Where DHCP puts nodes that ask for it.
+fn leases(cluster: &Cluster, cluster_id: Option<&str>) -> BTreeMap<String, String> {
+    let asking = cluster
+        .nodes
+        .iter()
+        .filter(|node| *node.settings().system.boot.required() == Boot::Dhcp);
+    asking
+        .filter_map(|node| {
+            let mac = match (node.entry.mac.get(), cluster_id) {
+                (Some(mac), _) => *mac,
+                (None, Some(id)) => *NodeIdentity::of(node, id).macs.first()?,
+                (None, None) => return None,
+            };
+            let length = node.prefix_len(cluster).unwrap_or(24);
+            Some((mac.to_string().to_lowercase(), format!("{}/{length}", node.contact()?)))
+        })
+        .collect()
+}
+
+/// The network of 256 addresses that an address is in.
+fn network_of(address: IpAddr) -> Option<Ipv4Addr> {
+    let IpAddr::V4(address) = address else { return None };
+    let [a, b, c, _] = address.octets();
+    Some(Ipv4Addr::new(a, b, c, 0))
+}

@@ -1,0 +1,242 @@
+//! `talmox node`
+
+use std::time::Duration;
+
+use talmox_talos_config::pki::{KeyKind, PrivateKey};
+use talmox_talos_config::random::SystemRandomness;
+use talmox_talos_config::secrets::generate_with;
+
+use crate::support::{Cluster, Folder, Run};
+use crate::talos::{Face, TalosNode, now};
+
+const DAY: Duration = Duration::from_hours(24);
+
+/// A node, and a folder with a talosconfig that it accepts.
+fn configured() -> (TalosNode, Folder) {
+    let face = Face::configured();
+    let folder = Folder::new();
+    folder.write("talosconfig", &face.talosconfig(now().minus(DAY / 2)));
+    (TalosNode::start(&face), folder)
+}
+
+fn run(node: &TalosNode, folder: &Folder, command: &str) -> Run {
+    let command = command.replace("NODE", &node.at.to_string());
+    folder.talmox(&format!("node {command} --talosconfig talosconfig"))
+}
+
+#[track_caller]
+fn fails(run: &Run, words: &[&str]) {
+    assert_eq!(run.code, 1, "{}{}", run.stdout, run.stderr);
+    assert!(run.stderr.contains("\nhint: "), "{}", run.stderr);
+    for words in words {
+        assert!(run.stderr.contains(words), "{words}: {}", run.stderr);
+    }
+}
+
+#[test]
+fn resources_are_shown_in_short_and_in_full() {
+    let (node, folder) = configured();
+    let members = run(&node, &folder, "get NODE members");
+    assert_eq!(members.code, 0, "{}", members.stderr);
+    assert_eq!(
+        members.stdout,
+        "\
+NAMESPACE  ID    VERSION  SPEC
+cluster    cp-1  3        nodeId: a, addresses: [10.0.0.11], hostname: cp-1
+cluster    wk-1  3        nodeId: b, addresses: [10.0.0.21], hostname: wk-1
+"
+    );
+    let status = run(&node, &folder, "get NODE machinestatus machine --yaml");
+    assert_eq!(
+        status.stdout,
+        "\
+metadata:
+    namespace: runtime
+    type: MachineStatuses.runtime.talos.dev
+    id: machine
+    version: \"3\"
+    phase: running
+spec:
+    stage: running
+    status:
+        ready: true
+        unmetConditions: []
+"
+    );
+    let status = run(&node, &folder, "get NODE ms machine --format json");
+    let json: serde_json::Value = serde_json::from_str(&status.stdout).unwrap();
+    assert_eq!(json["spec"]["status"]["ready"], true);
+    let members = run(&node, &folder, "get NODE member --namespace other --format json");
+    let json: serde_json::Value = serde_json::from_str(&members.stdout).unwrap();
+    assert_eq!((&json[1]["id"], &json[1]["namespace"]), (&"wk-1".into(), &"other".into()));
+    // With all rights the content may be keys.
+    let hidden = run(&node, &folder, "get NODE members --admin");
+    assert!(!hidden.stdout.contains("10.0.0.11"), "{}", hidden.stdout);
+}
+
+#[test]
+fn kinds_that_nobody_knows_are_looked_up_on_the_node() {
+    let (node, folder) = configured();
+    let specs = run(&node, &folder, "get NODE etcdspecs");
+    assert!(specs.stdout.contains("etcd       etcd  3        name: cp-1"), "{}", specs.stdout);
+    let several = run(&node, &folder, "get NODE es");
+    assert_eq!(several.code, 64);
+    assert!(
+        several.stderr.contains("EtcdSpecs.etcd.talos.dev, ExtensionServices"),
+        "{}",
+        several.stderr
+    );
+    let none = run(&node, &folder, "get NODE unicorns");
+    assert_eq!(none.code, 64);
+    assert!(none.stderr.contains("knows no kind of resources `unicorns`"), "{}", none.stderr);
+    let missing = run(&node, &folder, "get NODE members cp-9");
+    fails(&missing, &["has no `cp-9` among its Members.cluster.talos.dev"]);
+    let refused = run(&node, &folder, "get NODE machineconfig v1alpha1");
+    fails(&refused, &["not authorized", "the role of the talosconfig is not enough"]);
+    assert_eq!(run(&node, &folder, "get NODE members --yaml --format json").code, 64);
+}
+
+#[test]
+fn services_and_logs_are_shown() {
+    let (node, folder) = configured();
+    let services = run(&node, &folder, "services NODE");
+    assert_eq!(
+        services.stdout,
+        "\
+SERVICE  STATE      HEALTH  LAST MESSAGE
+etcd     Preparing  ?       Running pre state
+kubelet  Running    good    Health check successful
+",
+        "{}",
+        services.stderr
+    );
+    let services = run(&node, &folder, "services NODE --format json");
+    let json: serde_json::Value = serde_json::from_str(&services.stdout).unwrap();
+    assert_eq!((&json[0]["healthy"], &json[1]["healthy"]), (&().into(), &true.into()));
+    let log = run(&node, &folder, "logs NODE etcd --tail 5");
+    assert_eq!(log.stdout, "system etcd\n5 false\n");
+    let log = run(&node, &folder, "logs NODE kube-system/x:y -k --follow");
+    assert_eq!(log.stdout, "k8s.io kube-system/x:y\n-1 true\n");
+    let log = run(&node, &folder, "dmesg NODE");
+    assert_eq!(log.stdout, "kern: info: Linux version 6.18\n");
+    let none = run(&node, &folder, "logs NODE none");
+    fails(&none, &["was not registered", "talmox node services 127.0.0.1:"]);
+}
+
+#[test]
+fn a_config_is_applied_in_maintenance_mode() {
+    let node = TalosNode::start(&Face::maintenance());
+    let folder = Folder::new();
+    folder.write("config.yaml", "token: secret-of-mine\n");
+    let at = node.at;
+    let apply =
+        |more: &str| folder.talmox(&format!("node apply config.yaml --insecure {at} {more}"));
+    let dry = apply("--dry-run");
+    assert_eq!((dry.code, dry.stdout.as_str()), (0, ""), "{}", dry.stderr);
+    assert_eq!(
+        dry.stderr,
+        format!(
+            "warning: too little memory\n{at} would take it over (mode no-reboot); nothing was changed\n"
+        )
+    );
+    let done = apply("--mode reboot --format json");
+    let json: serde_json::Value = serde_json::from_str(&done.stdout).unwrap();
+    assert_eq!((&json["applied"], &json["mode"]), (&true.into(), &"no-reboot".into()));
+    assert!(!format!("{}{}", done.stdout, done.stderr).contains("secret-of-mine"));
+    assert_eq!(apply("--details").stdout, "diff: token: secret-of-mine\n");
+    let other = "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=";
+    fails(&apply(&format!("--fingerprint {other}")), &["does not have the key", "console"]);
+    assert_eq!(
+        *node.applied.lock().unwrap(),
+        [
+            "Auto true token: secret-of-mine\n",
+            "Reboot false token: secret-of-mine\n",
+            "Auto false token: secret-of-mine\n"
+        ]
+    );
+    folder.write("config.yaml", "bad: true\n");
+    let refused = apply("");
+    assert_eq!(refused.code, 1);
+    assert!(refused.stderr.contains("configuration validation failed"), "{}", refused.stderr);
+    for usage in ["--try-for 5m", "--fingerprint AB:CD", "--mode soon"] {
+        assert_eq!(apply(usage).code, 64, "{usage}");
+    }
+}
+
+#[test]
+fn whatever_is_there_instead_is_named() {
+    let (node, folder) = configured();
+    let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let ask = |at: std::net::SocketAddr| {
+        folder.talmox(&format!("node services {at} --talosconfig talosconfig"))
+    };
+    fails(&ask(closed), &["nothing answers", "cannot connect", "port 50000"]);
+    let maintenance = TalosNode::start(&Face::maintenance());
+    fails(&ask(maintenance.at), &["a node in maintenance mode", "--insecure 127.0.0.1"]);
+    let stranger = TalosNode::start(&Face::configured());
+    fails(&ask(stranger.at), &["a node of another cluster", "--context"]);
+    let open = folder.talmox(&format!("node services {} --insecure", node.at));
+    fails(&open, &["wants a client certificate", "has a config already"]);
+
+    for (from, words) in [
+        (now().minus(DAY * 3), ["the certificate of the node ended", "clock"]),
+        (now().plus(DAY), ["the clock of the node is at least", "NTP"]),
+    ] {
+        let face = Face::configured().from(from);
+        folder.write("talosconfig", &face.talosconfig(now().minus(DAY / 2)));
+        let node = TalosNode::start(&face);
+        fails(&ask(node.at), &words);
+    }
+    let face = Face::configured();
+    folder.write("talosconfig", &face.talosconfig(now().minus(DAY * 3)));
+    let node = TalosNode::start(&face);
+    fails(&ask(node.at), &["our certificate ended", "talmox talosconfig"]);
+
+    folder.write("talosconfig", "context: none\ncontexts: {}\n");
+    fails(&ask(node.at), &["no context `none`", "--context"]);
+}
+
+#[test]
+fn the_inventory_says_where_nodes_are_and_who_we_are() {
+    let cluster = Cluster::new();
+    let mut randomness = SystemRandomness::new();
+    let key = PrivateKey::generate(KeyKind::EcdsaP256, &mut randomness);
+    let bundle = generate_with(&key, now().minus(DAY), &mut randomness).unwrap();
+    cluster.folder.write("bundle.yaml", &talmox_yaml::emit(&bundle.to_node(), 4));
+    let run = cluster.run("secrets import bundle.yaml");
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    // The lab's way: the node's address leads elsewhere, and its certificate bears its own.
+    let stranger = TalosNode::start(&Face::configured());
+    let text = cluster.folder.read("inventory/dev/cluster.yaml");
+    let reach = format!("{text}reach: {{10.0.0.11: \"{}\"}}\n", stranger.at);
+    cluster.folder.write("inventory/dev/cluster.yaml", &reach);
+    let run = cluster.run("node services cp-1");
+    fails(
+        &run,
+        &["no connection to cp-1 (10.0.0.11:50000)", "another cluster", "secrets.sops.yaml"],
+    );
+
+    let ours = TalosNode::start(&Face::of(&bundle));
+    let reach = format!("{text}reach: {{10.0.0.11: \"{}\"}}\n", ours.at);
+    cluster.folder.write("inventory/dev/cluster.yaml", &reach);
+    for name in ["cp-1", "10.0.0.11"] {
+        let run = cluster.run(&format!("node get {name} members --cluster dev"));
+        assert_eq!(run.code, 0, "{}", run.stderr);
+        assert!(run.stdout.contains("wk-1"), "{}", run.stdout);
+    }
+    cluster.folder.write("config.yaml", "machine: {}\n");
+    let run = cluster.run("node apply config.yaml cp-1 --mode no-reboot");
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    assert_eq!(*ours.applied.lock().unwrap(), ["NoReboot false machine: {}\n"]);
+
+    let run = cluster.run("node services cp-7");
+    assert_eq!(run.code, 64);
+    assert!(run.stderr.contains("there are: cp-1, wk-1"), "{}", run.stderr);
+    // In maintenance mode the inventory still says where the node is.
+    let empty = TalosNode::start(&Face::maintenance());
+    let reach = format!("{text}reach: {{10.0.0.21: \"{}\"}}\n", empty.at);
+    cluster.folder.write("inventory/dev/cluster.yaml", &reach);
+    let run = cluster.run("node apply config.yaml wk-1 --insecure --cluster dev");
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    assert_eq!(empty.applied.lock().unwrap().len(), 1);
+}

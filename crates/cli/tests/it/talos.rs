@@ -1,0 +1,325 @@
+//! A little Talos node on loopback, for the program to speak to.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::WebPkiClientVerifier;
+use rustls::{RootCertStore, ServerConfig};
+use talmox_talos_api::proto::common::Data;
+use talmox_talos_api::proto::cosi::resource::state_server::{State, StateServer};
+use talmox_talos_api::proto::cosi::resource::{
+    GetRequest, GetResponse, ListRequest, ListResponse, Metadata, Resource, Spec,
+};
+use talmox_talos_api::proto::machine::machine_service_server::{
+    MachineService, MachineServiceServer,
+};
+use talmox_talos_api::proto::machine::*;
+use talmox_talos_api::server::{Answered, Asked, Services, Status};
+use talmox_talos_config::pki::{
+    AltName, Authority, AuthorityRequest, Certificate, KeyKind, LeafRequest, Name, Usage,
+    new_authority,
+};
+use talmox_talos_config::random::SystemRandomness;
+use talmox_talos_config::secrets::Bundle;
+use talmox_talos_config::time::UnixTime;
+use tokio::net::TcpListener;
+use tokio::runtime::Runtime;
+use tokio_rustls::TlsAcceptor;
+use tonic::codegen::{BoxStream, tokio_stream};
+
+const DAY: Duration = Duration::from_hours(24);
+
+/// A node that answers in a thread of its own. It goes when this value does.
+pub(crate) struct TalosNode {
+    pub(crate) at: SocketAddr,
+    /// The configs that it was given.
+    pub(crate) applied: Arc<Mutex<Vec<String>>>,
+    _runtime: Runtime,
+}
+
+/// The certificate of a node, and who is let in.
+pub(crate) struct Face {
+    authority: Authority,
+    from: UnixTime,
+    is_open: bool,
+}
+
+impl Face {
+    /// A node of a cluster that nobody else is in.
+    pub(crate) fn configured() -> Self {
+        Self { authority: authority(), from: now().minus(DAY / 2), is_open: false }
+    }
+
+    /// A node of the cluster that has these secrets.
+    pub(crate) fn of(bundle: &Bundle) -> Self {
+        Self { authority: bundle.certs.os.authority().unwrap(), ..Self::configured() }
+    }
+
+    pub(crate) fn maintenance() -> Self {
+        Self { is_open: true, ..Self::configured() }
+    }
+
+    /// Its certificate is valid from then, for a day.
+    pub(crate) fn from(self, from: UnixTime) -> Self {
+        Self { from, ..self }
+    }
+
+    /// A talosconfig that the node accepts, valid from then, for a day.
+    pub(crate) fn talosconfig(&self, from: UnixTime) -> String {
+        let request = LeafRequest {
+            subject: Name { organizations: vec!["os:admin".to_owned()], common_name: None },
+            alt_names: vec![],
+            usage: Usage::Client,
+            key_encipherment: false,
+            not_before: from,
+            lifetime: DAY,
+        };
+        let (certificate, key) =
+            self.authority.issue(&request, &mut SystemRandomness::new()).unwrap();
+        let (ca, crt) = (self.authority.certificate.to_pem(), certificate.to_pem());
+        let [ca, crt, key] = [&ca, &crt, key.to_pem().expose()].map(|text| base64(text.as_bytes()));
+        format!(
+            "context: dev\ncontexts:\n    dev:\n        endpoints: []\n        ca: {ca}\n        crt: {crt}\n        key: {key}\n"
+        )
+    }
+
+    fn server(&self) -> ServerConfig {
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
+            .with_safe_default_protocol_versions()
+            .unwrap();
+        let builder = if self.is_open {
+            builder.with_no_client_auth()
+        } else {
+            let mut roots = RootCertStore::empty();
+            roots.add(der(&self.authority.certificate)).unwrap();
+            let clients = WebPkiClientVerifier::builder_with_provider(roots.into(), provider);
+            builder.with_client_cert_verifier(clients.build().unwrap())
+        };
+        let request = LeafRequest {
+            subject: Name { organizations: vec![], common_name: Some("node".to_owned()) },
+            alt_names: ["127.0.0.1", "10.0.0.11"].map(|ip| AltName::Ip(ip.parse().unwrap())).into(),
+            usage: Usage::Server,
+            key_encipherment: false,
+            not_before: self.from,
+            lifetime: DAY,
+        };
+        let (certificate, key) =
+            self.authority.issue(&request, &mut SystemRandomness::new()).unwrap();
+        let key = PrivateKeyDer::from_pem_slice(key.to_pkcs8_pem().expose().as_bytes()).unwrap();
+        let mut config = builder.with_single_cert(vec![der(&certificate)], key).unwrap();
+        config.alpn_protocols = vec![b"h2".to_vec()];
+        config
+    }
+}
+
+pub(crate) fn now() -> UnixTime {
+    std::time::SystemTime::now().into()
+}
+
+fn authority() -> Authority {
+    let request = AuthorityRequest {
+        subject: Name::organization("talos"),
+        kind: KeyKind::Ed25519,
+        not_before: now().minus(DAY * 9),
+        lifetime: DAY * 100,
+    };
+    new_authority(&request, &mut SystemRandomness::new()).unwrap()
+}
+
+fn der(certificate: &Certificate) -> CertificateDer<'static> {
+    CertificateDer::from(certificate.as_der().to_vec())
+}
+
+pub(crate) fn base64(bytes: &[u8]) -> String {
+    const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut text = String::new();
+    for group in bytes.chunks(3) {
+        let bits = group.iter().fold(0_u32, |bits, byte| bits << 8 | u32::from(*byte));
+        let bits = bits << (8 * (3 - group.len()));
+        for place in 0..4 {
+            let index = usize::try_from(bits >> (18 - 6 * place) & 63).unwrap();
+            let is_there = place <= group.len();
+            text.push(if is_there { char::from(ALPHABET[index]) } else { '=' });
+        }
+    }
+    text
+}
+
+impl TalosNode {
+    pub(crate) fn start(face: &Face) -> Self {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_all()
+            .build()
+            .unwrap();
+        let node = Arc::new(Node::default());
+        let applied = Arc::clone(&node.applied);
+        let services = Services::builder()
+            .with(MachineServiceServer::from_arc(Arc::clone(&node)))
+            .with(StateServer::from_arc(node))
+            .build();
+        let acceptor = TlsAcceptor::from(Arc::new(face.server()));
+        let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0")).unwrap();
+        let at = listener.local_addr().unwrap();
+        runtime.spawn(async move {
+            while let Ok((socket, _)) = listener.accept().await {
+                let (acceptor, services) = (acceptor.clone(), services.clone());
+                tokio::spawn(async move {
+                    if let Ok(stream) = acceptor.accept(socket).await {
+                        services.serve(stream).await.ok();
+                    }
+                });
+            }
+        });
+        Self { at, applied, _runtime: runtime }
+    }
+}
+
+#[derive(Default)]
+struct Node {
+    applied: Arc<Mutex<Vec<String>>>,
+}
+
+fn stream<T: Send + 'static>(pieces: Vec<T>) -> Answered<BoxStream<T>> {
+    Answered::new(Box::pin(tokio_stream::iter(pieces.into_iter().map(Ok))))
+}
+
+fn data(text: &str) -> Data {
+    Data { bytes: text.as_bytes().to_vec(), metadata: None }
+}
+
+#[tonic::async_trait]
+impl MachineService for Node {
+    async fn service_list(&self, _: Asked<()>) -> Result<Answered<ServiceListResponse>, Status> {
+        let service = |id: &str, state: &str, message: &str, health| ServiceInfo {
+            id: id.to_owned(),
+            state: state.to_owned(),
+            events: Some(ServiceEvents {
+                events: vec![ServiceEvent {
+                    msg: message.to_owned(),
+                    state: state.to_owned(),
+                    ts: None,
+                }],
+            }),
+            health: Some(health),
+        };
+        let good = ServiceHealth { healthy: true, ..ServiceHealth::default() };
+        let none = ServiceHealth { unknown: true, ..ServiceHealth::default() };
+        let services = vec![
+            service("etcd", "Preparing", "Running pre state", none),
+            service("kubelet", "Running", "Health check successful", good),
+        ];
+        let list = ServiceList { services, metadata: None };
+        Ok(Answered::new(ServiceListResponse { messages: vec![list] }))
+    }
+
+    async fn logs(&self, request: Asked<LogsRequest>) -> Result<Answered<BoxStream<Data>>, Status> {
+        let LogsRequest { namespace, id, tail_lines, follow, .. } = request.into_inner();
+        if id == "none" {
+            return Err(Status::not_found("log \"none\" was not registered"));
+        }
+        Ok(stream(vec![
+            data(&format!("{namespace} {id}\n")),
+            data(&format!("{tail_lines} {follow}\n")),
+        ]))
+    }
+
+    async fn dmesg(&self, _: Asked<DmesgRequest>) -> Result<Answered<BoxStream<Data>>, Status> {
+        Ok(stream(vec![data("kern: info: Linux version 6.18\n")]))
+    }
+
+    async fn apply_configuration(
+        &self,
+        request: Asked<ApplyConfigurationRequest>,
+    ) -> Result<Answered<ApplyConfigurationResponse>, Status> {
+        let request = request.into_inner();
+        let config = String::from_utf8(request.data.clone()).unwrap();
+        if config.contains("bad") {
+            return Err(Status::invalid_argument(
+                "configuration validation failed: 1 error occurred",
+            ));
+        }
+        self.applied.lock().unwrap().push(format!(
+            "{:?} {} {config}",
+            request.mode(),
+            request.dry_run
+        ));
+        let messages = vec![ApplyConfiguration {
+            warnings: vec!["too little memory".to_owned()],
+            mode: apply_configuration_request::Mode::NoReboot.into(),
+            mode_details: format!("diff: {config}"),
+            metadata: None,
+        }];
+        Ok(Answered::new(ApplyConfigurationResponse { messages }))
+    }
+}
+
+fn resource(namespace: &str, kind: &str, id: &str, yaml: &str) -> Resource {
+    Resource {
+        metadata: Some(Metadata {
+            namespace: namespace.to_owned(),
+            r#type: kind.to_owned(),
+            id: id.to_owned(),
+            version: "3".to_owned(),
+            phase: "running".to_owned(),
+            labels: BTreeMap::new(),
+            ..Metadata::default()
+        }),
+        spec: Some(Spec { yaml_spec: yaml.to_owned(), proto_spec: vec![] }),
+    }
+}
+
+#[tonic::async_trait]
+impl State for Node {
+    async fn get(&self, request: Asked<GetRequest>) -> Result<Answered<GetResponse>, Status> {
+        let GetRequest { namespace, r#type: kind, id, .. } = request.into_inner();
+        let yaml = match (kind.as_str(), id.as_str()) {
+            ("MachineStatuses.runtime.talos.dev", "machine") => {
+                "stage: running\nstatus:\n    ready: true\n    unmetConditions: []\n"
+            }
+            ("MachineConfigs.config.talos.dev", _) => {
+                return Err(Status::permission_denied("not authorized"));
+            }
+            _ => return Err(Status::not_found("resource doesn't exist")),
+        };
+        let resource = resource(&namespace, &kind, &id, yaml);
+        Ok(Answered::new(GetResponse { resource: Some(resource) }))
+    }
+
+    async fn list(
+        &self,
+        request: Asked<ListRequest>,
+    ) -> Result<Answered<BoxStream<ListResponse>>, Status> {
+        let ListRequest { namespace, r#type: kind, .. } = request.into_inner();
+        let found: &[(&str, &str)] = match kind.as_str() {
+            "ResourceDefinitions.meta.cosi.dev" => &[
+                (
+                    "etcdspecs.etcd.talos.dev",
+                    "type: EtcdSpecs.etcd.talos.dev\ndefaultNamespace: etcd\nallAliases: [etcdspecs, es]\n",
+                ),
+                (
+                    "extensionservices.x.talos.dev",
+                    "type: ExtensionServices.x.talos.dev\ndefaultNamespace: runtime\nallAliases: [es]\n",
+                ),
+            ],
+            "Members.cluster.talos.dev" => &[
+                ("cp-1", "nodeId: a\naddresses:\n    - 10.0.0.11\nhostname: cp-1\n"),
+                ("wk-1", "nodeId: b\naddresses:\n    - 10.0.0.21\nhostname: wk-1\n"),
+            ],
+            "EtcdSpecs.etcd.talos.dev" => &[("etcd", "name: cp-1\n")],
+            _ => &[],
+        };
+        let found = found
+            .iter()
+            .map(|(id, yaml)| ListResponse {
+                resource: Some(resource(&namespace, &kind, id, yaml)),
+            })
+            .collect();
+        Ok(stream(found))
+    }
+}

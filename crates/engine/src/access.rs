@@ -1,0 +1,74 @@
+//! How the cluster itself is spoken to: Talos on its nodes, and Kubernetes.
+
+use std::fmt;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use talmox_talos_api::{Address, Client, Credentials, Settings, SetupError, Verdict, probe};
+use talmox_talos_config::random::SystemRandomness;
+use talmox_talos_config::secret::SecretText;
+use talmox_talos_config::secrets::Bundle;
+
+use crate::kube::{KubeClient, KubeSetupError};
+
+/// kubeconfig and talosconfig, for whoever writes files.
+#[derive(Clone, Debug)]
+pub struct ClientFiles {
+    pub cluster: String,
+    pub kubeconfig: SecretText,
+    pub talosconfig: SecretText,
+}
+
+/// Writes the files; says why not, if it cannot.
+pub type WriteFiles = Arc<dyn Fn(ClientFiles) -> Result<(), String> + Send + Sync>;
+
+/// Secrets, settings and ways in.
+#[derive(Clone)]
+pub struct ClusterAccess {
+    pub bundle: Arc<Bundle>,
+    pub credentials: Credentials,
+    /// Of both APIs.
+    pub settings: Settings,
+    /// Every way to the Kubernetes API: the shared address first, then the control planes.
+    pub api: Vec<Address>,
+    pub write_files: WriteFiles,
+}
+
+/// Why the secrets cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum AccessError {
+    #[error("speak to Talos")]
+    Talos(#[from] SetupError),
+    #[error("speak to Kubernetes")]
+    Kube(#[from] KubeSetupError),
+}
+
+impl ClusterAccess {
+    /// What is at the address of a node.
+    pub(crate) async fn probe(&self, node: IpAddr) -> Result<Verdict, AccessError> {
+        let address = Address::new(node.to_string());
+        Ok(probe(&address, &self.credentials, None, &self.settings).await?)
+    }
+
+    /// A client of a configured node, by its own address.
+    pub(crate) fn client(&self, node: IpAddr) -> Result<Client, AccessError> {
+        let address = Address::new(node.to_string());
+        Ok(Client::new(address, &self.credentials, &self.settings)?)
+    }
+
+    pub(crate) fn kube(&self) -> Result<KubeClient, AccessError> {
+        self.kube_at(&self.api)
+    }
+
+    /// By these ways in, and no others.
+    pub(crate) fn kube_at(&self, endpoints: &[Address]) -> Result<KubeClient, AccessError> {
+        let randomness = &mut SystemRandomness::new();
+        Ok(KubeClient::new(&self.bundle, endpoints, &self.settings, randomness)?)
+    }
+}
+
+impl fmt::Debug for ClusterAccess {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ClusterAccess").field("api", &self.api).finish_non_exhaustive()
+    }
+}

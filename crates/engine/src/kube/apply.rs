@@ -1,0 +1,247 @@
+//! Server-side apply of plain manifests: talmox owns what they say, and nothing else.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use kube::api::{Patch, PatchParams};
+use kube::core::{DynamicObject, GroupVersionKind, Status};
+use kube::discovery::{self, ApiCapabilities, ApiResource, Scope};
+use kube::error::DiscoveryError;
+use kube::{Api, core::response::StatusCause};
+use serde_json::Value;
+
+use super::manifest::Manifest;
+use super::{FIELD_MANAGER, KubeClient, KubeError};
+use crate::patience::{Late, Patience};
+
+/// Where objects live that name no namespace.
+const DEFAULT_NAMESPACE: &str = "default";
+
+/// A field that somebody else set to another value and still looks after.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Conflict {
+    /// `.spec.replicas`.
+    pub field: String,
+    /// `conflict with "kubectl" using apps/v1`, as the API says it.
+    pub with: String,
+}
+
+impl fmt::Display for Conflict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({})", self.field, self.with)
+    }
+}
+
+/// Why manifests could not be applied.
+#[derive(Debug, thiserror::Error)]
+pub enum ApplyError {
+    #[error("{object} is looked after by somebody else: {}", list(conflicts))]
+    Conflict { object: String, conflicts: Vec<Conflict> },
+    #[error("apply {object}")]
+    Refused { object: String, source: KubeError },
+    #[error(transparent)]
+    Late(#[from] Late),
+    /// Something that was applied cannot come up any more.
+    #[error("{object} failed: {reason}")]
+    Failed { object: String, reason: String },
+}
+
+fn list(conflicts: &[Conflict]) -> String {
+    conflicts.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+}
+
+/// Kinds that were asked for, and how they are addressed.
+type Kinds = BTreeMap<(String, String), (ApiResource, ApiCapabilities)>;
+
+impl KubeClient {
+    /// Applies all of them, those first that others need: namespaces, then definitions of kinds,
+    /// which are awaited, then the rest in their order, then what stands between the API and its
+    /// clients. What may pass by itself is waited out.
+    pub async fn apply(
+        &self,
+        manifests: &[Manifest],
+        patience: Patience<'_>,
+    ) -> Result<(), ApplyError> {
+        let mut kinds = Kinds::new();
+        let mut ordered: Vec<&Manifest> = manifests.iter().collect();
+        ordered.sort_by_key(|manifest| Turn::of(manifest));
+        let definitions: Vec<&Manifest> =
+            ordered.iter().copied().filter(|one| Turn::of(one) == Turn::Definition).collect();
+        let mut awaited = definitions.is_empty();
+        for manifest in ordered {
+            if !awaited && Turn::of(manifest) > Turn::Definition {
+                self.await_established(&definitions, patience).await?;
+                awaited = true;
+            }
+            self.apply_one(manifest, &mut kinds, patience).await?;
+        }
+        if !awaited {
+            self.await_established(&definitions, patience).await?;
+        }
+        Ok(())
+    }
+
+    async fn apply_one(
+        &self,
+        manifest: &Manifest,
+        kinds: &mut Kinds,
+        patience: Patience<'_>,
+    ) -> Result<(), ApplyError> {
+        let mut wait = patience.begin();
+        loop {
+            let error = match self.try_apply(manifest, kinds).await {
+                Ok(()) => return Ok(()),
+                Err(error) => error,
+            };
+            // A controller that was just applied may bring the kind.
+            let is_unknown = matches!(error, KubeError::UnknownKind { .. });
+            if !is_unknown && !error.may_pass() {
+                return Err(refusal(manifest, error));
+            }
+            wait.not_yet(format!("{manifest}: {}", error.reason())).await?;
+        }
+    }
+
+    async fn try_apply(&self, manifest: &Manifest, kinds: &mut Kinds) -> Result<(), KubeError> {
+        let key = (manifest.api_version.clone(), manifest.kind.clone());
+        let found = match kinds.get(&key) {
+            Some(found) => found.clone(),
+            None => kinds.entry(key).or_insert(self.kind(manifest).await?).clone(),
+        };
+        let api = self.api_of(manifest, &found);
+        let patch = Patch::Apply(&manifest.object);
+        let params = PatchParams::apply(FIELD_MANAGER);
+        let applied = api.patch(&manifest.name, &params, &patch);
+        let applied = self.ask(format!("apply {manifest}"), applied).await;
+        applied.map(|_| ()).map_err(|error| without_values(manifest, error))
+    }
+
+    fn api_of(
+        &self,
+        manifest: &Manifest,
+        (resource, capabilities): &(ApiResource, ApiCapabilities),
+    ) -> Api<DynamicObject> {
+        if capabilities.scope == Scope::Cluster {
+            return Api::all_with(self.inner.clone(), resource);
+        }
+        let namespace = manifest.namespace.as_deref().unwrap_or(DEFAULT_NAMESPACE);
+        Api::namespaced_with(self.inner.clone(), namespace, resource)
+    }
+
+    async fn kind(&self, manifest: &Manifest) -> Result<(ApiResource, ApiCapabilities), KubeError> {
+        let kind = GroupVersionKind::gvk(manifest.group(), manifest.version(), &manifest.kind);
+        let operation = format!("apply {manifest}");
+        let unknown = || KubeError::UnknownKind {
+            operation: operation.clone(),
+            kind: format!("{} {}", manifest.api_version, manifest.kind),
+        };
+        let asked = async {
+            match discovery::pinned_kind(&self.inner, &kind).await {
+                Err(kube::Error::Discovery(DiscoveryError::MissingKind(_))) => Ok(None),
+                Err(kube::Error::Api(status)) if status.code == 404 => Ok(None),
+                other => other.map(Some),
+            }
+        };
+        self.ask(operation.clone(), asked).await?.ok_or_else(unknown)
+    }
+
+    async fn await_established(
+        &self,
+        definitions: &[&Manifest],
+        patience: Patience<'_>,
+    ) -> Result<(), ApplyError> {
+        for definition in definitions {
+            let mut wait = patience.begin();
+            loop {
+                let reason = match self.read(definition).await {
+                    Ok(Some(object)) if is_true(&object, "Established") => break,
+                    Ok(_) => format!("{definition} is not established"),
+                    Err(error) if error.may_pass() => error.reason(),
+                    Err(error) => return Err(refusal(definition, error)),
+                };
+                wait.not_yet(reason).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The object as it is now; nothing if it is not there.
+    pub(super) async fn read(&self, manifest: &Manifest) -> Result<Option<Value>, KubeError> {
+        let found = self.kind(manifest).await?;
+        let api = self.api_of(manifest, &found);
+        let object = self.ask(format!("read {manifest}"), api.get_opt(&manifest.name)).await?;
+        let unreadable = |source: serde_json::Error| KubeError::Unreadable {
+            operation: format!("read {manifest}"),
+            source: source.into(),
+        };
+        object.map(serde_json::to_value).transpose().map_err(unreadable)
+    }
+}
+
+/// What the API says about a Secret may quote it. Conflicts name fields only.
+fn without_values(manifest: &Manifest, error: KubeError) -> KubeError {
+    match error {
+        KubeError::Refused { operation, mut status }
+            if manifest.kind == "Secret" && !status.is_conflict() =>
+        {
+            status.message = format!("it was refused: {}", status.reason);
+            status.details = None;
+            KubeError::Refused { operation, status }
+        }
+        other => other,
+    }
+}
+
+/// When an object has its turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Turn {
+    Namespace,
+    Definition,
+    Rest,
+    /// Once there, these ask others about every request: others that must run first.
+    Gatekeeper,
+}
+
+impl Turn {
+    fn of(manifest: &Manifest) -> Self {
+        match (manifest.group(), manifest.kind.as_str()) {
+            ("", "Namespace") => Self::Namespace,
+            ("apiextensions.k8s.io", "CustomResourceDefinition") => Self::Definition,
+            (
+                "admissionregistration.k8s.io",
+                "ValidatingWebhookConfiguration" | "MutatingWebhookConfiguration",
+            )
+            | ("apiregistration.k8s.io", "APIService") => Self::Gatekeeper,
+            _ => Self::Rest,
+        }
+    }
+}
+
+/// An answer that stays what it is.
+pub(super) fn refusal(manifest: &Manifest, error: KubeError) -> ApplyError {
+    let object = manifest.to_string();
+    match error {
+        KubeError::Refused { status, .. } if status.is_conflict() => {
+            ApplyError::Conflict { object, conflicts: conflicts(&status) }
+        }
+        source => ApplyError::Refused { object, source },
+    }
+}
+
+fn conflicts(status: &Status) -> Vec<Conflict> {
+    let causes = status.details.as_ref().map(|details| details.causes.as_slice());
+    let conflict =
+        |cause: &StatusCause| Conflict { field: cause.field.clone(), with: cause.message.clone() };
+    let found: Vec<Conflict> = causes.unwrap_or_default().iter().map(conflict).collect();
+    if found.is_empty() {
+        return vec![Conflict { field: "it".to_owned(), with: status.message.clone() }];
+    }
+    found
+}
+
+/// Whether a condition of an object is met.
+pub(super) fn is_true(object: &Value, kind: &str) -> bool {
+    let conditions = object.pointer("/status/conditions").and_then(Value::as_array);
+    let mut conditions = conditions.map(Vec::as_slice).unwrap_or_default().iter();
+    conditions.any(|condition| condition["type"] == kind && condition["status"] == "True")
+}

@@ -1,0 +1,246 @@
+//! Connections to the API, opened when one is needed and kept while they last.
+//!
+//! The shared address and every control plane lead to the same API. A way in that does not answer
+//! must not hold up the others, so the next one is tried while the first still is.
+
+use std::fmt;
+use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use hyper::body::Incoming;
+use hyper::client::conn::http1::{self, SendRequest};
+use hyper::header::{HOST, HeaderValue};
+use hyper::{Request, Response};
+use hyper_util::rt::TokioIo;
+use kube::client::Body;
+use rustls::ClientConfig;
+use rustls::pki_types::ServerName;
+use socket2::{SockRef, TcpKeepalive};
+use talmox_clock::Clock;
+use talmox_talos_api::{Address, Reach, Settings};
+use tokio::net::TcpStream;
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+use tower_service::Service;
+
+/// How long one way in is tried before the next one is tried beside it.
+const HEAD_START: Duration = Duration::from_millis(250);
+
+/// After so much silence the other side is asked whether it is still there.
+const ALIVE: Duration = Duration::from_secs(10);
+
+/// Why one way in leads nowhere.
+#[derive(Debug, thiserror::Error)]
+pub enum ApiDialError {
+    #[error("cannot connect to {address}")]
+    Connect { address: Address, source: io::Error },
+    #[error("{address} did not answer in time")]
+    Silent { address: Address },
+    #[error("no TLS connection to {address}")]
+    Tls { address: Address, source: io::Error },
+}
+
+/// A request that got no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum Unanswered {
+    /// Nothing was sent. Why each of the ways in leads nowhere.
+    #[error("{}", all(failures))]
+    Dial { failures: Vec<ApiDialError> },
+    /// It may or may not have been done.
+    #[error("the connection broke")]
+    Cut(#[source] hyper::Error),
+}
+
+fn all(failures: &[ApiDialError]) -> String {
+    let texts: Vec<String> = failures.iter().map(ApiDialError::with_cause).collect();
+    texts.join("; ")
+}
+
+impl ApiDialError {
+    /// There may be several of them, and only one can be somebody's source.
+    fn with_cause(&self) -> String {
+        match std::error::Error::source(self) {
+            Some(source) => format!("{self}: {source}"),
+            None => self.to_string(),
+        }
+    }
+}
+
+/// Clones share what is open.
+#[derive(Clone)]
+pub(super) struct Connection(Arc<Inner>);
+
+struct Inner {
+    endpoints: Vec<Endpoint>,
+    clock: Clock,
+    idle: Mutex<Vec<Live>>,
+}
+
+#[derive(Clone)]
+struct Endpoint {
+    address: Address,
+    target: Address,
+    tls: TlsConnector,
+    limit: Duration,
+}
+
+struct Live {
+    sender: SendRequest<Body>,
+    host: HeaderValue,
+}
+
+impl Connection {
+    pub(super) fn new(endpoints: &[Address], settings: &Settings, tls: ClientConfig) -> Self {
+        let tls = TlsConnector::from(Arc::new(tls));
+        let endpoints = endpoints.iter().map(|address| {
+            Endpoint::new(address, &settings.reach, tls.clone(), settings.limits.connect)
+        });
+        Self(Arc::new(Inner {
+            endpoints: endpoints.collect(),
+            clock: settings.clock,
+            idle: Mutex::default(),
+        }))
+    }
+}
+
+impl Inner {
+    async fn send(
+        self: Arc<Self>,
+        request: Request<Body>,
+    ) -> Result<Response<Incoming>, Unanswered> {
+        let kept = self.take();
+        let is_kept = kept.is_some();
+        let live = match kept {
+            Some(live) => live,
+            None => self.dial().await?,
+        };
+        match self.send_on(live, request).await {
+            Ok(response) => Ok(response),
+            // It came back untouched, so it never went out: the server had hung up meanwhile.
+            Err((_, Some(request))) if is_kept => {
+                let live = self.dial().await?;
+                self.send_on(live, request).await.map_err(|(error, _)| Unanswered::Cut(error))
+            }
+            Err((error, _)) => Err(Unanswered::Cut(error)),
+        }
+    }
+
+    async fn send_on(
+        self: &Arc<Self>,
+        mut live: Live,
+        mut request: Request<Body>,
+    ) -> Result<Response<Incoming>, (hyper::Error, Option<Request<Body>>)> {
+        request.headers_mut().insert(HOST, live.host.clone());
+        match live.sender.try_send_request(request).await {
+            Ok(response) => {
+                let this = Arc::clone(self);
+                // It can be used again once the answer was read to its end.
+                tokio::spawn(async move {
+                    if live.sender.ready().await.is_ok() {
+                        this.keep(live);
+                    }
+                });
+                Ok(response)
+            }
+            Err(mut error) => {
+                let request = error.take_message();
+                Err((error.into_error(), request))
+            }
+        }
+    }
+
+    fn take(&self) -> Option<Live> {
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        idle.retain(|live| !live.sender.is_closed());
+        idle.pop()
+    }
+
+    fn keep(&self, live: Live) {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(live);
+    }
+
+    async fn dial(&self) -> Result<Live, Unanswered> {
+        let mut attempts = JoinSet::new();
+        let mut start = Duration::ZERO;
+        for endpoint in self.endpoints.iter().cloned() {
+            let clock = self.clock;
+            attempts.spawn(async move {
+                clock.sleep(start).await;
+                endpoint.dial().await
+            });
+            start += HEAD_START;
+        }
+        let mut failures = vec![];
+        while let Some(attempt) = attempts.join_next().await {
+            match attempt {
+                Ok(Ok((stream, host))) => {
+                    let made = http1::handshake(TokioIo::new(stream)).await;
+                    let (sender, connection) = made.map_err(Unanswered::Cut)?;
+                    // Ends with the sender, or when the server hangs up; the sender is told too.
+                    tokio::spawn(connection);
+                    return Ok(Live { sender, host });
+                }
+                Ok(Err(failure)) => failures.push(failure),
+                // A dial that panicked has nothing to say.
+                Err(_) => {}
+            }
+        }
+        failures.sort_by_key(ToString::to_string);
+        Err(Unanswered::Dial { failures })
+    }
+}
+
+impl Endpoint {
+    fn new(address: &Address, reach: &Reach, tls: TlsConnector, limit: Duration) -> Self {
+        Self { address: address.clone(), target: reach.target(address), tls, limit }
+    }
+
+    async fn dial(&self) -> Result<(TlsStream<TcpStream>, HeaderValue), ApiDialError> {
+        let silent = |_| ApiDialError::Silent { address: self.address.clone() };
+        let no_tls = |source| ApiDialError::Tls { address: self.address.clone(), source };
+        let target = (self.target.host.as_str(), self.target.port);
+        let socket = timeout(self.limit, TcpStream::connect(target)).await.map_err(silent)?;
+        let socket = socket
+            .map_err(|source| ApiDialError::Connect { address: self.address.clone(), source })?;
+        prepare(&socket).map_err(no_tls)?;
+        let name = ServerName::try_from(self.address.host.clone());
+        let name = name.map_err(|error| no_tls(io::Error::other(error)))?;
+        let secured = timeout(self.limit, self.tls.connect(name, socket)).await.map_err(silent)?;
+        let host = HeaderValue::try_from(self.address.to_string());
+        let host = host.map_err(|error| no_tls(io::Error::other(error)))?;
+        Ok((secured.map_err(no_tls)?, host))
+    }
+}
+
+/// Small requests must not wait for more to come, and a server that lost its power must be missed.
+fn prepare(socket: &TcpStream) -> io::Result<()> {
+    let alive = TcpKeepalive::new().with_time(ALIVE).with_interval(ALIVE / 2);
+    socket.set_nodelay(true)?;
+    SockRef::from(socket).set_tcp_keepalive(&alive)
+}
+
+impl Service<Request<Body>> for Connection {
+    type Response = Response<Incoming>;
+    type Error = Unanswered;
+    type Future =
+        std::pin::Pin<Box<dyn Future<Output = Result<Response<Incoming>, Unanswered>> + Send>>;
+
+    fn poll_ready(&mut self, _context: &mut Context<'_>) -> Poll<Result<(), Unanswered>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        Box::pin(Arc::clone(&self.0).send(request))
+    }
+}
+
+impl fmt::Debug for Connection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let addresses = self.0.endpoints.iter().map(|endpoint| endpoint.address.to_string());
+        f.debug_list().entries(addresses).finish()
+    }
+}

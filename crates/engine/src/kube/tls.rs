@@ -1,0 +1,69 @@
+//! TLS as the cluster's administrator: certificates of its own authority on both sides.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, UnixTime as TlsTime};
+use rustls::time_provider::TimeProvider;
+use rustls::{ClientConfig, RootCertStore};
+use talmox_clock::Clock;
+use talmox_talos_config::client::kubeconfig;
+use talmox_talos_config::random::Randomness;
+use talmox_talos_config::secrets::Bundle;
+use talmox_talos_config::time::UnixTime;
+
+/// Longer than any command runs, and not much longer.
+const TTL: Duration = Duration::from_hours(12);
+
+/// Who may do everything, whatever the roles in the cluster say.
+const MASTERS: &str = "system:masters";
+
+/// Why there can be no client for this bundle.
+#[derive(Debug, thiserror::Error)]
+#[error("no client of the Kubernetes API can be made from the bundle")]
+pub struct KubeSetupError(#[source] Box<dyn std::error::Error + Send + Sync>);
+
+impl KubeSetupError {
+    fn new(source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
+        Self(source.into())
+    }
+}
+
+pub(super) fn client(
+    bundle: &Bundle,
+    clock: Clock,
+    randomness: &mut dyn Randomness,
+) -> Result<ClientConfig, KubeSetupError> {
+    let now = UnixTime::from_seconds(i64::try_from(clock.unix()).unwrap_or(i64::MAX));
+    let groups = [MASTERS.to_owned()];
+    let issued = kubeconfig::issue(bundle, &groups, TTL, now, randomness);
+    let (certificate, key) = issued.map_err(KubeSetupError::new)?;
+    let key = PrivateKeyDer::from_pem_slice(key.to_pkcs8_pem().expose().as_bytes());
+    let key = key.map_err(KubeSetupError::new)?;
+    let authority = bundle.certs.k8s.authority().map_err(KubeSetupError::new)?;
+    let mut roots = RootCertStore::empty();
+    let authority = CertificateDer::from(authority.certificate.as_der().to_vec());
+    roots.add(authority).map_err(KubeSetupError::new)?;
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let chain = vec![CertificateDer::from(certificate.as_der().to_vec())];
+    let mut config = ClientConfig::builder_with_details(provider, Arc::new(OurTime(clock)))
+        .with_safe_default_protocol_versions()
+        .map_err(KubeSetupError::new)?
+        .with_root_certificates(roots)
+        .with_client_auth_cert(chain, key)
+        .map_err(KubeSetupError::new)?;
+    // One request at a time on a connection: one that hangs takes nothing else with it.
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    Ok(config)
+}
+
+/// In a lab whose time runs faster, certificates age faster too.
+#[derive(Debug)]
+struct OurTime(Clock);
+
+impl TimeProvider for OurTime {
+    fn current_time(&self) -> Option<TlsTime> {
+        Some(TlsTime::since_unix_epoch(Duration::from_secs(self.0.unix())))
+    }
+}

@@ -1,0 +1,118 @@
+//! What a cluster looks like, by few requests.
+
+use std::net::IpAddr;
+
+use k8s_openapi::api::apps::v1::{DaemonSet, Deployment};
+use k8s_openapi::api::core::v1::{Node, Pod};
+use kube::Api;
+use kube::api::ListParams;
+use talmox_talos_api::health::{KubeNode, KubePod, KubeView, Replicas};
+
+use super::{KubeClient, KubeError};
+
+const SYSTEM: &str = "kube-system";
+
+/// The label by which Talos tells the pods of the control plane's components apart.
+const COMPONENT: &str = "k8s-app";
+const CONTROL_PLANE_PODS: &str =
+    "k8s-app in (kube-apiserver,kube-controller-manager,kube-scheduler)";
+
+/// A node as Kubernetes knows it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NodeFacts {
+    pub name: String,
+    pub internal_addresses: Vec<IpAddr>,
+    pub is_ready: bool,
+    /// Why it is not ready.
+    pub reason: String,
+    pub is_schedulable: bool,
+    /// `v1.34.1`.
+    pub kubelet_version: String,
+}
+
+impl KubeClient {
+    /// All nodes, by name.
+    pub async fn nodes(&self) -> Result<Vec<NodeFacts>, KubeError> {
+        let api: Api<Node> = Api::all(self.inner.clone());
+        let list = self.ask("list nodes", api.list(&ListParams::default())).await?;
+        let mut facts: Vec<NodeFacts> = list.items.iter().map(facts).collect();
+        facts.sort_by(|a, b| a.name.cmp(&b.name));
+        Ok(facts)
+    }
+
+    /// What the health of a cluster is judged by: four requests at the same time.
+    pub async fn view(&self) -> Result<KubeView, KubeError> {
+        let pods: Api<Pod> = Api::namespaced(self.inner.clone(), SYSTEM);
+        let control_plane = ListParams::default().labels(CONTROL_PLANE_PODS);
+        let pods = self.ask("list the control plane's pods", pods.list(&control_plane));
+        let daemon_sets: Api<DaemonSet> = Api::namespaced(self.inner.clone(), SYSTEM);
+        let proxy = self.ask("read kube-proxy", daemon_sets.get_opt("kube-proxy"));
+        let deployments: Api<Deployment> = Api::namespaced(self.inner.clone(), SYSTEM);
+        let dns = self.ask("read CoreDNS", deployments.get_opt("coredns"));
+        let (nodes, pods, proxy, dns) = tokio::join!(self.nodes(), pods, proxy, dns);
+        Ok(KubeView {
+            nodes: nodes?.into_iter().map(KubeNode::from).collect(),
+            control_plane_pods: pods?.items.iter().filter_map(pod).collect(),
+            kube_proxy: proxy?.map(|set| {
+                let status = set.status.unwrap_or_default();
+                Replicas {
+                    wanted: count(Some(status.desired_number_scheduled)),
+                    ready: count(Some(status.number_ready)),
+                }
+            }),
+            core_dns: dns?.map(|deployment| Replicas {
+                wanted: count(deployment.spec.and_then(|spec| spec.replicas).or(Some(1))),
+                ready: count(deployment.status.and_then(|status| status.ready_replicas)),
+            }),
+        })
+    }
+}
+
+/// Kubernetes counts with signs, and never below zero.
+pub(super) fn count(number: Option<i32>) -> u32 {
+    u32::try_from(number.unwrap_or_default()).unwrap_or_default()
+}
+
+fn facts(node: &Node) -> NodeFacts {
+    let status = node.status.clone().unwrap_or_default();
+    let internal = status.addresses.unwrap_or_default().into_iter();
+    let internal = internal.filter(|address| address.type_ == "InternalIP");
+    let ready = status.conditions.unwrap_or_default().into_iter().find(|c| c.type_ == "Ready");
+    let is_ready = ready.as_ref().is_some_and(|condition| condition.status == "True");
+    let reason = match ready {
+        _ if is_ready => String::new(),
+        None => "it has not said how it is".to_owned(),
+        Some(condition) => {
+            condition.message.or(condition.reason).unwrap_or_else(|| "it does not say why".into())
+        }
+    };
+    let spec = node.spec.clone().unwrap_or_default();
+    NodeFacts {
+        name: node.metadata.name.clone().unwrap_or_default(),
+        internal_addresses: internal.filter_map(|address| address.address.parse().ok()).collect(),
+        is_ready,
+        reason,
+        is_schedulable: !spec.unschedulable.unwrap_or_default(),
+        kubelet_version: status.node_info.map(|info| info.kubelet_version).unwrap_or_default(),
+    }
+}
+
+impl From<NodeFacts> for KubeNode {
+    fn from(facts: NodeFacts) -> Self {
+        Self {
+            name: facts.name,
+            internal_addresses: facts.internal_addresses,
+            is_ready: facts.is_ready,
+            is_schedulable: facts.is_schedulable,
+        }
+    }
+}
+
+fn pod(pod: &Pod) -> Option<KubePod> {
+    let component = pod.metadata.labels.as_ref()?.get(COMPONENT)?.clone();
+    let status = pod.status.clone().unwrap_or_default();
+    let mut conditions = status.conditions.unwrap_or_default().into_iter();
+    let is_ready = conditions.any(|one| one.type_ == "Ready" && one.status == "True");
+    let host = status.host_ip.and_then(|host| host.parse().ok());
+    Some(KubePod { component, host, is_ready })
+}

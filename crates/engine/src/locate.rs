@@ -1,0 +1,63 @@
+//! Where a node is: at the address it was given, or at the one its guest agent tells.
+
+use std::net::IpAddr;
+
+use talmox_pve::api::qemu::{AgentInterface, Vm, agent_interfaces};
+use talmox_pve::{Client, PveError};
+use talmox_talos_api::Look;
+
+use crate::plan::Contact;
+
+/// What cannot be told now may be told later: the agent comes up with the system.
+pub(crate) async fn locate(contact: Contact, vm: &Vm, pve: &Client) -> Look<IpAddr> {
+    if let Contact::At(address) = contact {
+        return Look::Done(address);
+    }
+    match pve.send(&agent_interfaces(vm)).await {
+        Ok(interfaces) => match interfaces.0.iter().find_map(address_of) {
+            Some(address) => Look::Done(address),
+            None => Look::NotYet("its guest agent tells no address yet".to_owned()),
+        },
+        Err(PveError::Rejected(rejection)) => {
+            Look::NotYet(format!("its guest agent does not answer: {}", rejection.message))
+        }
+        Err(error) => Look::NotYet(error.to_string()),
+    }
+}
+
+/// The IPv4 address of a network card. Bridges and tunnels of Kubernetes have other names; shared
+/// addresses have no network around them.
+fn address_of(interface: &AgentInterface) -> Option<IpAddr> {
+    let is_card = ["eth", "en"].iter().any(|start| interface.name.starts_with(start));
+    let mut addresses = interface.addresses.iter().filter(|_| is_card);
+    let found = addresses.find(|address| {
+        let is_own = address.prefix.is_none_or(|prefix| prefix < 32);
+        matches!(address.ip, IpAddr::V4(ip) if !ip.is_link_local() && !ip.is_loopback()) && is_own
+    });
+    found.map(|address| address.ip)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use talmox_pve::api::qemu::AgentAddress;
+
+    #[test]
+    fn a_card_is_told_from_what_kubernetes_adds() {
+        let interface = |name: &str, addresses: &[(&str, u8)]| AgentInterface {
+            name: name.to_owned(),
+            mac: None,
+            addresses: addresses
+                .iter()
+                .map(|(ip, prefix)| AgentAddress { ip: ip.parse().unwrap(), prefix: Some(*prefix) })
+                .collect(),
+        };
+        let all = [
+            interface("lo", &[("127.0.0.1", 8)]),
+            interface("cni0", &[("10.244.0.1", 24)]),
+            interface("eth0", &[("fe80::1", 64), ("10.0.0.20", 32), ("10.0.0.11", 24)]),
+        ];
+        let found: Vec<IpAddr> = all.iter().filter_map(address_of).collect();
+        assert_eq!(found, ["10.0.0.11".parse::<IpAddr>().unwrap()]);
+    }
+}

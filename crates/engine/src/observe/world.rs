@@ -1,0 +1,145 @@
+//! The world as plain data, so that plans can be made of worlds that never were.
+
+use std::collections::BTreeMap;
+
+use talmox_pve::api::access::Permissions;
+use talmox_pve::api::cluster::{Guest, HostSeen, Resources, StorageSeen, Version};
+use talmox_pve::api::mapping::PciMapping;
+use talmox_pve::api::node::{Bridge, PciDevice};
+use talmox_pve::api::storage::Volume;
+use talmox_pve::config::{PendingOption, VmConfig};
+use talmox_pve::id::{NodeName, StorageId, Upid, VmId};
+use talmox_talos_config::secret::SecretText;
+
+/// An answer, or why there is none.
+pub type Told<T> = Result<T, String>;
+
+/// What there is.
+#[derive(Clone, Debug, Default)]
+pub struct World {
+    pub pve: Pve,
+    /// What answers at the address of each node.
+    pub nodes: BTreeMap<String, TalosSeen>,
+    pub vip: VipSeen,
+    pub addons: Addons,
+}
+
+/// What Proxmox says.
+#[derive(Clone, Debug, Default)]
+pub struct Pve {
+    pub version: Option<Version>,
+    pub permissions: Permissions,
+    pub resources: Resources,
+    /// The VMs that may be ours, by what their configs say.
+    pub vms: BTreeMap<VmId, VmSeen>,
+    /// What became of the numbers that were asked about.
+    pub ids: BTreeMap<VmId, IdSeen>,
+    /// The files on storages from which something is needed.
+    pub contents: BTreeMap<(NodeName, StorageId), Told<Vec<Volume>>>,
+    /// Of hosts that get new VMs.
+    pub bridges: BTreeMap<NodeName, Told<Vec<Bridge>>>,
+    /// Where a PCI device is wanted.
+    pub mappings: Option<Told<Vec<PciMapping>>>,
+    pub devices: BTreeMap<NodeName, Told<Vec<PciDevice>>>,
+}
+
+/// A VM that may be ours.
+#[derive(Clone, Debug)]
+pub struct VmSeen {
+    pub host: NodeName,
+    pub is_running: bool,
+    pub config: Told<VmConfig>,
+    /// What is set and takes effect with the next start. Empty where nobody asked.
+    pub pending: Vec<PendingOption>,
+}
+
+/// A number.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum IdSeen {
+    Free,
+    /// Taken by a VM that we cannot see into.
+    Taken {
+        /// A task of ours that is making it at this moment.
+        making: Option<Upid>,
+        /// Whether such a task of ours has been, and left it as it is.
+        made_by_us: bool,
+        lock: Option<String>,
+    },
+}
+
+/// What answers at the address of a node.
+#[derive(Clone, Debug, Default)]
+pub enum TalosSeen {
+    /// Nobody asked: the address is not known.
+    #[default]
+    NotAsked,
+    Nothing(String),
+    /// A machine without a config.
+    Maintenance {
+        /// What speaks against its being the one that is meant.
+        mismatch: Option<String>,
+    },
+    Ours(Box<Configured>),
+    /// Somebody else.
+    Stranger(String),
+    /// It may be ours, and does not speak to us.
+    Estranged(String),
+}
+
+/// A node of the cluster.
+#[derive(Clone, Debug, Default)]
+pub struct Configured {
+    /// Such as `v1.11.2`.
+    pub version: Option<String>,
+    pub schematic: Option<String>,
+    pub config: Option<SecretText>,
+    pub etcd: EtcdSeen,
+    /// Whether its kubelet runs.
+    pub has_kubelet: bool,
+}
+
+/// Whether a control plane has etcd data.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum EtcdSeen {
+    #[default]
+    Unknown,
+    /// It waits for a cluster to join.
+    Waiting,
+    /// It has run, so there is data, but it is not well.
+    Ill(String),
+    /// It is a member, and knows these.
+    Member { names: Vec<String> },
+}
+
+/// Who answers at the virtual address.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum VipSeen {
+    #[default]
+    NotAsked,
+    Silent,
+    Answers,
+}
+
+/// What is known of add-ons: for each that was looked for, whether it is in the cluster as it should
+/// be.
+pub type Addons = BTreeMap<String, bool>;
+
+impl Pve {
+    pub fn guest(&self, vmid: VmId) -> Option<&Guest> {
+        self.resources.guests.iter().find(|guest| guest.vmid == vmid)
+    }
+
+    pub fn host(&self, name: &NodeName) -> Option<&HostSeen> {
+        self.resources.hosts.iter().find(|host| host.node == *name)
+    }
+
+    pub fn storage(&self, host: &NodeName, storage: &StorageId) -> Option<&StorageSeen> {
+        let mut storages = self.resources.storages.iter();
+        storages.find(|seen| seen.node == *host && seen.storage == *storage)
+    }
+
+    /// Whether a host works, as far as we may see it.
+    pub fn is_online(&self, name: &NodeName) -> bool {
+        self.host(name).is_some_and(|host| host.status == "online")
+    }
+}

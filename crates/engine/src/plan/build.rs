@@ -1,0 +1,76 @@
+use super::change::{Change, Finding, Severity};
+use super::place::{Places, places};
+use super::steps::Steps;
+use super::{Plan, preflight, talos, vm};
+use crate::desired::Desired;
+use crate::observe::World;
+
+/// What else a plan depends on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// Whether kubeconfig and talosconfig are where they belong.
+    pub has_client_files: bool,
+}
+
+/// A plan in the making.
+pub(super) struct Builder<'a> {
+    pub(super) desired: &'a Desired,
+    pub(super) world: &'a World,
+    pub(super) options: Options,
+    pub(super) places: Places<'a>,
+    pub(super) changes: Vec<Change>,
+    pub(super) findings: Vec<Finding>,
+    pub(super) steps: Steps,
+}
+
+/// What is to be done so that the world becomes what is wanted.
+pub fn plan(desired: &Desired, world: &World, options: Options) -> Plan {
+    let mut places = places(desired, &world.pve);
+    let mut findings = std::mem::take(&mut places.findings);
+    findings.append(&mut places.troubles);
+    let mut builder = Builder {
+        desired,
+        world,
+        options,
+        places,
+        changes: vec![],
+        findings,
+        steps: Steps::default(),
+    };
+    let nodes = builder.places.nodes.clone();
+    let vms = nodes
+        .iter()
+        .map(|placed| (placed.node.name.clone(), vm::plan(&mut builder, placed)))
+        .collect();
+    talos::plan(&mut builder, &vms);
+    talos::removed(&mut builder);
+    preflight::check(&mut builder);
+    builder.changes.sort_by(|a, b| a.object.cmp(&b.object));
+    builder.findings.sort_by(|a, b| {
+        (a.severity, &a.subject, &a.message).cmp(&(b.severity, &b.subject, &b.message))
+    });
+    builder.findings.dedup();
+    Plan {
+        cluster: desired.cluster.clone(),
+        changes: builder.changes,
+        findings: builder.findings,
+        steps: builder.steps.in_order(),
+    }
+}
+
+impl Plan {
+    /// Whether everything is as it should be.
+    pub fn is_empty(&self) -> bool {
+        self.changes.is_empty() && self.steps.is_empty()
+    }
+
+    /// Why it cannot be carried out.
+    pub fn errors(&self) -> impl Iterator<Item = &Finding> {
+        self.findings.iter().filter(|finding| finding.severity == Severity::Error)
+    }
+
+    /// Changes that the inventory asks for and no step makes.
+    pub fn open_changes(&self) -> impl Iterator<Item = &Change> {
+        self.changes.iter().filter(|change| !change.is_planned)
+    }
+}

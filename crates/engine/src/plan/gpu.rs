@@ -1,0 +1,169 @@
+//! By which name a PCI device goes: a token may pass on only what has been mapped.
+
+use std::time::Duration;
+
+use talmox_pve::api::mapping::{Mapped, MappedDevice, PciMapping};
+use talmox_pve::api::node::PciDevice;
+use talmox_pve::config::VmConfig;
+use talmox_pve::id::{ConfigId, NodeName};
+use talmox_pve::property::{HostPci, PciSource};
+
+use super::action::CreateMapping;
+use super::change::Finding;
+use crate::desired::{Desired, DesiredNode, GpuSource, GpuSpec};
+use crate::observe::Pve;
+
+/// A device with its name, which may have to be made first.
+#[derive(Clone, Debug)]
+pub(super) struct Device {
+    pub(super) hostpci: HostPci,
+    pub(super) mapping: Option<CreateMapping>,
+}
+
+/// What the `hostpci0` of a node's VM on this host is to be.
+pub(super) fn device(
+    desired: &Desired,
+    node: &DesiredNode,
+    host: &NodeName,
+    pve: &Pve,
+) -> Result<Option<Device>, Finding> {
+    let Some(gpu) = &node.vm.gpu else { return Ok(None) };
+    let named = |id: ConfigId, mapping| {
+        Ok(Some(Device { hostpci: gpu.hostpci(PciSource::Mapping(id)), mapping }))
+    };
+    match &gpu.source {
+        GpuSource::Mapping(id) => {
+            check_mapping(node, id, host, pve)?;
+            named(id.clone(), None)
+        }
+        GpuSource::Address(address) if desired.login.is_root() => {
+            let hostpci = gpu.hostpci(PciSource::Host(address.clone()));
+            Ok(Some(Device { hostpci, mapping: None }))
+        }
+        GpuSource::Address(address) => {
+            if let Some(known) = mappings(pve).iter().find(|one| maps(one, host, address)) {
+                return named(known.id.clone(), None);
+            }
+            let create = new_mapping(node, host, address, pve, desired.timeouts.task)?;
+            named(create.id.clone(), Some(create))
+        }
+    }
+}
+
+/// What an existing VM's option is compared with: another name for the same device is no change.
+pub(super) fn wanted(
+    gpu: &GpuSpec,
+    config: &VmConfig,
+    host: &NodeName,
+    pve: &Pve,
+) -> Option<HostPci> {
+    let found = config.get("hostpci0").map(HostPci::parse);
+    let source = match (&gpu.source, found.map(|found| found.source)) {
+        (GpuSource::Mapping(id), _) => PciSource::Mapping(id.clone()),
+        (GpuSource::Address(address), Some(PciSource::Mapping(id))) => {
+            let known = mappings(pve).iter().find(|one| one.id == id);
+            match known {
+                Some(known) if maps(known, host, address) => PciSource::Mapping(id),
+                _ => PciSource::Host(address.clone()),
+            }
+        }
+        (GpuSource::Address(address), _) => PciSource::Host(address.clone()),
+    };
+    Some(gpu.hostpci(source))
+}
+
+fn mappings(pve: &Pve) -> &[PciMapping] {
+    match &pve.mappings {
+        Some(Ok(mappings)) => mappings,
+        _ => &[],
+    }
+}
+
+fn maps(mapping: &PciMapping, host: &NodeName, address: &str) -> bool {
+    mapping.mapped.devices.iter().any(|device| {
+        device.node == *host && device.path.split(';').any(|path| is_same(path, address))
+    })
+}
+
+/// An address without a function means the whole device.
+fn is_same(path: &str, address: &str) -> bool {
+    path == address || path.strip_suffix(".0") == Some(address)
+}
+
+fn check_mapping(
+    node: &DesiredNode,
+    id: &ConfigId,
+    host: &NodeName,
+    pve: &Pve,
+) -> Result<(), Finding> {
+    // Whether we may see mappings is not whether we may use them: then starting the VM will tell.
+    let Some(Ok(known)) = &pve.mappings else { return Ok(()) };
+    let Some(mapping) = known.iter().find(|one| one.id == *id) else {
+        let message = format!("there is no PCI mapping {id} that we may see");
+        return Err(Finding::error(&node.name, message).hint(format!(
+            "make it under Datacenter, Resource Mappings, and allow it: {}",
+            use_line(id)
+        )));
+    };
+    if mapping.mapped.devices.iter().any(|device| device.node == *host) {
+        return Ok(());
+    }
+    let message = format!("the PCI mapping {id} names no device on {host}");
+    Err(Finding::error(&node.name, message).hint("add the device of that host to the mapping"))
+}
+
+fn use_line(id: &ConfigId) -> String {
+    format!("pveum acl modify /mapping/pci/{id} --users USER --roles PVEMappingUser")
+}
+
+fn new_mapping(
+    node: &DesiredNode,
+    host: &NodeName,
+    address: &str,
+    pve: &Pve,
+    deadline: Duration,
+) -> Result<CreateMapping, Finding> {
+    let name: String = format!("{host}-{address}")
+        .chars()
+        .map(|c| if matches!(c, ':' | '.') { '-' } else { c })
+        .collect();
+    let id: ConfigId = format!("pci-{name}").parse().map_err(|_| {
+        Finding::error(&node.name, format!("no PCI mapping can be named after {host} {address}"))
+            .hint("make a mapping by hand, and name it: `gpu: {mapping: …}`")
+    })?;
+    if !pve.permissions.allows("/mapping/pci", "Mapping.Modify") {
+        let message = format!("the PCI device {address} has no mapping, and we may not make one");
+        return Err(Finding::error(&node.name, message).hint(format!(
+            "make a mapping of it, name it in the inventory (`gpu: {{mapping: …}}`), and allow it:\n{}",
+            use_line(&id)
+        )));
+    }
+    let Some(Ok(devices)) = pve.devices.get(host) else {
+        let message = format!("the PCI devices of {host} cannot be listed");
+        return Err(Finding::error(&node.name, message)
+            .hint(format!("pveum acl modify /nodes/{host} --users USER --roles PVEAuditor")));
+    };
+    let Some(found) = devices.iter().find(|device| is_same(&device.address, address)) else {
+        let message = format!("{host} has no PCI device {address}");
+        return Err(Finding::error(&node.name, message).hint("lspci -D on the host lists them"));
+    };
+    if found.iommu_group.is_none() {
+        let message = format!("{host} has no IOMMU: {address} cannot be passed through");
+        return Err(Finding::error(&node.name, message).hint(
+            "turn it on in the firmware, and with `intel_iommu=on` where the kernel needs it",
+        ));
+    }
+    let mapped = Mapped { devices: vec![mapped(host, address, found)], ..Mapped::default() };
+    Ok(CreateMapping { id, mapped, deadline })
+}
+
+fn mapped(host: &NodeName, address: &str, found: &PciDevice) -> MappedDevice {
+    let subsystem = found.subsystem_vendor.as_ref().zip(found.subsystem_device.as_ref());
+    MappedDevice {
+        node: host.clone(),
+        path: address.to_owned(),
+        id: format!("{}:{}", found.vendor, found.device),
+        iommu_group: found.iommu_group.and_then(|group| group.try_into().ok()),
+        subsystem_id: subsystem.map(|(vendor, device)| format!("{vendor}:{device}")),
+    }
+}

@@ -1,0 +1,77 @@
+//! Steps that bring images to where they are needed.
+
+use talmox_pve::id::{NodeName, VolumeId};
+
+use super::action::{Action, FetchImage, FetchWay, PostSchematic};
+use super::change::{Change, Class, FieldChange, Object};
+use super::step::StepId;
+use super::{Builder, preflight};
+use crate::desired::{BootImage, ImageSource};
+
+/// An image on a host: its volume, and the step to wait for.
+pub(super) fn fetch(
+    builder: &mut Builder<'_>,
+    image: &BootImage,
+    host: &NodeName,
+) -> (VolumeId, StepId) {
+    let storage = &builder.desired.image_storage;
+    let volume = image.volume(storage);
+    let host = fetching_host(builder, host);
+    let contents = builder.world.pve.contents.get(&(host.clone(), storage.clone()));
+    let listed = contents.and_then(|told| told.as_ref().ok());
+    let found = listed.and_then(|volumes| volumes.iter().find(|one| one.volid == volume));
+    let present = found.map(|found| found.size.unwrap_or_default());
+    let id = format!("image/{host}/{storage}/{}", image.file);
+    let step = StepId::new(id.clone());
+    if builder.steps.has(&step) {
+        return (volume, step);
+    }
+    let mut ways = vec![FetchWay::Stream];
+    if preflight::may_download(&builder.world.pve.permissions, &host) {
+        ways.insert(0, FetchWay::Download);
+    }
+    if present.is_none() {
+        let fields = vec![FieldChange::set("from", &image.url), FieldChange::set("host", &host)];
+        let object = Object::Image(volume.to_string());
+        builder.changes.push(Change::planned(object, Class::Create, fields));
+    }
+    let after = schematic(builder, image);
+    let action = Action::FetchImage(FetchImage {
+        host,
+        volume: volume.clone(),
+        url: image.url.clone(),
+        checksum: image.checksum.clone(),
+        ways,
+        present,
+        deadline: builder.desired.timeouts.image,
+    });
+    (volume, builder.steps.add(id, None, after, action))
+}
+
+/// Of a shared storage one host is enough: the first one that needs it.
+fn fetching_host(builder: &Builder<'_>, host: &NodeName) -> NodeName {
+    let storage = &builder.desired.image_storage;
+    let pve = &builder.world.pve;
+    if !pve.storage(host, storage).is_some_and(|seen| seen.shared) {
+        return host.clone();
+    }
+    let nodes = builder.places.nodes.iter();
+    let mut hosts = nodes
+        .map(|placed| &placed.own.vm.node)
+        .filter(|host| pve.is_online(host) && pve.storage(host, storage).is_some());
+    hosts.next().unwrap_or(host).clone()
+}
+
+/// Tells the factory what the image is made of.
+pub(super) fn schematic(builder: &mut Builder<'_>, image: &BootImage) -> Option<StepId> {
+    let ImageSource::Factory { factory, id, schematic: Some(yaml) } = &image.source else {
+        return None;
+    };
+    let action = Action::PostSchematic(PostSchematic {
+        factory: factory.clone(),
+        id: id.clone(),
+        yaml: yaml.clone(),
+        deadline: builder.desired.timeouts.task,
+    });
+    Some(builder.steps.add(format!("schematic/{id}"), None, [], action))
+}

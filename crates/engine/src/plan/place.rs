@@ -1,0 +1,258 @@
+//! Where each node's VM is, or is going to be: its number, its host, and whose it is now.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use talmox_pve::api::qemu::Vm;
+use talmox_pve::config::VmConfig;
+use talmox_pve::id::{NodeName, Upid, VmId};
+
+use super::action::OwnVm;
+use super::change::Finding;
+use crate::desired::{Desired, DesiredNode};
+use crate::observe::{IdSeen, Pve, VmSeen};
+use crate::ownership::{Marker, Owner};
+
+/// A node's VM at its place.
+#[derive(Clone, Debug)]
+pub(crate) struct Placed<'a> {
+    pub(crate) node: &'a DesiredNode,
+    pub(crate) own: OwnVm,
+    pub(crate) state: State<'a>,
+}
+
+/// What is at that place.
+#[derive(Clone, Debug)]
+pub(crate) enum State<'a> {
+    Absent,
+    /// A task of ours is making it.
+    BeingMade(Upid),
+    Ours(Found<'a>),
+    /// Something that is not ours, or cannot be gone on with.
+    Blocked,
+}
+
+/// A VM of ours.
+#[derive(Clone, Debug)]
+pub(crate) struct Found<'a> {
+    pub(crate) seen: &'a VmSeen,
+    pub(crate) config: &'a VmConfig,
+    pub(crate) marker: Marker,
+}
+
+/// All of them.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Places<'a> {
+    /// In the order of the inventory; nodes for which there is no place are left out.
+    pub(crate) nodes: Vec<Placed<'a>>,
+    /// VMs of ours for which the inventory has no node.
+    pub(crate) removed: Vec<(OwnVm, Found<'a>)>,
+    /// What is wrong with VMs of ours.
+    pub(crate) troubles: Vec<Finding>,
+    /// Why nodes have no place, or none that is free.
+    pub(crate) findings: Vec<Finding>,
+    /// Numbers that look free and were not asked about.
+    pub(crate) unasked: BTreeSet<VmId>,
+}
+
+pub(crate) fn places<'a>(desired: &'a Desired, pve: &'a Pve) -> Places<'a> {
+    let mut places = Places::default();
+    let mut owned: BTreeMap<String, (VmId, Found<'a>)> = BTreeMap::new();
+    for (vmid, found) in ours(desired, pve) {
+        let name = found.marker.node.clone();
+        if let Some((first, _)) = owned.get(&name) {
+            places.troubles.push(
+                Finding::error(
+                    &name,
+                    format!("VM {first} and VM {vmid} both say that they are it"),
+                )
+                .hint("take talmox's line out of the notes of the one that is a copy"),
+            );
+        } else {
+            owned.insert(name, (vmid, found));
+        }
+    }
+    let mut numbers = Numbers {
+        taken: desired.nodes.iter().filter_map(|node| node.vmid).collect(),
+        next: desired.vmid_range.0,
+        last: desired.vmid_range.1,
+    };
+    numbers.taken.extend(owned.values().map(|(vmid, _)| *vmid));
+    let hosts = spread(desired, pve);
+    for node in &desired.nodes {
+        let identity = desired.identity_of(&node.name);
+        if let Some((vmid, found)) = owned.remove(&node.name) {
+            let vm = Vm::new(&found.seen.host, vmid);
+            let state = match lock_of(&found, pve.ids.get(&vmid)) {
+                Lock::None => State::Ours(found),
+                Lock::Making(upid) => State::BeingMade(upid),
+                Lock::Stuck(lock) => {
+                    places.troubles.push(stuck(&node.name, vmid, &lock));
+                    State::Blocked
+                }
+            };
+            places.nodes.push(Placed { node, own: OwnVm { vm, identity }, state });
+            continue;
+        }
+        if node.vmid.is_none()
+            && let Some(finding) = unreadable(&node.name, pve)
+        {
+            places.findings.push(finding);
+            continue;
+        }
+        let Some(vmid) = node.vmid.or_else(|| numbers.take(pve)) else {
+            let (first, last) = desired.vmid_range;
+            places.findings.push(
+                Finding::error(&node.name, format!("no vmid from {first} to {last} is free"))
+                    .hint("widen `proxmox: {vmid_range: …}`"),
+            );
+            continue;
+        };
+        let (state, finding) = state_of(&node.name, vmid, pve, &mut places.unasked);
+        places.findings.extend(finding);
+        let making = match &state {
+            State::BeingMade(upid) => Some(upid.node()),
+            _ => None,
+        };
+        let Some(host) = making.or(node.host.as_ref()).or_else(|| hosts.get(&*node.name)) else {
+            places.findings.push(
+                Finding::error(&node.name, "no host is given for it")
+                    .hint("add `proxmox: {node: …}`, or `host: …` to the node"),
+            );
+            continue;
+        };
+        let vm = Vm::new(host, vmid);
+        places.nodes.push(Placed { node, own: OwnVm { vm, identity }, state });
+    }
+    for (name, (vmid, found)) in owned {
+        let vm = Vm::new(&found.seen.host, vmid);
+        places.removed.push((OwnVm { vm, identity: desired.identity_of(&name) }, found));
+    }
+    places
+}
+
+/// The VMs that are provably of this cluster.
+fn ours<'a>(desired: &Desired, pve: &'a Pve) -> Vec<(VmId, Found<'a>)> {
+    let found = |(vmid, seen): (&VmId, &'a VmSeen)| {
+        let config = seen.config.as_ref().ok()?;
+        let marker = Marker::find(config.description())?;
+        if marker.cluster != desired.mark || config.is_template() {
+            return None;
+        }
+        match desired.identity_of(&marker.node).judge(config) {
+            Owner::Ours(marker) => Some((*vmid, Found { seen, config, marker })),
+            Owner::Other { .. } => None,
+        }
+    };
+    pve.vms.iter().filter_map(found).collect()
+}
+
+enum Lock {
+    None,
+    Making(Upid),
+    Stuck(String),
+}
+
+/// Locks of create and clone are ours; who holds any other will let go of it.
+fn lock_of(found: &Found<'_>, id: Option<&IdSeen>) -> Lock {
+    let Some(lock @ ("create" | "clone")) = found.config.lock() else { return Lock::None };
+    match id {
+        Some(IdSeen::Taken { making: Some(upid), .. }) => Lock::Making(upid.clone()),
+        _ => Lock::Stuck(lock.to_owned()),
+    }
+}
+
+fn stuck(node: &str, vmid: VmId, lock: &str) -> Finding {
+    let message = format!("VM {vmid} was left behind half made, and locked ({lock})");
+    Finding::error(node, message)
+        .hint(format!("on its host: qm unlock {vmid} && qm destroy {vmid}"))
+}
+
+/// A VM that cannot be looked at may be the one that we are about to make.
+fn unreadable(node: &str, pve: &Pve) -> Option<Finding> {
+    let of_a_node = |(vmid, seen): (&VmId, &VmSeen)| {
+        let reason = seen.config.as_ref().err()?;
+        Some(format!("it may be VM {vmid} on {}, which cannot be read: {reason}", seen.host))
+    };
+    let message = pve.vms.iter().find_map(of_a_node)?;
+    Some(Finding::error(node, message).hint("bring the host up, or give the node its `vmid:`"))
+}
+
+/// What is at a number that no VM of ours has.
+fn state_of<'a>(
+    node: &str,
+    vmid: VmId,
+    pve: &Pve,
+    unasked: &mut BTreeSet<VmId>,
+) -> (State<'a>, Option<Finding>) {
+    match pve.ids.get(&vmid) {
+        Some(IdSeen::Free) => return (State::Absent, None),
+        Some(IdSeen::Taken { making: Some(upid), .. }) => {
+            return (State::BeingMade(upid.clone()), None);
+        }
+        Some(IdSeen::Taken { made_by_us: true, lock: Some(lock), .. }) => {
+            return (State::Blocked, Some(stuck(node, vmid, lock)));
+        }
+        Some(IdSeen::Taken { .. }) => {}
+        None => {
+            unasked.insert(vmid);
+            if pve.guest(vmid).is_none() {
+                return (State::Absent, None);
+            }
+        }
+    }
+    if let Some(Err(reason)) = pve.vms.get(&vmid).map(|seen| &seen.config) {
+        let message = format!("VM {vmid} cannot be read: {reason}");
+        let hint = "without its config nobody knows whose it is; is its host up?";
+        return (State::Blocked, Some(Finding::error(node, message).hint(hint)));
+    }
+    let name = pve.guest(vmid).and_then(|guest| guest.name.clone());
+    let called = name.map(|name| format!(" ({name})")).unwrap_or_default();
+    let message = format!("vmid {vmid} is taken by a VM{called} that is not ours");
+    let hint = "give the node another `vmid:`, or none; talmox never touches that VM";
+    (State::Blocked, Some(Finding::error(node, message).hint(hint)))
+}
+
+/// Numbers for nodes without one: the first that nobody has.
+struct Numbers {
+    taken: BTreeSet<VmId>,
+    next: u32,
+    last: u32,
+}
+
+impl Numbers {
+    fn take(&mut self, pve: &Pve) -> Option<VmId> {
+        while self.next <= self.last {
+            let vmid = VmId::new(self.next).ok()?;
+            self.next += 1;
+            let is_strange = match pve.ids.get(&vmid) {
+                Some(IdSeen::Free | IdSeen::Taken { making: Some(_), .. }) => false,
+                // What a crash of ours left behind must be seen, not gone around.
+                Some(IdSeen::Taken { made_by_us, lock, .. }) => !(*made_by_us && lock.is_some()),
+                None => {
+                    let guest = pve.guest(vmid);
+                    guest.is_some_and(|guest| !is_half_made(guest.lock.as_deref()))
+                }
+            };
+            if !is_strange && self.taken.insert(vmid) {
+                return Some(vmid);
+            }
+        }
+        None
+    }
+}
+
+/// Whether a lock is one under which VMs have neither name nor marker.
+fn is_half_made(lock: Option<&str>) -> bool {
+    matches!(lock, Some("create" | "clone"))
+}
+
+/// Hosts for nodes that name none: in turn, control planes first, so that no two of them share one
+/// while there are others.
+fn spread<'a>(desired: &'a Desired, pve: &'a Pve) -> BTreeMap<&'a str, NodeName> {
+    let hosts: Vec<&NodeName> = match (desired.hosts.as_slice(), pve.resources.hosts.as_slice()) {
+        ([], [only]) => vec![&only.node],
+        (given, _) => given.iter().collect(),
+    };
+    let open = desired.nodes.iter().filter(|node| node.host.is_none());
+    open.zip(hosts.into_iter().cycle()).map(|(node, host)| (&*node.name, host.clone())).collect()
+}

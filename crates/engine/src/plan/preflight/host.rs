@@ -1,0 +1,87 @@
+//! Hosts and bridges.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use talmox_pve::id::NodeName;
+
+use super::super::Builder;
+use super::super::change::Finding;
+use super::super::place::Placed;
+
+const MIB: u64 = 1 << 20;
+
+pub(super) fn check(builder: &Builder<'_>, new: &[&Placed<'_>], findings: &mut Vec<Finding>) {
+    let mut by_host: BTreeMap<&NodeName, Vec<&Placed<'_>>> = BTreeMap::new();
+    for placed in new {
+        by_host.entry(&placed.own.vm.node).or_default().push(placed);
+    }
+    for (host, nodes) in by_host {
+        let pve = &builder.world.pve;
+        let Some(seen) = pve.host(host) else {
+            let names = pve.resources.hosts.iter().map(|host| host.node.to_string());
+            let names: Vec<String> = names.collect();
+            let message = format!("there is no such host; there are: {}", names.join(", "));
+            findings
+                .push(Finding::error(host.as_str(), message).hint("correct `node:` or `host:`"));
+            continue;
+        };
+        if seen.status != "online" {
+            let message = format!("the host is {}, and VMs are to be made on it", seen.status);
+            findings
+                .push(Finding::error(host.as_str(), message).hint("bring it up, or use another"));
+            continue;
+        }
+        for placed in &nodes {
+            let vm = &placed.node.vm;
+            if seen.max_cpu.is_some_and(|cores| cores < u64::from(vm.cores)) {
+                let message = format!("{host} has fewer than {} cores", vm.cores);
+                let finding = Finding::error(&placed.node.name, message);
+                findings.push(finding.hint("give the node fewer, or another host"));
+            }
+            if seen.max_memory.is_some_and(|memory| memory < vm.memory_mib * MIB) {
+                let message = format!("{host} has less than {} MiB of memory", vm.memory_mib);
+                let finding = Finding::error(&placed.node.name, message);
+                findings.push(finding.hint("give the node less, or another host"));
+            }
+        }
+        if let (Some(all), Some(used)) = (seen.max_memory, seen.memory) {
+            let wanted: u64 = nodes.iter().map(|placed| placed.node.vm.memory_mib).sum();
+            let free = all.saturating_sub(used) / MIB;
+            if wanted > free {
+                let message =
+                    format!("new VMs get {wanted} MiB of memory, and {free} MiB are free");
+                let hint = "VMs may fail to start, or be killed: give them less, or spread them";
+                findings.push(Finding::warning(host.as_str(), message).hint(hint));
+            }
+        }
+        bridges(builder, host, &nodes, findings);
+    }
+}
+
+fn bridges(
+    builder: &Builder<'_>,
+    host: &NodeName,
+    nodes: &[&Placed<'_>],
+    findings: &mut Vec<Finding>,
+) {
+    let Some(Ok(known)) = builder.world.pve.bridges.get(host) else { return };
+    let wanted: BTreeSet<&str> = nodes
+        .iter()
+        .flat_map(|placed| placed.node.vm.bridges.iter().map(|(bridge, _)| bridge.as_str()))
+        .collect();
+    for bridge in wanted {
+        match known.iter().find(|one| one.name.as_str() == bridge) {
+            None => {
+                let message = format!("there is no bridge {bridge} that we may use");
+                let hint = "correct `bridge:`, or allow it: see the roles that `talmox init --role` prints";
+                findings.push(Finding::error(host.as_str(), message).hint(hint));
+            }
+            Some(found) if !found.active && found.kind != "vnet" => {
+                let message = format!("the bridge {bridge} is down");
+                let hint = "bring it up on the host: ifreload -a";
+                findings.push(Finding::warning(host.as_str(), message).hint(hint));
+            }
+            Some(_) => {}
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! What would stop the plan halfway, told before it begins. Judged by what was seen; nobody is
+//! asked anything here.
+
+mod host;
+mod right;
+mod storage;
+
+use talmox_model::value::Boot;
+use talmox_pve::api::access::Permissions;
+use talmox_pve::id::NodeName;
+
+use super::Builder;
+use super::action::Contact;
+use super::change::Finding;
+use super::place::{Placed, State};
+use crate::desired::GpuSource;
+
+/// Whether a host may be told to fetch something from the Internet.
+pub(super) fn may_download(permissions: &Permissions, host: &NodeName) -> bool {
+    let path = format!("/nodes/{host}");
+    let has = |path: &str, right: &str| permissions.allows(path, right);
+    has(&path, "Sys.AccessNetwork") || (has("/", "Sys.Audit") && has("/", "Sys.Modify"))
+}
+
+pub(super) fn check(builder: &mut Builder<'_>) {
+    let mut findings = vec![];
+    version(builder, &mut findings);
+    right::check(builder, &mut findings);
+    let new: Vec<&Placed<'_>> =
+        builder.places.nodes.iter().filter(|one| matches!(one.state, State::Absent)).collect();
+    for placed in &new {
+        node(placed, &mut findings);
+    }
+    host::check(builder, &new, &mut findings);
+    storage::check(builder, &new, &mut findings);
+    builder.findings.extend(findings);
+}
+
+/// Since 8.4 images can be fetched as what disks are made from.
+fn version(builder: &Builder<'_>, findings: &mut Vec<Finding>) {
+    let Some(version) = &builder.world.pve.version else { return };
+    let (Some(major), Some(minor)) = (version.major(), version.minor()) else { return };
+    if (major, minor) < (8, 4) {
+        let message = format!("Proxmox VE {} is too old: 8.4 is needed", version.version);
+        findings.push(Finding::error("proxmox", message).hint("upgrade it"));
+    }
+}
+
+fn node(placed: &Placed<'_>, findings: &mut Vec<Finding>) {
+    let node = placed.node;
+    if node.boot != Boot::Dhcp && !node.has_gateway {
+        findings.push(
+            Finding::error(&node.name, "its gateway is not known")
+                .hint("add `network: {gateway: …}`"),
+        );
+    }
+    if node.contact == Contact::AskAgent && !node.vm.has_agent {
+        findings.push(
+            Finding::error(&node.name, "nothing will tell which address DHCP gives it")
+                .hint("add `dhcp: …`, or the extension siderolabs/qemu-guest-agent"),
+        );
+    }
+    let Some(gpu) = &node.vm.gpu else { return };
+    let is_q35 = node.vm.options.get("machine") == Some("q35");
+    if gpu.pcie && !is_q35 {
+        findings.push(
+            Finding::error(&node.name, "a PCIe device needs the machine type q35")
+                .hint("set `machine_type: q35`, or `gpu: {pcie: false}`"),
+        );
+    }
+    if let (GpuSource::Address(address), true) = (&gpu.source, gpu.x_vga) {
+        let message =
+            format!("{address} becomes its only screen: its console in Proxmox stays dark");
+        findings.push(Finding::warning(&node.name, message).hint("the serial console works"));
+    }
+}

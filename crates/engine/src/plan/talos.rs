@@ -1,0 +1,323 @@
+//! What is to be done about nodes: their configs, etcd, and the cluster that they make.
+
+use std::collections::BTreeMap;
+
+use talmox_talos_api::Expected;
+
+use super::action::{
+    Action, ApplyAddon, ApplyConfig, AwaitHealth, AwaitMember, AwaitUbuntu, AwaitVip,
+    BootstrapEtcd, ConfigBy, Evidence, HealthGoal, TalosNode, Witness, WriteClientFiles,
+};
+use super::change::{Change, Class, FieldChange, Finding, Object};
+use super::place::Placed;
+use super::step::StepId;
+use super::vm::{self, VmPlan};
+use super::{Builder, config_diff};
+use crate::desired::Addon;
+use crate::observe::{EtcdSeen, TalosSeen, VipSeen};
+
+/// How often a machine that does not come up is reset.
+const RESETS: u32 = 2;
+
+/// A machine that has run for longer than this was up once: it is not ours to reset.
+const YOUNG: u64 = 60 * 60;
+
+/// What is planned for a node.
+#[derive(Clone, Debug, Default)]
+struct NodePlan {
+    apply: Option<StepId>,
+    /// Whether it is part of the cluster already.
+    has_joined: bool,
+}
+
+pub(super) fn plan(builder: &mut Builder<'_>, vms: &BTreeMap<String, VmPlan>) {
+    let places = builder.places.nodes.clone();
+    let mut plans = BTreeMap::new();
+    for placed in &places {
+        let Some(vm) = vms.get(&placed.node.name).filter(|vm| vm.is_sound) else { continue };
+        if placed.node.is_talos {
+            plans.insert(placed.node.name.clone(), node(builder, placed, vm));
+        } else {
+            other_system(builder, placed, vm);
+        }
+    }
+    let nodes: Vec<&Placed<'_>> =
+        places.iter().filter(|placed| plans.contains_key(&placed.node.name)).collect();
+    if nodes.is_empty() {
+        return;
+    }
+    let bootstrap = bootstrap(builder, &nodes, &plans, vms);
+    let mut joined = vec![];
+    for placed in &nodes {
+        let plan = &plans[&placed.node.name];
+        if plan.has_joined {
+            continue;
+        }
+        let deadline = builder.desired.timeouts.bootstrap;
+        let action = Action::AwaitMember(AwaitMember { node: talos_node(placed), deadline });
+        let after = plan.apply.iter().chain(&bootstrap).cloned();
+        let name = &placed.node.name;
+        joined.push(builder.steps.add(format!("talos/{name}/join"), Some(name), after, action));
+    }
+    cluster(builder, &nodes, bootstrap, &joined);
+}
+
+fn talos_node(placed: &Placed<'_>) -> TalosNode {
+    TalosNode {
+        name: placed.node.name.clone(),
+        own: placed.own.clone(),
+        contact: placed.node.contact,
+        is_control_plane: placed.node.is_control_plane,
+    }
+}
+
+fn node(builder: &mut Builder<'_>, placed: &Placed<'_>, vm: &VmPlan) -> NodePlan {
+    let node = placed.node;
+    let seen = builder.world.nodes.get(&node.name).cloned().unwrap_or_default();
+    if vm.is_fresh {
+        // Whoever answers there, it is not the VM that is about to be started.
+        let who = match &seen {
+            TalosSeen::NotAsked | TalosSeen::Nothing(_) => None,
+            TalosSeen::Maintenance { .. } => Some("a Talos in maintenance mode".to_owned()),
+            TalosSeen::Ours(_) => Some("another node of this cluster".to_owned()),
+            TalosSeen::Stranger(who) | TalosSeen::Estranged(who) => Some(who.clone()),
+        };
+        if let Some(who) = who {
+            let message = format!("its address is in use: {who} answers there");
+            let hint = "give the node another `ip:`, or turn off what has the address";
+            builder.findings.push(Finding::error(&node.name, message).hint(hint));
+            return NodePlan::default();
+        }
+    }
+    match &seen {
+        TalosSeen::Ours(found) if vm.runs_after.is_none() => {
+            config_diff::node(builder, node, found);
+            let has_etcd = !node.is_control_plane || matches!(found.etcd, EtcdSeen::Member { .. });
+            vm::detach(builder, placed, None);
+            return NodePlan { apply: None, has_joined: found.has_kubelet && has_etcd };
+        }
+        TalosSeen::Maintenance { mismatch: Some(mismatch) } if vm.runs_after.is_none() => {
+            let message = format!("another machine answers at its address: {mismatch}");
+            let hint = "nothing is sent to it; find out which machine has the address";
+            builder.findings.push(Finding::error(&node.name, message).hint(hint));
+            return NodePlan::default();
+        }
+        TalosSeen::Stranger(who) | TalosSeen::Estranged(who) => {
+            let message = format!("at its address is {who}");
+            let hint = "nothing is sent to it; compare the secrets, the clocks and the addresses";
+            builder.findings.push(Finding::error(&node.name, message).hint(hint));
+            return NodePlan::default();
+        }
+        _ => {}
+    }
+    let apply = apply(builder, placed, vm);
+    vm::detach(builder, placed, Some(apply.clone()));
+    NodePlan { apply: Some(apply), has_joined: false }
+}
+
+fn apply(builder: &mut Builder<'_>, placed: &Placed<'_>, vm: &VmPlan) -> StepId {
+    let node = placed.node;
+    let timeouts = builder.desired.timeouts;
+    let by = if node.vm.cidata.is_some() { ConfigBy::Volume } else { ConfigBy::Maintenance };
+    let is_young = builder
+        .world
+        .pve
+        .guest(placed.own.vm.vmid)
+        .is_none_or(|guest| guest.uptime.is_none_or(|uptime| uptime < YOUNG));
+    let resets = if vm.runs_after.is_some() || is_young { RESETS } else { 0 };
+    let action = ApplyConfig {
+        node: talos_node(placed),
+        by,
+        expected: Expected {
+            uuid: Some(node.identity.uuid.to_string()),
+            macs: node.identity.macs.iter().map(|mac| mac.to_string().to_lowercase()).collect(),
+            instance_id: (by == ConfigBy::Volume).then(|| node.instance_id()),
+        },
+        config: node.config.clone(),
+        talos_version: builder.desired.talos_version.clone().unwrap_or_default(),
+        hostname: node.name.clone(),
+        addresses: node.addresses.clone(),
+        resets,
+        boot: timeouts.boot,
+        deadline: timeouts.boot * (resets + 1) + timeouts.bootstrap,
+    };
+    let version = builder.desired.talos_version.clone().unwrap_or_default();
+    let role = if node.is_control_plane { "control plane" } else { "worker" };
+    let mut fields = vec![FieldChange::set("role", role), FieldChange::set("talos", version)];
+    fields.extend(node.addresses.first().map(|address| FieldChange::set("address", address)));
+    let object = Object::Node(node.name.clone());
+    builder.changes.push(Change::planned(object, Class::Create, fields));
+    let id = format!("talos/{}/apply", node.name);
+    let after = vm.runs_after.clone();
+    builder.steps.add(id, Some(&node.name), after, Action::ApplyConfig(action))
+}
+
+fn other_system(builder: &mut Builder<'_>, placed: &Placed<'_>, vm: &VmPlan) {
+    let Some(start) = vm.runs_after.clone() else { return };
+    let node = placed.node;
+    let action = Action::AwaitUbuntu(AwaitUbuntu {
+        own: placed.own.clone(),
+        contact: node.contact,
+        has_agent: node.vm.has_agent,
+        deadline: builder.desired.timeouts.bootstrap,
+    });
+    builder.steps.add(format!("ubuntu/{}/await", node.name), Some(&node.name), [start], action);
+}
+
+/// etcd is bootstrapped once in a cluster's life, on its first control plane, and only if none of
+/// the others can have data.
+fn bootstrap(
+    builder: &mut Builder<'_>,
+    nodes: &[&Placed<'_>],
+    plans: &BTreeMap<String, NodePlan>,
+    vms: &BTreeMap<String, VmPlan>,
+) -> Option<StepId> {
+    let members = members(builder);
+    let control_planes: Vec<&&Placed<'_>> =
+        nodes.iter().filter(|placed| placed.node.is_control_plane).collect();
+    if let Some(members) = members {
+        for placed in control_planes {
+            let name = &placed.node.name;
+            if vms[name].is_fresh && members.contains(name) {
+                let message = "its VM is gone, and etcd still counts it as a member";
+                let hint = format!(
+                    "take the member {name} out of etcd first: talosctl etcd remove-member"
+                );
+                builder.findings.push(Finding::error(name, message).hint(hint));
+            }
+        }
+        return None;
+    }
+    let is_whole = builder.desired.control_planes().count() == control_planes.len();
+    let (first, others) = control_planes.split_first()?;
+    if !is_whole || first.node.name != builder.desired.control_planes().next()?.name {
+        // A control plane that cannot be gone on with might be the one that has the data.
+        return None;
+    }
+    let mut after: Vec<StepId> = plans[&first.node.name].apply.iter().cloned().collect();
+    let witnesses = others.iter().map(|placed| {
+        let name = &placed.node.name;
+        let is_fresh = vms[name].is_fresh;
+        if !is_fresh {
+            after.extend(plans[name].apply.clone());
+        }
+        let evidence = if is_fresh { Evidence::FreshDisk } else { Evidence::Answer };
+        Witness { node: talos_node(placed), evidence }
+    });
+    let action = BootstrapEtcd {
+        node: talos_node(first),
+        witnesses: witnesses.collect(),
+        deadline: builder.desired.timeouts.bootstrap,
+    };
+    let name = &first.node.name;
+    let fields = vec![FieldChange::set("etcd", format!("bootstrapped on {name}"))];
+    let object = Object::Cluster(builder.desired.cluster.clone());
+    builder.changes.push(Change::planned(object, Class::Create, fields));
+    Some(builder.steps.add("etcd/bootstrap", Some(name), after, Action::BootstrapEtcd(action)))
+}
+
+/// The members of etcd, if it was ever bootstrapped as far as can be seen.
+fn members(builder: &mut Builder<'_>) -> Option<Vec<String>> {
+    let mut all = None;
+    for (name, seen) in &builder.world.nodes {
+        let TalosSeen::Ours(found) = seen else { continue };
+        match &found.etcd {
+            EtcdSeen::Member { names } => return Some(names.clone()),
+            EtcdSeen::Ill(reason) => {
+                all = Some(vec![]);
+                let message = format!("its etcd is not well: {reason}");
+                let hint = "nothing is bootstrapped while there is etcd data anywhere";
+                builder.findings.push(Finding::warning(name, message).hint(hint));
+            }
+            EtcdSeen::Unknown | EtcdSeen::Waiting => {}
+        }
+    }
+    all
+}
+
+/// What concerns the cluster as a whole, once its nodes have joined.
+fn cluster(
+    builder: &mut Builder<'_>,
+    nodes: &[&Placed<'_>],
+    bootstrap: Option<StepId>,
+    joined: &[StepId],
+) {
+    let desired = builder.desired;
+    let all: Vec<TalosNode> = nodes.iter().map(|placed| talos_node(placed)).collect();
+    let is_changed = !joined.is_empty() || bootstrap.is_some();
+    let mut ready: Vec<StepId> = joined.to_vec();
+    if let (Some(address), Some(bootstrap)) = (desired.vip, &bootstrap) {
+        if builder.world.vip == VipSeen::Answers {
+            let message =
+                format!("something answers at the VIP {address} before the cluster is there");
+            let hint = "choose another `vip:`, or turn off what has the address";
+            builder.findings.push(Finding::error("network.vip", message).hint(hint));
+        }
+        let deadline = desired.timeouts.bootstrap;
+        let action = Action::AwaitVip(AwaitVip { address, port: 6443, deadline });
+        ready.push(builder.steps.add("vip", None, [bootstrap.clone()], action));
+    }
+    if is_changed || !builder.options.has_client_files {
+        if !is_changed {
+            let fields = vec![FieldChange::set("client files", "kubeconfig, talosconfig")];
+            let object = Object::Cluster(desired.cluster.clone());
+            builder.changes.push(Change::planned(object, Class::Create, fields));
+        }
+        let action = Action::WriteClientFiles(WriteClientFiles {
+            cluster: desired.cluster.clone(),
+            server: desired.endpoint.clone().unwrap_or_default(),
+            endpoints: all.iter().filter(|node| node.is_control_plane).cloned().collect(),
+            nodes: all.clone(),
+            deadline: desired.timeouts.task,
+        });
+        builder.steps.add("kubeconfig", None, ready.clone(), action);
+    }
+    // Without a network for pods nothing is ready before the add-on that brings one.
+    let goal = if desired.has_cni || !desired.addons.is_empty() {
+        HealthGoal::Ready
+    } else {
+        HealthGoal::Registered
+    };
+    let deadline = desired.timeouts.health;
+    let health = Action::AwaitHealth(AwaitHealth { nodes: all, goal, deadline });
+    if is_changed && desired.has_cni {
+        ready = vec![builder.steps.add("cluster/health", None, ready, health.clone())];
+    }
+    let mut applied = vec![];
+    for addon in &desired.addons {
+        applied.extend(plan_addon(builder, addon, &ready));
+    }
+    if (is_changed || !applied.is_empty()) && !desired.has_cni {
+        builder.steps.add("cluster/health", None, ready.into_iter().chain(applied), health);
+    }
+}
+
+fn plan_addon(builder: &mut Builder<'_>, addon: &Addon, after: &[StepId]) -> Option<StepId> {
+    let known = builder.world.addons.get(&addon.name).copied();
+    if known == Some(true) {
+        return None;
+    }
+    let object = Object::Addon(addon.name.clone());
+    builder.changes.push(Change::planned(object, Class::Create, vec![]));
+    let action = Action::ApplyAddon(ApplyAddon {
+        name: addon.name.clone(),
+        source: addon.source.clone(),
+        deadline: builder.desired.timeouts.health,
+    });
+    let id = format!("addon/{}", addon.name);
+    Some(builder.steps.add(id, None, after.iter().cloned(), action))
+}
+
+/// Whether anything of a removed node would be lost with it.
+pub(super) fn removed(builder: &mut Builder<'_>) {
+    let removed = builder.places.removed.clone();
+    for (own, found) in &removed {
+        let name = &own.identity.node;
+        let fields = vec![
+            FieldChange::new("vmid", Some(own.vm.vmid.to_string()), None),
+            FieldChange::new("host", Some(found.seen.host.to_string()), None),
+        ];
+        let change = Change::open(Object::Vm(name.clone()), Class::Destroy, fields);
+        builder.changes.push(change.note("the inventory has no such node any more"));
+    }
+}

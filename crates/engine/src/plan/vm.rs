@@ -1,0 +1,364 @@
+//! What is to be done about VMs.
+
+use talmox_pve::api::cluster::Guest;
+use talmox_pve::api::qemu::{self, Vm};
+use talmox_pve::config::{VmOptions, drift};
+use talmox_pve::id::{DiskSlot, FileName, Upid, VolumeId};
+use talmox_pve::property::{GIB, HostPci};
+
+use super::action::{
+    Action, CloneVm, CreateVm, DetachCidata, FinishVm, ResizeDisk, ScrubCidata, StartVm,
+    UploadCidata,
+};
+use super::change::{Change, Class, FieldChange, Finding, Object};
+use super::place::{Found, Placed, State};
+use super::step::StepId;
+use super::{Builder, differ, gpu, image};
+use crate::desired::{DesiredNode, hash, import_volume};
+use crate::ownership::{Marker, Stage};
+
+/// What became of a node's VM, for whoever goes on with the node.
+#[derive(Clone, Debug, Default)]
+pub(super) struct VmPlan {
+    /// The step after which it runs; nothing if it does.
+    pub(super) runs_after: Option<StepId>,
+    /// Whether its disk has never been started from.
+    pub(super) is_fresh: bool,
+    /// Whether it can be gone on with at all.
+    pub(super) is_sound: bool,
+}
+
+pub(super) fn plan(builder: &mut Builder<'_>, placed: &Placed<'_>) -> VmPlan {
+    match &placed.state {
+        State::Blocked => VmPlan::default(),
+        State::Absent => make(builder, placed, None),
+        State::BeingMade(upid) => make(builder, placed, Some(upid.clone())),
+        State::Ours(found) if found.marker.stage == Stage::Made => made(builder, placed, found),
+        State::Ours(found) => go_on(builder, placed, found),
+    }
+}
+
+/// Makes a VM from nothing, or waits for the task that is making it.
+fn make(builder: &mut Builder<'_>, placed: &Placed<'_>, running: Option<Upid>) -> VmPlan {
+    let (node, own) = (placed.node, &placed.own);
+    let device = match gpu::device(builder.desired, node, &own.vm.node, &builder.world.pve) {
+        Ok(device) => device,
+        Err(finding) => {
+            builder.findings.push(finding);
+            return VmPlan::default();
+        }
+    };
+    let mut after = vec![];
+    if let Some(create) = device.as_ref().and_then(|device| device.mapping.clone()) {
+        let object = Object::Mapping(create.id.to_string());
+        let devices = create.mapped.devices.iter();
+        let fields = devices.map(|device| FieldChange::set("map", device)).collect();
+        let id = format!("mapping/{}", create.id);
+        let is_new = !builder.steps.has(&StepId::new(id.clone()));
+        if is_new {
+            builder.changes.push(Change::planned(object, Class::Create, fields));
+        }
+        after.push(builder.steps.add(id, None, [], Action::CreateMapping(create)));
+    }
+    let hostpci = device.map(|device| device.hostpci);
+    let cidata = node.vm.cidata.as_ref().map(|_| cidata_volume(builder, node));
+    let made_from = match &node.image {
+        Some(image) => {
+            let (volume, step) = image::fetch(builder, image, &own.vm.node);
+            after.push(step);
+            Source::Image(volume)
+        }
+        None => match template(builder, node, placed) {
+            Ok(template) => Source::Template(template),
+            Err(finding) => {
+                builder.findings.push(finding);
+                return VmPlan::default();
+            }
+        },
+    };
+    if running.is_none()
+        && let (Some(volume), Some(network)) = (&cidata, &node.first_network)
+    {
+        let action = Action::UploadCidata(UploadCidata {
+            host: own.vm.node.clone(),
+            volume: volume.clone(),
+            user_data: node.config.clone(),
+            instance_id: node.instance_id(),
+            network: network.clone(),
+            deadline: builder.desired.timeouts.task,
+        });
+        let id = format!("vm/{}/upload-config", node.name);
+        after.push(builder.steps.add(id, Some(&node.name), [], action));
+    }
+    let note = running.as_ref().map(|_| "is being made by an earlier run");
+    builder.changes.push(created(node, placed, note));
+    let deadline = builder.desired.timeouts.image;
+    let (step, set, delete) = match made_from {
+        Source::Image(image) => {
+            let description = description(builder, node, Stage::Create);
+            let options = node.vm.create(&image, cidata.as_ref(), hostpci.as_ref(), &description);
+            let pool = node.pool.clone();
+            let create = CreateVm { own: own.clone(), pool, options, running, deadline };
+            let id = format!("vm/{}/create", node.name);
+            let step = builder.steps.add(id, Some(&node.name), after, Action::CreateVm(create));
+            (step, VmOptions::new(), vec![])
+        }
+        Source::Template(template) => {
+            let set = node.vm.after_clone(hostpci.as_ref(), template.has_cloudinit);
+            let clone = CloneVm {
+                own: own.clone(),
+                template: template.vm,
+                clone: qemu::CloneVm {
+                    newid: own.vm.vmid,
+                    name: node.name.clone(),
+                    description: description(builder, node, Stage::Clone),
+                    pool: node.pool.clone(),
+                    full: true,
+                    storage: Some(node.vm.storage.clone()),
+                    target: None,
+                },
+                running,
+                deadline,
+            };
+            let id = format!("vm/{}/clone", node.name);
+            let step = builder.steps.add(id, Some(&node.name), after, Action::CloneVm(clone));
+            (step, set, template.surplus)
+        }
+    };
+    let start = finish(builder, placed, Some(step), set, delete);
+    VmPlan { runs_after: Some(start), is_fresh: true, is_sound: true }
+}
+
+enum Source {
+    Image(VolumeId),
+    Template(Template),
+}
+
+struct Template {
+    vm: Vm,
+    has_cloudinit: bool,
+    /// What a clone has from it and should not.
+    surplus: Vec<String>,
+}
+
+/// The template by its name or vmid, on the node's host if there are several.
+fn template(
+    builder: &Builder<'_>,
+    node: &DesiredNode,
+    placed: &Placed<'_>,
+) -> Result<Template, Finding> {
+    let wanted = node.template.as_deref().unwrap_or_default();
+    let pve = &builder.world.pve;
+    let is_it = |guest: &&Guest| {
+        guest.template
+            && (guest.name.as_deref() == Some(wanted) || guest.vmid.to_string() == wanted)
+    };
+    let mut known: Vec<&Guest> = pve.resources.guests.iter().filter(is_it).collect();
+    let host = &placed.own.vm.node;
+    known.sort_by_key(|guest| (guest.node != *host, guest.vmid));
+    let Some(guest) = known.first() else {
+        let message = format!("there is no template {wanted} that we may see");
+        return Err(Finding::error(&node.name, message).hint(
+            "talmox template create makes one; put it into the pool, so that it can be seen",
+        ));
+    };
+    if guest.node != *host {
+        let message = format!("the template {wanted} is on {}, and not on {host}", guest.node);
+        return Err(Finding::error(&node.name, message)
+            .hint(format!("make the template on {host} too, or put the node on {}", guest.node)));
+    }
+    let seen = pve.vms.get(&guest.vmid).and_then(|seen| seen.config.as_ref().ok());
+    let Some(config) = seen else {
+        let message = format!("the config of the template {wanted} cannot be read");
+        return Err(Finding::error(&node.name, message).hint("VM.Audit on it is needed"));
+    };
+    let system = &node.vm.disks[0];
+    let Some(disk) = config.drive(&system.slot) else {
+        let message = format!("the template {wanted} has no disk at {}", system.slot);
+        return Err(
+            Finding::error(&node.name, message).hint("set `disk_bus:` as the template has it")
+        );
+    };
+    if disk.size().is_some_and(|size| size > u64::from(system.gib) * GIB) {
+        let message =
+            format!("the disk of the template {wanted} is larger than {} GiB", system.gib);
+        return Err(Finding::error(&node.name, message)
+            .hint("disks cannot shrink: give the node a larger one"));
+    }
+    let is_surplus = |key: &&str| {
+        let is_net = key.strip_prefix("net").or_else(|| key.strip_prefix("ipconfig"));
+        is_net.is_some_and(|rest| rest.parse::<u8>().is_ok()) && node.vm.options.get(key).is_none()
+    };
+    let surplus = config.iter().map(|(key, _)| key).filter(is_surplus).map(str::to_owned).collect();
+    let vm = Vm::new(&guest.node, guest.vmid);
+    Ok(Template { vm, has_cloudinit: config.cloudinit().is_some(), surplus })
+}
+
+/// Goes on with a VM that was made and never started.
+fn go_on(builder: &mut Builder<'_>, placed: &Placed<'_>, found: &Found<'_>) -> VmPlan {
+    let node = placed.node;
+    let device = gpu::device(builder.desired, node, &placed.own.vm.node, &builder.world.pve);
+    let hostpci = match device {
+        Ok(device) => device.map(|device| device.hostpci),
+        Err(finding) => {
+            builder.findings.push(finding);
+            return VmPlan::default();
+        }
+    };
+    let note = format!("goes on where an earlier run stopped ({})", found.marker.stage.as_str());
+    builder.changes.push(created(node, placed, Some(&note)));
+    let set = match found.marker.stage {
+        Stage::Clone => {
+            let has_cloudinit = found.config.cloudinit().is_some();
+            node.vm.after_clone(hostpci.as_ref(), has_cloudinit)
+        }
+        _ => changed_since(node, hostpci.as_ref(), found),
+    };
+    let start = finish(builder, placed, None, set, vec![]);
+    VmPlan { runs_after: Some(start), is_fresh: true, is_sound: true }
+}
+
+/// What the inventory says by now about a VM that was created and not finished. Drives stay.
+fn changed_since(node: &DesiredNode, hostpci: Option<&HostPci>, found: &Found<'_>) -> VmOptions {
+    let drifted = drift(&node.vm.wanted(hostpci), found.config);
+    let plain = drifted.iter().filter(|one| one.key.parse::<DiskSlot>().is_err());
+    plain.fold(VmOptions::new(), |set, one| set.set(&one.key, &one.wanted))
+}
+
+/// What is left to do to a VM before it is started for the first time.
+fn finish(
+    builder: &mut Builder<'_>,
+    placed: &Placed<'_>,
+    made: Option<StepId>,
+    set: VmOptions,
+    delete: Vec<String>,
+) -> StepId {
+    let (node, own) = (placed.node, &placed.own);
+    let timeouts = builder.desired.timeouts;
+    let system = &node.vm.disks[0];
+    let resize = Action::ResizeDisk(ResizeDisk {
+        own: own.clone(),
+        slot: system.slot.clone(),
+        storage: system.storage.clone(),
+        gib: system.gib,
+        deadline: timeouts.task,
+    });
+    let id = |what: &str| format!("vm/{}/{what}", node.name);
+    let name = Some(node.name.as_str());
+    let resized = builder.steps.add(id("resize"), name, made.clone(), resize);
+    let description = description(builder, node, Stage::Made);
+    let finish = Action::FinishVm(FinishVm {
+        own: own.clone(),
+        set: set.tags(&node.vm.tags).description(&description),
+        delete,
+        deadline: timeouts.task,
+    });
+    let mut before = vec![resized];
+    if node.vm.cidata.is_some() {
+        let volume = cidata_volume(builder, node);
+        let path = format!("/storage/{}", volume.storage());
+        let delete = builder.world.pve.permissions.allows(&path, "Datastore.Allocate");
+        let host = own.vm.node.clone();
+        let scrub = ScrubCidata { host, volume, delete, deadline: timeouts.task };
+        let scrub = Action::ScrubCidata(scrub);
+        before.push(builder.steps.add(id("scrub-config"), name, made, scrub));
+    }
+    let last = builder.steps.add(id("finish"), name, before, finish);
+    let start = Action::StartVm(StartVm { own: own.clone(), deadline: timeouts.task });
+    builder.steps.add(id("start"), name, [last], start)
+}
+
+/// A VM that is as it was meant to be, by what was meant when it was made.
+fn made(builder: &mut Builder<'_>, placed: &Placed<'_>, found: &Found<'_>) -> VmPlan {
+    let node = placed.node;
+    differ::vm(builder, placed, found);
+    let mut plan = VmPlan { runs_after: None, is_fresh: false, is_sound: true };
+    if !found.seen.is_running {
+        let fields =
+            vec![FieldChange::new("status", Some("stopped".into()), Some("running".into()))];
+        builder.changes.push(Change::planned(Object::Vm(node.name.clone()), Class::Live, fields));
+        let deadline = builder.desired.timeouts.task;
+        let start = Action::StartVm(StartVm { own: placed.own.clone(), deadline });
+        let id = format!("vm/{}/start", node.name);
+        plan.runs_after = Some(builder.steps.add(id, Some(&node.name), [], start));
+    }
+    plan
+}
+
+/// Takes the volume with the config from a node that has read it. Other systems keep theirs:
+/// cloud-init looks for it at every boot.
+pub(super) fn detach(builder: &mut Builder<'_>, placed: &Placed<'_>, after: Option<StepId>) {
+    let node = placed.node;
+    let Some(slot) = &node.vm.cidata else { return };
+    let is_attached = match &placed.state {
+        State::Ours(found) if found.marker.stage == Stage::Made => {
+            found.config.get(slot.as_str()).is_some()
+        }
+        _ => true,
+    };
+    if !node.is_talos || !is_attached {
+        return;
+    }
+    if after.is_none() {
+        let fields = vec![FieldChange::new(slot.as_str(), Some("its config".into()), None)];
+        builder.changes.push(Change::planned(Object::Vm(node.name.clone()), Class::Live, fields));
+    }
+    let deadline = builder.desired.timeouts.task;
+    let detach = DetachCidata { own: placed.own.clone(), slot: slot.clone(), deadline };
+    let id = format!("vm/{}/detach-config", node.name);
+    builder.steps.add(id, Some(&node.name), after, Action::DetachCidata(detach));
+}
+
+fn description(builder: &Builder<'_>, node: &DesiredNode, stage: Stage) -> String {
+    let marker = Marker {
+        cluster: builder.desired.mark.clone(),
+        node: node.name.clone(),
+        stage,
+        data: user_data_mark(node),
+    };
+    marker.description(&builder.desired.cluster)
+}
+
+/// Of systems that cannot be asked for their config, what they were given is noted down.
+pub(super) fn user_data_mark(node: &DesiredNode) -> Option<String> {
+    (!node.is_talos).then(|| hash(node.config.expose().as_bytes())[..12].to_owned())
+}
+
+/// The name under which a node's config is uploaded: its own, in whatever cluster.
+fn cidata_volume(builder: &Builder<'_>, node: &DesiredNode) -> VolumeId {
+    let file: FileName = format!("talmox-{}-{}.raw", builder.desired.mark, node.name)
+        .parse()
+        .expect("invariant: node names are host names");
+    import_volume(&builder.desired.image_storage, &file)
+}
+
+fn created(node: &DesiredNode, placed: &Placed<'_>, note: Option<&str>) -> Change {
+    let vm = &node.vm;
+    let system = &vm.disks[0];
+    let mut fields = vec![
+        FieldChange::set("vmid", placed.own.vm.vmid),
+        FieldChange::set("host", &placed.own.vm.node),
+        FieldChange::set("cores", vm.cores),
+        FieldChange::set("memory", format!("{} MiB", vm.memory_mib)),
+        FieldChange::set(system.slot.as_str(), format!("{} GiB on {}", system.gib, system.storage)),
+    ];
+    for disk in &vm.disks[1..] {
+        let text = format!("{} GiB on {}", disk.gib, disk.storage);
+        fields.push(FieldChange::set(disk.slot.as_str(), text));
+    }
+    let keys = vm.options.iter().filter(|(key, _)| is_shown(key));
+    fields.extend(keys.map(|(key, value)| FieldChange::set(key, value)));
+    if let Some(template) = &node.template {
+        fields.push(FieldChange::set("template", template));
+    }
+    let change = Change::planned(Object::Vm(node.name.clone()), Class::Create, fields);
+    match note {
+        Some(note) => change.note(note),
+        None => change,
+    }
+}
+
+/// What tells VMs apart; the rest is the same for all of them.
+fn is_shown(key: &str) -> bool {
+    ["net", "ipconfig", "hostpci"].iter().any(|start| key.starts_with(start))
+}

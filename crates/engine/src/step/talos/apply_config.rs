@@ -1,0 +1,108 @@
+//! Gives a node its config, and makes sure that it became what it should be.
+
+use std::net::IpAddr;
+
+use talmox_talos_api::client::{Apply, ApplyMode};
+use talmox_talos_api::probe::Maintenance;
+use talmox_talos_api::{Look, TalosError, Verdict};
+
+use super::first_answer::{Found, first_answer};
+use super::{StepWait, settled};
+use crate::plan::ApplyConfig;
+use crate::step::{Done, StepContext, StepError};
+
+pub(in crate::step) async fn apply_config(
+    step: &ApplyConfig,
+    context: &StepContext,
+) -> Result<Done, StepError> {
+    let mut done = Done::Already;
+    let address = loop {
+        let (address, found) = first_answer(step, context).await?;
+        let Found::Waiting(node) = found else { break address };
+        if apply(step, &node, context).await? {
+            done = Done::Acted;
+            await_ours(step, address, context).await?;
+            break address;
+        }
+        // Who it is may have changed while nobody listened, so it is asked again.
+        context.pause(super::LOOK).await?;
+    };
+    await_settled(step, address, context).await?;
+    Ok(done)
+}
+
+/// Whether the node may have taken it; if not, nothing happened and it can be tried again.
+async fn apply(
+    step: &ApplyConfig,
+    node: &Maintenance,
+    context: &StepContext,
+) -> Result<bool, StepError> {
+    let apply = Apply { config: &step.config, mode: ApplyMode::Auto, dry_run: false };
+    let sent = context.act(async { Ok(node.client.apply(&apply).await) }).await?;
+    match sent {
+        // It has a config already, or is about to.
+        Ok(_)
+        | Err(TalosError::NotYet { .. } | TalosError::Lost { .. } | TalosError::Late { .. }) => {
+            Ok(true)
+        }
+        // A node that just booted changes its key a few times.
+        Err(TalosError::Unreachable { .. }) => Ok(false),
+        Err(error @ (TalosError::No { .. } | TalosError::Unreadable { .. })) => {
+            Err(StepError::failed(format!("{} does not take its config", step.node.name))
+                .caused_by(error)
+                .hint("`talmox render` shows the config without its secrets"))
+        }
+    }
+}
+
+/// Waits until the node answers as one of the cluster. Whoever is still in maintenance mode after
+/// its answer got lost is given the config once more.
+async fn await_ours(
+    step: &ApplyConfig,
+    address: IpAddr,
+    context: &StepContext,
+) -> Result<(), StepError> {
+    let access = context.cluster()?;
+    let what = format!("{} does not come back with its config", step.node.name);
+    let mut wait = StepWait::new(context, what);
+    loop {
+        let reason = match context.wait(access.probe(address)).await?? {
+            Verdict::Ours => return Ok(()),
+            Verdict::Maintenance(node) => {
+                if let Some(why) = node.machine.mismatch(&step.expected) {
+                    format!("another machine answers: {why}")
+                } else {
+                    apply(step, &node, context).await?;
+                    "it is still without a config".to_owned()
+                }
+            }
+            other => other.to_string(),
+        };
+        wait.not_yet(reason).await?;
+    }
+}
+
+async fn await_settled(
+    step: &ApplyConfig,
+    address: IpAddr,
+    context: &StepContext,
+) -> Result<(), StepError> {
+    let client = context.cluster()?.client(address)?;
+    let what = format!("{} does not become what its config says", step.node.name);
+    let mut wait = StepWait::new(context, what);
+    let version = loop {
+        let reason = match context.wait(settled::look(step, &client)).await? {
+            Ok(Look::Done(version)) => break version,
+            Ok(Look::NotYet(reason)) => reason,
+            Err(error) => error.reason(),
+        };
+        wait.not_yet(reason).await?;
+    };
+    if version != step.talos_version {
+        context.note(format!(
+            "{} runs Talos {version}, and its config is made for {}",
+            step.node.name, step.talos_version
+        ));
+    }
+    Ok(())
+}

@@ -1,0 +1,111 @@
+//! Makes the first member of etcd, on one control plane, once.
+//!
+//! A second bootstrap would be a second cluster. It is ruled out by asking every other control plane
+//! right before the act; who cannot be asked, and may have data, is a reason to stop.
+
+use std::time::Duration;
+
+use talmox_clock::Deadline;
+use talmox_talos_api::{Code, Look, TalosError, Verdict};
+
+use super::etcd::Etcd;
+use super::{StepWait, locate, or_wait};
+use crate::plan::{BootstrapEtcd, Evidence, Witness};
+use crate::step::{Done, StepContext, StepError};
+
+/// How long a control plane that must be asked may take to answer: it may be booting.
+const WITNESS: Duration = Duration::from_mins(3);
+
+pub(in crate::step) async fn bootstrap_etcd(
+    step: &BootstrapEtcd,
+    context: &StepContext,
+) -> Result<Done, StepError> {
+    let witness_deadline = context.run.clock.deadline(WITNESS.min(context.deadline.left()));
+    let mut done = Done::Already;
+    let what = format!("etcd does not come up on {}", step.node.name);
+    let mut wait = StepWait::new(context, what);
+    loop {
+        let address = or_wait!(wait, locate(&step.node, context).await);
+        let client = context.cluster()?.client(address)?;
+        match context.wait(Etcd::of(&client)).await? {
+            Ok(Etcd::Member) => return Ok(done),
+            Ok(Etcd::Data) => {
+                wait.not_yet("etcd has data and is not up yet").await?;
+                continue;
+            }
+            Ok(Etcd::Nothing) => {}
+            Err(error) => {
+                wait.not_yet(error.reason()).await?;
+                continue;
+            }
+        }
+        if let Some(reason) = witnesses(step, context, witness_deadline).await? {
+            wait.not_yet(reason).await?;
+            continue;
+        }
+        // It was begun, and nothing of it can be seen yet: asking once more does no harm.
+        let reason = match context.act(async { Ok(client.bootstrap().await) }).await? {
+            Ok(()) => {
+                done = Done::Acted;
+                "etcd starts".to_owned()
+            }
+            Err(TalosError::No { code: Code::AlreadyExists, .. }) => "etcd starts".to_owned(),
+            Err(error) if error.may_pass() => error.reason(),
+            Err(error) => {
+                return Err(StepError::failed(format!("bootstrap etcd on {}", step.node.name))
+                    .caused_by(error));
+            }
+        };
+        wait.not_yet(reason).await?;
+    }
+}
+
+/// Why it cannot be done yet, if it cannot.
+async fn witnesses(
+    step: &BootstrapEtcd,
+    context: &StepContext,
+    deadline: Deadline,
+) -> Result<Option<String>, StepError> {
+    // Who has a fresh disk cannot have data, and need not be up to be asked.
+    let others = step.witnesses.iter().filter(|one| one.evidence == Evidence::Answer);
+    for witness in others {
+        let name = &witness.node.name;
+        let Err(reason) = ask(witness, context).await? else { continue };
+        if deadline.has_passed() {
+            return Err(StepError::failed(format!(
+                "etcd is not bootstrapped: {name} was made earlier and may have its data, \
+                 and cannot be asked: {reason}"
+            ))
+            .hint(format!("bring {name} up, or destroy its VM if its data is to be lost")));
+        }
+        return Ok(Some(format!("{name} must say whether it has data of etcd: {reason}")));
+    }
+    Ok(None)
+}
+
+/// Whether it has no data of etcd; inside, why it cannot be asked.
+async fn ask(witness: &Witness, context: &StepContext) -> Result<Result<(), String>, StepError> {
+    let name = &witness.node.name;
+    let address = match locate(&witness.node, context).await {
+        Look::Done(address) => address,
+        Look::NotYet(reason) => return Ok(Err(reason)),
+    };
+    match context.cluster()?.probe(address).await? {
+        // Without a config there is no etcd.
+        Verdict::Maintenance(_) => return Ok(Ok(())),
+        Verdict::Ours => {}
+        other => return Ok(Err(other.to_string())),
+    }
+    let client = context.cluster()?.client(address)?;
+    let refused = |what: &str| {
+        StepError::failed(format!("etcd is not bootstrapped: {name} {what}")).hint(
+            "this cluster has been bootstrapped before: a new first control plane must join it",
+        )
+    };
+    match Etcd::of(&client).await {
+        Ok(Etcd::Nothing) => Ok(Ok(())),
+        Ok(Etcd::Data) => Err(refused("has its data")),
+        Ok(Etcd::Member) => Err(refused("is a member of it already")),
+        Err(error) => Ok(Err(error.reason())),
+    }
+}

@@ -1,0 +1,138 @@
+//! Waiting for a machine to answer at all, and finding out whether it is the one that is meant.
+
+use std::net::IpAddr;
+
+use talmox_talos_api::probe::Maintenance;
+use talmox_talos_api::{Expected, Look, Machine, Verdict};
+
+use super::{LOOK, locate};
+use crate::patience::Patience;
+use crate::plan::{ApplyConfig, ConfigBy};
+use crate::step::{StepContext, StepError, pve};
+
+/// What answers, once it is known to be the machine that is meant.
+#[derive(Debug)]
+pub(super) enum Found {
+    /// It has no config yet, and takes one.
+    Waiting(Box<Maintenance>),
+    /// It is a node of the cluster.
+    Ours,
+}
+
+/// Waits for the machine, and resets it if its port stays closed: now and then one stalls on its
+/// first boot, and a reset cures it.
+pub(super) async fn first_answer(
+    step: &ApplyConfig,
+    context: &StepContext,
+) -> Result<(IpAddr, Found), StepError> {
+    let name = &step.node.name;
+    let mut resets = 0;
+    loop {
+        let (reason, is_closed) = match await_answer(step, context).await? {
+            Ok(found) => return Ok(found),
+            Err(silence) => silence,
+        };
+        if context.deadline.has_passed() || !is_closed || resets == step.resets {
+            let often = if resets == 0 { String::new() } else { format!(" after {resets} resets") };
+            return Err(StepError::failed(format!("{name} does not come up{often}: {reason}"))
+                .hint("look at the console of the VM; running the same command again goes on"));
+        }
+        resets += 1;
+        let minutes = step.boot.as_secs().div_ceil(60);
+        context.note(format!(
+            "nothing answers on {name} after {minutes} min: its VM is reset ({resets} of {})",
+            step.resets
+        ));
+        pve::reset(&step.node.own, context).await?;
+    }
+}
+
+type Answer = Result<(IpAddr, Found), (String, bool)>;
+
+/// Waits for one boot. If nothing comes of it: why, and whether a closed port was the reason.
+async fn await_answer(step: &ApplyConfig, context: &StepContext) -> Result<Answer, StepError> {
+    let clock = context.run.clock;
+    let deadline = clock.deadline(step.boot.min(context.deadline.left()));
+    let tell = |reason: &str| context.waits(reason);
+    let mut wait = Patience { clock, deadline, pause: LOOK, tell: &tell }.begin();
+    loop {
+        let (reason, is_closed) = match context.wait(look(step, context)).await?? {
+            (Look::Done(found), _) => return Ok(Ok(found)),
+            (Look::NotYet(reason), is_closed) => (reason, is_closed),
+        };
+        if let Err(late) = context.wait(wait.not_yet(reason)).await? {
+            return Ok(Err((late.reason, is_closed)));
+        }
+    }
+}
+
+/// One look, and whether it is a closed port that keeps us waiting.
+async fn look(
+    step: &ApplyConfig,
+    context: &StepContext,
+) -> Result<(Look<(IpAddr, Found)>, bool), StepError> {
+    let address = match locate(&step.node, context).await {
+        Look::Done(address) => address,
+        // Without an address nobody knows whether the port is closed, but it comes to the same.
+        Look::NotYet(reason) => return Ok((Look::NotYet(reason), true)),
+    };
+    let access = context.cluster()?;
+    let verdict = access.probe(address).await?;
+    let is_closed = matches!(verdict, Verdict::Nothing(_));
+    let look = match verdict {
+        Verdict::Ours => {
+            let client = access.client(address)?;
+            match Machine::read(&client).await {
+                Ok(machine) => known(&machine, step, address)?.map(|()| Found::Ours),
+                Err(error) => Look::NotYet(error.reason()),
+            }
+        }
+        Verdict::Maintenance(found) => match known(&found.machine, step, address)? {
+            Look::Done(()) if step.by == ConfigBy::Volume => {
+                Look::NotYet("it has not read its config from the volume".to_owned())
+            }
+            Look::Done(()) => Look::Done(Found::Waiting(found)),
+            Look::NotYet(reason) => Look::NotYet(reason),
+        },
+        Verdict::OtherAuthority => {
+            return Err(stranger(step, address, "it is a node of another cluster"));
+        }
+        other => Look::NotYet(other.to_string()),
+    };
+    Ok((look.map(|found| (address, found)), is_closed))
+}
+
+/// Whether it is the machine that is meant. What it has not said yet does not speak against it.
+fn known(machine: &Machine, step: &ApplyConfig, address: IpAddr) -> Result<Look<()>, StepError> {
+    if let Some(reason) = unsaid(machine, &step.expected) {
+        return Ok(Look::NotYet(reason));
+    }
+    match machine.mismatch(&step.expected) {
+        None => Ok(Look::Done(())),
+        Some(why) => Err(stranger(step, address, &why)),
+    }
+}
+
+fn unsaid(machine: &Machine, expected: &Expected) -> Option<String> {
+    let missing = if expected.uuid.is_some() && machine.uuid.is_none() {
+        "SMBIOS UUID"
+    } else if expected.instance_id.is_some() && machine.instance_id.is_none() {
+        "instance id"
+    } else if !expected.macs.is_empty() && machine.macs.is_empty() {
+        "network cards"
+    } else {
+        return None;
+    };
+    Some(format!("it has not told its {missing} yet"))
+}
+
+fn stranger(step: &ApplyConfig, address: IpAddr, why: &str) -> StepError {
+    let vmid = step.node.own.vm.vmid;
+    StepError::failed(format!(
+        "at {address} there is not the VM {vmid} of {}: {why}",
+        step.node.name
+    ))
+    .hint(
+        "nothing was sent to it; find out which machine has the address, or give the node another",
+    )
+}

@@ -1,0 +1,73 @@
+//! Waits until the cluster is well, by the checks that talosctl makes.
+
+use talmox_talos_api::Look;
+use talmox_talos_api::health::{Health, Settings, State, Subject, look};
+
+use super::{StepWait, locate, or_wait};
+use crate::kube::KubeClient;
+use crate::plan::{AwaitHealth, HealthGoal};
+use crate::step::{Done, StepContext, StepError};
+
+pub(in crate::step) async fn await_health(
+    step: &AwaitHealth,
+    context: &StepContext,
+) -> Result<Done, StepError> {
+    let has_cni = step.goal == HealthGoal::Ready;
+    let mut health = Health::new(context.run.clock, Settings { has_cni });
+    let kube = context.cluster()?.kube()?;
+    let mut wait = StepWait::new(context, "the cluster does not get well");
+    let subjects = loop {
+        break or_wait!(wait, all(step, context).await?);
+    };
+    loop {
+        let looks = async { tokio::join!(look(&subjects), kube.view()) };
+        let (nodes, view) = context.wait(looks).await?;
+        health.update(&nodes, view.as_ref().ok());
+        let Some((check, reason)) = health.waits_for() else { break };
+        let passed = health.reports().iter().filter(|one| one.state == State::Passed).count();
+        let all = health.reports().len();
+        let mut said = format!("{passed} of {all}: {}: {reason}", check.name());
+        if let Err(error) = view {
+            said = format!("{said} ({})", error.reason());
+        }
+        wait.not_yet(said).await?;
+    }
+    if !has_cni {
+        note_unready(&kube, context).await;
+    }
+    Ok(Done::Already)
+}
+
+/// The nodes, once all of them are known to be somewhere.
+async fn all(step: &AwaitHealth, context: &StepContext) -> Result<Look<Vec<Subject>>, StepError> {
+    let mut subjects = vec![];
+    for node in &step.nodes {
+        let address = match locate(node, context).await {
+            Look::Done(address) => address,
+            Look::NotYet(reason) => {
+                return Ok(Look::NotYet(format!("{}: {reason}", node.name)));
+            }
+        };
+        subjects.push(Subject {
+            name: node.name.clone(),
+            is_control_plane: node.is_control_plane,
+            addresses: vec![address],
+            client: context.cluster()?.client(address)?,
+        });
+    }
+    Ok(Look::Done(subjects))
+}
+
+/// Without a network for pods this is the end that is expected; people should know it is one.
+async fn note_unready(kube: &KubeClient, context: &StepContext) {
+    // Who cannot be asked now was well a moment ago.
+    let nodes = kube.nodes().await.unwrap_or_default();
+    let unready = nodes.iter().filter(|node| !node.is_ready).count();
+    if unready > 0 {
+        context.note(format!(
+            "{unready} of {} nodes are registered, NotReady: CNI missing. \
+             They become ready with a network add-on of your choice",
+            nodes.len()
+        ));
+    }
+}

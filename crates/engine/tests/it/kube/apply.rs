@@ -1,0 +1,135 @@
+use std::sync::Mutex;
+
+use talmox_engine::kube::{ApplyError, Manifest, read_manifests};
+use talmox_engine::patience::Late;
+
+use super::cluster::Cluster;
+
+/// In an order that cannot work: the kind after its object, the namespace after what lives in it.
+const SHOP: &str = "\
+apiVersion: shop.example/v1
+kind: Shelf
+metadata: {name: first, namespace: shop}
+spec: {books: 3}
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: till, namespace: shop}
+spec:
+  replicas: 2
+  selector: {matchLabels: {app: till}}
+  template:
+    metadata: {labels: {app: till}}
+    spec: {containers: [{name: main, image: till:1}]}
+---
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: shelves.shop.example}
+spec:
+  group: shop.example
+  names: {kind: Shelf, plural: shelves, singular: shelf, listKind: ShelfList}
+  scope: Namespaced
+  versions:
+    - name: v1
+      served: true
+      storage: true
+      schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
+---
+apiVersion: v1
+kind: Namespace
+metadata: {name: shop}
+---
+apiVersion: batch/v1
+kind: Job
+metadata: {name: count, namespace: shop}
+spec:
+  template:
+    metadata: {labels: {app: count}}
+    spec: {restartPolicy: Never, containers: [{name: main, image: count:1}]}
+";
+
+fn shop() -> Vec<Manifest> {
+    read_manifests("shop.yaml", SHOP).unwrap()
+}
+
+#[tokio::test]
+async fn manifests_are_applied_in_an_order_that_works_and_awaited() {
+    let cluster = Cluster::start_ready(&["worker-1"]).await;
+    let admin = cluster.admin();
+    let told = Mutex::new(vec![]);
+    let tell = |reason: &str| told.lock().unwrap().push(reason.to_owned());
+    admin.apply(&shop(), cluster.patience_telling(10, &tell)).await.unwrap();
+    admin.await_rollout(&shop(), cluster.patience_telling(10, &tell)).await.unwrap();
+    let till = cluster.store.get("deployments.apps", "shop", "till").unwrap();
+    assert_eq!(till["status"]["availableReplicas"], 2);
+    assert_eq!(till["metadata"]["managedFields"][0]["manager"], "talmox");
+    let shelf = cluster.store.get("shelves.shop.example", "shop", "first").unwrap();
+    assert_eq!(shelf["spec"]["books"], 3);
+    let told = told.into_inner().unwrap();
+    assert!(told.iter().any(|reason| reason.contains("Job shop/count")), "{told:?}");
+
+    // A second time nothing changes.
+    let version = |name: &str| {
+        let found = cluster.store.get("deployments.apps", "shop", name).unwrap();
+        found["metadata"]["resourceVersion"].clone()
+    };
+    let before = version("till");
+    admin.apply(&shop(), cluster.patience(10)).await.unwrap();
+    assert_eq!(version("till"), before);
+}
+
+#[tokio::test]
+async fn what_somebody_else_looks_after_is_named() {
+    let cluster = Cluster::start_ready(&["worker-1"]).await;
+    let admin = cluster.admin();
+    admin.apply(&shop(), cluster.patience(10)).await.unwrap();
+    cluster.store.change("deployments.apps", "shop", "till", |till| {
+        till["spec"]["replicas"] = 5.into();
+        let fields = till["metadata"]["managedFields"].as_array_mut().unwrap();
+        let ours = fields.iter_mut().find(|entry| entry["manager"] == "talmox").unwrap();
+        ours["manager"] = "somebody".into();
+    });
+    let error = admin.apply(&shop(), cluster.patience(10)).await.unwrap_err();
+    let ApplyError::Conflict { object, conflicts } = &error else { panic!("{error:?}") };
+    assert_eq!(object, "Deployment shop/till");
+    assert_eq!(conflicts.len(), 1, "{conflicts:?}");
+    assert_eq!(conflicts[0].field, ".spec.replicas");
+    assert!(conflicts[0].with.contains("somebody"), "{conflicts:?}");
+    let till = cluster.store.get("deployments.apps", "shop", "till").unwrap();
+    assert_eq!(till["spec"]["replicas"], 5);
+}
+
+#[tokio::test]
+async fn what_does_not_come_up_is_told_with_its_reason() {
+    // No worker: nobody can take the pods.
+    let cluster = Cluster::start_ready(&["cp-1"]).await;
+    let admin = cluster.admin();
+    admin.apply(&shop(), cluster.patience(10)).await.unwrap();
+    let error = admin.await_rollout(&shop(), cluster.patience(1)).await.unwrap_err();
+    let ApplyError::Late(Late { reason }) = &error else { panic!("{error:?}") };
+    assert!(reason.contains("Deployment shop/till: 0 of 2 pods are ready"), "{reason}");
+    assert!(reason.contains("0/1 nodes are available"), "{reason}");
+}
+
+#[tokio::test]
+async fn a_kind_that_nobody_knows_is_waited_for_and_named() {
+    let cluster = Cluster::start(&[]).await;
+    let text = "apiVersion: no.example/v1\nkind: Such\nmetadata: {name: thing}\n";
+    let manifests = read_manifests("x.yaml", text).unwrap();
+    let error = cluster.admin().apply(&manifests, cluster.patience(1)).await.unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "the time is up, and still: Such thing: the Kubernetes API knows no no.example/v1 Such"
+    );
+}
+
+#[tokio::test]
+async fn a_refused_secret_stays_one() {
+    let cluster = Cluster::start(&[]).await;
+    let text = "apiVersion: v1\nkind: Secret\nmetadata: {name: Not_A_Name}\n\
+        stringData: {password: hunter2}\n";
+    let manifests = read_manifests("x.yaml", text).unwrap();
+    let error = cluster.admin().apply(&manifests, cluster.patience(1)).await.unwrap_err();
+    assert!(matches!(error, ApplyError::Refused { .. }), "{error:?}");
+    assert!(!format!("{error:?}").contains("hunter2"));
+}

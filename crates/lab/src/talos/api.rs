@@ -1,1 +1,0 @@
-//! The Talos API of a node.

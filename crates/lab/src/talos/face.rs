@@ -1,0 +1,263 @@
+//! The two faces of a node on port 50000: maintenance, which anybody may speak to, and configured, which
+//! wants a certificate.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
+use rustls::server::WebPkiClientVerifier;
+use rustls::time_provider::TimeProvider;
+use rustls::{RootCertStore, ServerConfig};
+use talmox_clock::Clock;
+use talmox_talos_config::pki::{
+    AltName, Authority, AuthorityRequest, Certificate, KeyKind, LeafRequest, Name, Usage,
+    new_authority,
+};
+use talmox_talos_config::random::SystemRandomness;
+use talmox_talos_config::time::UnixTime as Seconds;
+use tokio::net::TcpStream;
+use tokio::task::JoinSet;
+use tokio_rustls::TlsAcceptor;
+
+use super::api::{self, Caller, Session};
+use super::config::Facts;
+use super::land::Node;
+use super::realm::Realm;
+
+/// The port of the Talos API.
+pub(crate) const APID: u16 = 50000;
+const HANDSHAKE: Duration = Duration::from_secs(10);
+const DAY: Duration = Duration::from_hours(24);
+/// Clients whose clocks are a little behind are not turned away by a certificate of just now.
+const BACKDATED: Duration = Duration::from_mins(10);
+/// When after its start a node in maintenance shows another certificate, in the lab's time.
+const REISSUED: [Duration; 2] = [Duration::from_millis(700), Duration::from_secs(2)];
+
+/// What a node shows its callers.
+pub(super) enum Face {
+    /// A certificate for now, and the ones that follow it.
+    Maintenance(Vec<(Duration, Arc<ServerConfig>)>),
+    Configured(Arc<ServerConfig>),
+}
+
+impl Face {
+    /// The face of a node without a config: certificates of its own, soon replaced by others.
+    pub(super) fn maintenance(realm: &Realm, node: &Node) -> Result<Self, String> {
+        let started = realm.now();
+        let mut configs = vec![];
+        for after in [Duration::ZERO].into_iter().chain(REISSUED) {
+            let mut randomness = SystemRandomness::new();
+            let not_before = issue_time(realm);
+            let request = AuthorityRequest {
+                subject: Name::organization("talos"),
+                kind: KeyKind::Ed25519,
+                not_before,
+                lifetime: DAY,
+            };
+            let authority = new_authority(&request, &mut randomness).map_err(|e| e.to_string())?;
+            let shown = issue(&authority, realm, node, &[])?;
+            let config = server(clock_of(realm, node), None, shown)?;
+            configs.push((started + after, config));
+        }
+        Ok(Self::Maintenance(configs))
+    }
+
+    /// The face of a node with a config. `signer` is whoever has the authority's key: the node itself,
+    /// or a control plane that it asks.
+    pub(super) fn configured(
+        realm: &Realm,
+        node: &Node,
+        facts: &Facts,
+        signer: &str,
+    ) -> Result<Self, String> {
+        let authority = Authority::from_pem(&facts.ca, signer).map_err(|e| e.to_string())?;
+        let shown = issue(&authority, realm, node, &facts.cert_sans)?;
+        let trusted = std::iter::once(&facts.ca).chain(&facts.accepted_cas);
+        let mut roots = RootCertStore::empty();
+        for pem in trusted {
+            let authority = Certificate::from_pem(pem).map_err(|e| e.to_string())?;
+            roots
+                .add(CertificateDer::from(authority.as_der().to_vec()))
+                .map_err(|e| e.to_string())?;
+        }
+        Ok(Self::Configured(server(clock_of(realm, node), Some(roots), shown)?))
+    }
+
+    fn config(&self, now: Duration) -> (Arc<ServerConfig>, bool) {
+        match self {
+            Self::Maintenance(configs) => {
+                let current = configs.iter().rev().find(|(from, _)| *from <= now);
+                let current =
+                    current.or(configs.first()).expect("invariant: there is one at least");
+                (Arc::clone(&current.1), true)
+            }
+            Self::Configured(config) => (Arc::clone(config), false),
+        }
+    }
+
+    /// Answers on all addresses that the node has, whatever they become, until this is dropped.
+    pub(super) async fn serve(self, realm: Arc<Realm>, vmid: u32, boot: u64) {
+        let this = Arc::new(self);
+        let mut listening: BTreeMap<IpAddr, JoinSet<()>> = BTreeMap::new();
+        let mut news = realm.news();
+        loop {
+            news.borrow_and_update();
+            let wanted: BTreeSet<IpAddr> = realm.look(|land| {
+                let node = land.nodes.get(&vmid).filter(|node| node.boot == boot);
+                let links = node.into_iter().flat_map(|node| &node.network.links);
+                let own = links.filter(|link| link.is_up).flat_map(|link| &link.addresses);
+                let shared = node.into_iter().flat_map(|node| node.network.shared.iter().copied());
+                own.map(|(prefix, _)| prefix.address()).chain(shared).collect()
+            });
+            listening.retain(|address, _| wanted.contains(address));
+            for address in wanted {
+                listening.entry(address).or_insert_with(|| {
+                    let mut set = JoinSet::new();
+                    set.spawn(Arc::clone(&this).accept(Arc::clone(&realm), vmid, boot, address));
+                    set
+                });
+            }
+            if news.changed().await.is_err() {
+                return;
+            }
+        }
+    }
+
+    async fn accept(self: Arc<Self>, realm: Arc<Realm>, vmid: u32, boot: u64, address: IpAddr) {
+        // An address that loopback cannot stand for: nobody reaches this node there.
+        let Ok(mut incoming) = realm.wire.answer(address, APID, vmid) else { return };
+        let mut connections = JoinSet::new();
+        while let Some(socket) = incoming.next().await {
+            while connections.try_join_next().is_some() {}
+            let (config, is_maintenance) = self.config(realm.now());
+            let realm = Arc::clone(&realm);
+            connections.spawn(async move {
+                let session = Session { realm, vmid, boot, caller: Caller::Anonymous };
+                converse(socket, config, is_maintenance, session).await;
+            });
+        }
+    }
+}
+
+async fn converse(
+    socket: TcpStream,
+    config: Arc<ServerConfig>,
+    is_maintenance: bool,
+    session: Session,
+) {
+    socket.set_nodelay(true).ok();
+    let accepting = TlsAcceptor::from(config).accept(socket);
+    let Ok(Ok(stream)) = tokio::time::timeout(HANDSHAKE, accepting).await else { return };
+    let caller = if is_maintenance {
+        Caller::Anonymous
+    } else {
+        let shown = stream.get_ref().1.peer_certificates().unwrap_or_default();
+        Caller::Roles(shown.first().map(roles).unwrap_or_default())
+    };
+    // A connection that breaks is the client's to notice.
+    drop(api::services(Session { caller, ..session }).serve(stream).await);
+}
+
+/// The organizations of a certificate are the roles of who shows it.
+fn roles(certificate: &CertificateDer<'_>) -> BTreeSet<String> {
+    Certificate::from_der(certificate.to_vec())
+        .map(|certificate| certificate.subject.organizations.into_iter().collect())
+        .unwrap_or_default()
+}
+
+/// Certificates are good from a moment that is past for clients too: their time is ours, or behind it.
+fn issue_time(realm: &Realm) -> Seconds {
+    let real = i64::try_from(Clock::real().unix()).unwrap_or_default();
+    let own = i64::try_from(realm.now().as_secs()).unwrap_or_default();
+    Seconds::from_seconds(real.min(own)).minus(BACKDATED)
+}
+
+type Shown = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
+
+fn issue(
+    authority: &Authority,
+    realm: &Realm,
+    node: &Node,
+    further: &[String],
+) -> Result<Shown, String> {
+    let mut names = vec![];
+    let mut add = |name: AltName| {
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    };
+    for address in node.network.addresses() {
+        add(AltName::Ip(address));
+        // Where clients that know their way into the lab find it.
+        realm.wire.loopback(address).into_iter().for_each(|address| add(AltName::Ip(address)));
+    }
+    add(AltName::Ip(std::net::Ipv4Addr::LOCALHOST.into()));
+    add(AltName::Dns(node.network.hostname.clone()));
+    add(AltName::Dns(node.network.full_name()));
+    for name in further {
+        add(match name.parse::<IpAddr>() {
+            Ok(address) => AltName::Ip(address),
+            Err(_) => AltName::Dns(name.clone()),
+        });
+    }
+    let leaf = LeafRequest {
+        subject: Name { organizations: vec![], common_name: Some(node.network.full_name()) },
+        alt_names: names,
+        usage: Usage::Server,
+        key_encipherment: false,
+        not_before: issue_time(realm),
+        lifetime: DAY + BACKDATED,
+    };
+    let mut randomness = SystemRandomness::new();
+    let (certificate, key) = authority.issue(&leaf, &mut randomness).map_err(|e| e.to_string())?;
+    let key = PrivateKeyDer::from_pem_slice(key.to_pkcs8_pem().expose().as_bytes())
+        .map_err(|e| e.to_string())?;
+    let chain = [certificate.as_der(), authority.certificate.as_der()];
+    Ok((chain.map(|der| CertificateDer::from(der.to_vec())).to_vec(), key))
+}
+
+fn server(
+    time: Arc<dyn TimeProvider>,
+    clients: Option<RootCertStore>,
+    (chain, key): Shown,
+) -> Result<Arc<ServerConfig>, String> {
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let builder = ServerConfig::builder_with_details(Arc::clone(&provider), time)
+        .with_protocol_versions(&[&rustls::version::TLS13])
+        .map_err(|e| e.to_string())?;
+    let builder = match clients {
+        None => builder.with_no_client_auth(),
+        Some(roots) => builder.with_client_cert_verifier(
+            WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider)
+                .build()
+                .map_err(|e| e.to_string())?,
+        ),
+    };
+    let mut config = builder.with_single_cert(chain, key).map_err(|e| e.to_string())?;
+    config.alpn_protocols = vec![b"h2".to_vec()];
+    // Every connection shows its certificate: a node that was wiped must not be taken for itself.
+    config.send_tls13_tickets = 0;
+    Ok(Arc::new(config))
+}
+
+/// A node's own time: the lab's, and what its clock is off by.
+fn clock_of(realm: &Realm, node: &Node) -> Arc<dyn TimeProvider> {
+    Arc::new(OwnTime { clock: realm.clock(), skew: node.clock_skew })
+}
+
+#[derive(Debug)]
+struct OwnTime {
+    clock: Clock,
+    /// In seconds.
+    skew: i64,
+}
+
+impl TimeProvider for OwnTime {
+    fn current_time(&self) -> Option<UnixTime> {
+        let now = self.clock.since_epoch().as_secs().saturating_add_signed(self.skew);
+        Some(UnixTime::since_unix_epoch(Duration::from_secs(now)))
+    }
+}

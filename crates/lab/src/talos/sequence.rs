@@ -1,1 +1,0 @@
-//! What moves a node from stage to stage.

@@ -1,0 +1,279 @@
+//! ApplyConfiguration: what is refused, what takes effect at once, what needs a reboot.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use talmox_talos_api::proto::machine::apply_configuration_request::Mode;
+use talmox_talos_api::proto::machine::{ApplyConfiguration, ApplyConfigurationRequest};
+use talmox_talos_api::server::Status;
+use talmox_talos_config::validate::{Mode as RunMode, validate_config};
+use talmox_talos_config::{Config, Release};
+use talmox_yaml::Node as Yaml;
+
+use super::super::config::Applied;
+use super::super::land::{Node, Stage};
+use super::super::realm::Realm;
+use crate::disk::Platform;
+
+/// How long a config is tried unless the caller says otherwise.
+const TRIED: Duration = Duration::from_mins(1);
+
+/// Keys of `machine` that take effect without a reboot.
+const IMMEDIATE: [&str; 20] = [
+    "ca",
+    "acceptedCAs",
+    "time",
+    "certSANs",
+    "install",
+    "network",
+    "sysfs",
+    "sysctls",
+    "logging",
+    "controlPlane",
+    "kubelet",
+    "kernel",
+    "registries",
+    "pods",
+    "seccompProfiles",
+    "nodeLabels",
+    "nodeAnnotations",
+    "nodeTaints",
+    "udev",
+    "baseRuntimeSpecOverrides",
+];
+/// The same of `machine.features`.
+const IMMEDIATE_FEATURES: [&str; 5] =
+    ["kubernetesTalosAPIAccess", "kubePrism", "hostDNS", "imageCache", "nodeAddressSortAlgorithm"];
+
+impl Realm {
+    /// Applies a config as a caller asks for it. Only in maintenance does anybody ask anonymously.
+    pub(crate) fn apply(
+        self: &Arc<Self>,
+        vmid: u32,
+        boot: u64,
+        request: &ApplyConfigurationRequest,
+        is_anonymous: bool,
+    ) -> Result<ApplyConfiguration, Status> {
+        let known = self.look(|land| {
+            let node = land.nodes.get(&vmid).filter(|node| node.boot == boot)?;
+            Some((node.version.clone(), node.image.platform, node.config.clone(), node.stage))
+        });
+        let Some((version, platform, current, stage)) = known else {
+            return Err(Status::unavailable("the machine is gone"));
+        };
+        let mode = check_mode(request.mode(), &version, is_anonymous)?;
+        if stage == Stage::Rebooting {
+            return Err(Status::failed_precondition(
+                "configuration already applied and node is rebooting",
+            ));
+        }
+        let text = std::str::from_utf8(&request.data)
+            .map_err(|_| Status::invalid_argument("the config is not text"))?;
+        let release = Release::of(&version.to_string()).unwrap_or_default();
+        let config = Config::parse(text, release).map_err(|error| {
+            // The maintenance service of old passes the error on without a code.
+            if is_anonymous && !version.is_at_least(13) {
+                Status::unknown(error.to_string())
+            } else {
+                Status::invalid_argument(error.to_string())
+            }
+        })?;
+        if config.v1alpha1().is_none() && !is_anonymous {
+            return Err(Status::invalid_argument(
+                "the applied machine configuration doesn't contain v1alpha1 config, did you mean to patch the \
+                 machine config instead?",
+            ));
+        }
+        let run_mode = match platform {
+            Platform::Metal => RunMode::Metal,
+            Platform::Nocloud => RunMode::Cloud,
+        };
+        let verdict = validate_config(&config, run_mode);
+        if let Some(error) = verdict.error {
+            return Err(Status::invalid_argument(format!(
+                "configuration validation failed: {error}"
+            )));
+        }
+        let needs = current.as_ref().map(|current| reasons_to_reboot(&current.config, &config));
+        let needs = needs.unwrap_or_default();
+        let mode = choose(mode, &needs, &version)?;
+        let mut answer = ApplyConfiguration {
+            metadata: None,
+            warnings: verdict.warnings,
+            mode: mode.into(),
+            mode_details: details(mode, &needs, current.is_none() && version.is_at_least(13)),
+        };
+        if request.dry_run {
+            answer.mode_details = match (&current, version.is_at_least(13)) {
+                (None, false) => {
+                    "Dry run summary:\nNode is running in maintenance mode and does not have a config yet."
+                        .to_owned()
+                }
+                // This is what real nodes do, keys and all.
+                (None, true) => format!("Dry run summary:\n{}", answer.mode_details) + text,
+                (Some(_), _) => format!("Dry run summary:\n{}", answer.mode_details),
+            };
+            return Ok(answer);
+        }
+        if config.v1alpha1().is_none() {
+            // Incomplete: noted, and maintenance goes on.
+            return Ok(answer);
+        }
+        if is_anonymous && !version.is_at_least(13) {
+            answer.mode_details.clear();
+        }
+        let applied = Arc::new(Applied::new(text.to_owned(), config));
+        self.put_into_effect(vmid, boot, mode, applied, request, current);
+        Ok(answer)
+    }
+
+    fn put_into_effect(
+        self: &Arc<Self>,
+        vmid: u32,
+        boot: u64,
+        mode: Mode,
+        applied: Arc<Applied>,
+        request: &ApplyConfigurationRequest,
+        before: Option<Arc<Applied>>,
+    ) {
+        if mode != Mode::Try {
+            let disk = self.look(|land| land.nodes.get(&vmid)?.system_disk.clone());
+            if let Some(disk) = disk {
+                self.site.write_disk(&disk, |written| {
+                    written.state.get_or_insert_default().config = Some(applied.text.clone());
+                });
+            }
+        }
+        match mode {
+            Mode::Staged => {
+                self.change_node(vmid, boot, |node| node.staged = true);
+            }
+            Mode::Reboot => {
+                self.set_stage(vmid, boot, Stage::Rebooting);
+                let realm = Arc::clone(self);
+                tokio::spawn(async move {
+                    realm.clock().sleep(Duration::from_secs(1)).await;
+                    let is_same =
+                        realm.look(|land| land.nodes.get(&vmid).map(|n| n.boot)) == Some(boot);
+                    if is_same {
+                        realm.power_cycle(vmid);
+                    }
+                });
+            }
+            _ => {
+                self.run_with(vmid, boot, Arc::clone(&applied));
+            }
+        }
+        if let (Mode::Try, Some(before)) = (mode, before) {
+            let time = request.try_mode_timeout.as_ref().map(|time| {
+                let seconds = u64::try_from(time.seconds).unwrap_or_default();
+                Duration::new(seconds, u32::try_from(time.nanos).unwrap_or_default())
+            });
+            let time = time.filter(|time| !time.is_zero()).unwrap_or(TRIED);
+            let realm = Arc::clone(self);
+            tokio::spawn(async move {
+                realm.clock().sleep(time).await;
+                let is_tried = realm.look(|land| {
+                    let node = land.nodes.get(&vmid)?;
+                    let current = node.config.as_ref()?;
+                    Some(node.boot == boot && Arc::ptr_eq(current, &applied))
+                });
+                if is_tried == Some(true) {
+                    realm.run_with(vmid, boot, before);
+                }
+            });
+        }
+    }
+
+    /// The node runs with this config from now on.
+    fn run_with(&self, vmid: u32, boot: u64, applied: Arc<Applied>) {
+        self.change_node(vmid, boot, |node: &mut Node| node.config = Some(applied));
+        self.refresh_network(vmid, boot);
+    }
+}
+
+fn check_mode(
+    mode: Mode,
+    version: &super::super::version::Version,
+    is_anonymous: bool,
+) -> Result<Mode, Status> {
+    let is_old = !version.is_at_least(13);
+    match mode {
+        Mode::Reboot if version.is_at_least(14) => {
+            Err(Status::unimplemented("reboot mode is no longer supported"))
+        }
+        Mode::NoReboot | Mode::Staged if is_anonymous && is_old => {
+            Err(Status::unimplemented(format!(
+                "apply configuration --mode='{}' is not supported in maintenance mode",
+                mode.as_str_name().to_lowercase().replace('_', "-")
+            )))
+        }
+        Mode::Reboot if is_anonymous => Ok(Mode::NoReboot),
+        mode => Ok(mode),
+    }
+}
+
+fn choose(
+    mode: Mode,
+    needs: &[String],
+    version: &super::super::version::Version,
+) -> Result<Mode, Status> {
+    match mode {
+        Mode::Auto if needs.is_empty() || version.is_at_least(14) => Ok(Mode::NoReboot),
+        Mode::Auto => Ok(Mode::Reboot),
+        Mode::NoReboot | Mode::Try if !needs.is_empty() && !version.is_at_least(14) => {
+            Err(Status::invalid_argument(format!(
+                "this config change can't be applied in immediate mode\ndiff: {}",
+                needs.join("\n")
+            )))
+        }
+        mode => Ok(mode),
+    }
+}
+
+fn details(mode: Mode, needs: &[String], is_first: bool) -> String {
+    match mode {
+        Mode::Reboot => format!(
+            "Applied configuration with a reboot: this config change can't be applied in immediate mode\ndiff: {}",
+            needs.join("\n")
+        ),
+        Mode::Staged => "Staged configuration to be applied after the next reboot".to_owned(),
+        Mode::Try => {
+            "The config is applied in 'try' mode and will be automatically reverted back".to_owned()
+        }
+        _ if is_first => "Applied configuration without a reboot".to_owned(),
+        _ => "Applied configuration without a reboot".to_owned(),
+    }
+}
+
+/// The keys that differ and take effect only at a boot.
+fn reasons_to_reboot(before: &Config, after: &Config) -> Vec<String> {
+    let keys = |config: &Config, path: &[&str]| -> Vec<(String, Yaml)> {
+        let map = config.v1alpha1().and_then(|document| document.get(path)).and_then(Yaml::as_map);
+        let entries = map.into_iter().flat_map(|map| &map.entries);
+        entries
+            .filter_map(|entry| {
+                Some((entry.key.as_str()?.to_owned(), entry.value.without_comments()))
+            })
+            .collect()
+    };
+    let differing = |path: &[&str], immediate: &[&str]| -> Vec<String> {
+        let (old, new) = (keys(before, path), keys(after, path));
+        let names = old.iter().chain(&new).map(|(name, _)| name.clone());
+        let mut names: Vec<String> =
+            names.filter(|name| !immediate.contains(&name.as_str())).collect();
+        names.sort();
+        names.dedup();
+        let value = |all: &[(String, Yaml)], name: &str| {
+            let found = all.iter().find(|(known, _)| known == name);
+            found.map(|(_, value)| talmox_yaml::emit(value, 4))
+        };
+        names.retain(|name| value(&old, name) != value(&new, name));
+        names.into_iter().map(|name| format!("{}.{name}", path.join("."))).collect()
+    };
+    let mut immediate = IMMEDIATE.to_vec();
+    immediate.push("features");
+    let mut reasons = differing(&["machine"], &immediate);
+    reasons.extend(differing(&["machine", "features"], &IMMEDIATE_FEATURES));
+    reasons
+}

@@ -1,0 +1,216 @@
+//! Stages, services and sequences of a node, and the events that tell of them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use talmox_talos_api::proto::machine::{
+    MachineStatusEvent, PhaseEvent, SequenceEvent, ServiceHealth, ServiceStateEvent,
+    machine_status_event, phase_event, sequence_event, service_state_event,
+};
+
+use super::super::land::{Node, Stage};
+use super::super::realm::Realm;
+use super::super::service::{Health, Service, ServiceState};
+
+impl Realm {
+    /// A service of the node enters a state.
+    pub(crate) fn enter(
+        &self,
+        vmid: u32,
+        boot: u64,
+        service: &str,
+        state: ServiceState,
+        message: &str,
+    ) {
+        let now = self.now();
+        self.change_node(vmid, boot, |node| {
+            let known = node.services.entry(service.to_owned()).or_insert_with(Service::new);
+            if known.state == state
+                && known.events.back().is_some_and(|last| last.message == message)
+            {
+                return;
+            }
+            known.enter(state, message, now);
+            node.dmesg(now, &format!("service[{service}]({}): {message}", state.name()));
+            let event = service_event(service, state, message, None);
+            node.events.tell("ServiceStateEvent", &event, "");
+        });
+    }
+
+    /// A check says how a running service is.
+    pub(crate) fn set_health(
+        &self,
+        vmid: u32,
+        boot: u64,
+        service: &str,
+        healthy: bool,
+        message: &str,
+    ) {
+        let now = self.now();
+        self.change_node(vmid, boot, |node| {
+            let Some(known) = node.services.get_mut(service) else { return };
+            let is_news = known.health.as_ref().is_none_or(|health| health.healthy != healthy);
+            let since = match &known.health {
+                Some(health) if health.healthy == healthy => health.since,
+                _ => now,
+            };
+            known.health = Some(Health { healthy, message: message.to_owned(), since });
+            let (state, health) = (known.state, known.health.clone());
+            if is_news {
+                let event = service_event(service, state, message, health.as_ref());
+                node.events.tell("ServiceStateEvent", &event, "");
+            }
+        });
+    }
+
+    /// The node is in another stage from now on.
+    pub(crate) fn set_stage(&self, vmid: u32, boot: u64, stage: Stage) {
+        self.change_node(vmid, boot, |node| {
+            node.stage = stage;
+            node.tell_status();
+        });
+    }
+
+    /// What keeps a node that runs from being ready.
+    pub(crate) fn set_unmet(&self, vmid: u32, boot: u64, unmet: Vec<(String, String)>) {
+        let is_news = self.look(|land| {
+            land.nodes.get(&vmid).is_some_and(|node| node.boot == boot && node.unmet != unmet)
+        });
+        if is_news {
+            self.change_node(vmid, boot, |node| {
+                node.unmet = unmet;
+                node.tell_status();
+            });
+        }
+    }
+
+    pub(crate) fn tell_sequence(
+        &self,
+        vmid: u32,
+        boot: u64,
+        (sequence, actor): (&str, &str),
+        action: sequence_event::Action,
+        error: Option<String>,
+    ) {
+        self.change_node(vmid, boot, |node| {
+            let error = error.map(|message| talmox_talos_api::proto::common::Error {
+                message,
+                ..Default::default()
+            });
+            let event =
+                SequenceEvent { sequence: sequence.to_owned(), action: action.into(), error };
+            node.events.tell("SequenceEvent", &event, actor);
+        });
+    }
+
+    /// A phase of a sequence, from its start to its end.
+    pub(crate) async fn phase(
+        &self,
+        vmid: u32,
+        boot: u64,
+        actor: &str,
+        phase: &str,
+        time: Duration,
+    ) {
+        let tell = |action: phase_event::Action| {
+            self.change_node(vmid, boot, |node| {
+                let event = PhaseEvent { phase: phase.to_owned(), action: action.into() };
+                node.events.tell("PhaseEvent", &event, actor);
+            });
+        };
+        tell(phase_event::Action::Start);
+        self.clock().sleep(time).await;
+        tell(phase_event::Action::Stop);
+    }
+
+    /// The node boots anew: all that runs on it ends.
+    pub(crate) fn power_cycle(self: &Arc<Self>, vmid: u32) {
+        self.site.guest_reset(vmid);
+    }
+
+    pub(crate) fn power_off(self: &Arc<Self>, vmid: u32) {
+        self.site.guest_power_off(vmid);
+    }
+}
+
+impl Node {
+    /// Ready means that it is in its place: running with nothing unmet, or waiting in maintenance.
+    pub(crate) fn is_ready(&self) -> bool {
+        match self.stage {
+            Stage::Running | Stage::Maintenance => self.unmet.is_empty(),
+            _ => false,
+        }
+    }
+
+    fn tell_status(&mut self) {
+        use machine_status_event::MachineStage;
+        use machine_status_event::machine_status::UnmetCondition;
+
+        let stage = match self.stage {
+            Stage::Booting => MachineStage::Booting,
+            Stage::Installing => MachineStage::Installing,
+            Stage::Maintenance => MachineStage::Maintenance,
+            Stage::Running => MachineStage::Running,
+            Stage::Rebooting => MachineStage::Rebooting,
+            Stage::ShuttingDown => MachineStage::ShuttingDown,
+            Stage::Resetting => MachineStage::Resetting,
+            Stage::Upgrading => MachineStage::Upgrading,
+        };
+        let unmet = self
+            .unmet
+            .iter()
+            .map(|(name, reason)| UnmetCondition { name: name.clone(), reason: reason.clone() });
+        let status = machine_status_event::MachineStatus {
+            ready: self.is_ready(),
+            unmet_conditions: unmet.collect(),
+        };
+        let event = MachineStatusEvent { stage: stage.into(), status: Some(status) };
+        self.events.tell("MachineStatusEvent", &event, "");
+    }
+
+    /// Adds a line to the kernel's log.
+    pub(crate) fn dmesg(&mut self, now: Duration, line: &str) {
+        const LINES: usize = 500;
+        let since = now.saturating_sub(self.booted).as_secs_f64();
+        self.dmesg.push(format!("[{since:12.6}] [talos] {line}"));
+        if self.dmesg.len() > LINES {
+            self.dmesg.remove(0);
+        }
+    }
+}
+
+fn service_event(
+    service: &str,
+    state: ServiceState,
+    message: &str,
+    health: Option<&Health>,
+) -> ServiceStateEvent {
+    use service_state_event::Action;
+
+    let action = match state {
+        ServiceState::Initialized => Action::Initialized,
+        ServiceState::Preparing => Action::Preparing,
+        ServiceState::Waiting => Action::Waiting,
+        ServiceState::Starting => Action::Starting,
+        ServiceState::Running => Action::Running,
+        ServiceState::Stopping => Action::Stopping,
+        ServiceState::Finished => Action::Finished,
+        ServiceState::Failed => Action::Failed,
+        ServiceState::Skipped => Action::Skipped,
+    };
+    let health = health.map_or_else(
+        || ServiceHealth { unknown: true, ..ServiceHealth::default() },
+        |health| ServiceHealth {
+            unknown: false,
+            healthy: health.healthy,
+            last_message: health.message.clone(),
+            last_change: None,
+        },
+    );
+    ServiceStateEvent {
+        service: service.to_owned(),
+        action: action.into(),
+        message: message.to_owned(),
+        health: Some(health),
+    }
+}

@@ -1,0 +1,111 @@
+//! What a machine boots from, and what it finds on its other drives.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use talmox_talos_config::schematic::Schematic;
+
+use super::super::hardware::{Disk, Hardware};
+use super::super::written::{DiskKey, Installed, Written};
+use crate::disk::{Medium, Platform, System, TalosImage, UbuntuImage, cidata_files};
+use crate::pve::Site;
+
+/// What the firmware found.
+pub(super) enum Found {
+    Talos {
+        image: TalosImage,
+        disk: Option<DiskKey>,
+        written: Written,
+    },
+    Ubuntu(UbuntuImage),
+    /// Nothing to boot: the firmware waits, for ever.
+    Nothing,
+    /// A CD that stops where Talos is installed already.
+    Halted,
+}
+
+/// A drive as bytes and as what was written to it.
+struct Seen {
+    key: DiskKey,
+    disk: Disk,
+    path: Option<PathBuf>,
+    written: Written,
+}
+
+/// Tries the drives in the order of the firmware. Reads files: not for an async task.
+pub(super) fn find(site: &Site, hardware: &Hardware) -> Found {
+    let seen = look(site, hardware);
+    let order: Vec<&Seen> = if hardware.boot_order.is_empty() {
+        seen.iter().collect()
+    } else {
+        let slots = hardware.boot_order.iter();
+        slots.filter_map(|slot| seen.iter().find(|seen| seen.disk.slot == *slot)).collect()
+    };
+    for one in order {
+        match system(one) {
+            Some(System::Ubuntu(image)) => return Found::Ubuntu(image),
+            Some(System::Talos(image)) if image.medium == Medium::Iso => {
+                let is_installed = seen.iter().any(|other| {
+                    !other.disk.is_cdrom && matches!(system(other), Some(System::Talos(_)))
+                });
+                if is_installed {
+                    return Found::Halted;
+                }
+                return Found::Talos { image, disk: None, written: Written::default() };
+            }
+            Some(System::Talos(image)) => {
+                let (disk, written) = (Some(one.key.clone()), one.written.clone());
+                return Found::Talos { image, disk, written };
+            }
+            None => {}
+        }
+    }
+    Found::Nothing
+}
+
+/// The files of the first volume that is labelled cidata.
+pub(super) fn cidata(site: &Site, hardware: &Hardware) -> Option<BTreeMap<String, Vec<u8>>> {
+    look(site, hardware).iter().find_map(|seen| cidata_files(seen.path.as_ref()?))
+}
+
+fn look(site: &Site, hardware: &Hardware) -> Vec<Seen> {
+    let world = site.world();
+    let with_volume = hardware.disks.iter().filter_map(|disk| Some((disk, disk.volume.clone()?)));
+    with_volume
+        .filter_map(|(disk, volume)| {
+            let storage = world.storages.get(&volume.storage)?;
+            let found = storage.volume(&hardware.host, &volume.name)?;
+            Some(Seen {
+                path: found.blob.as_ref().map(|blob| site.blobs.path(blob)),
+                written: found.written.clone().unwrap_or_default(),
+                key: DiskKey { host: hardware.host.clone(), volume, device: disk.device.clone() },
+                disk: disk.clone(),
+            })
+        })
+        .collect()
+}
+
+fn system(seen: &Seen) -> Option<System> {
+    if seen.written.is_blank {
+        return None;
+    }
+    match &seen.written.installed {
+        Some(installed) => installed.image().map(System::Talos),
+        None => System::read(seen.path.as_ref()?),
+    }
+}
+
+impl Installed {
+    pub(crate) fn image(&self) -> Option<TalosImage> {
+        let schematic = Schematic::read(&self.schematic).ok()?;
+        Some(TalosImage {
+            version: self.version.clone(),
+            platform: if self.platform == "metal" { Platform::Metal } else { Platform::Nocloud },
+            schematic_id: self.schematic_id.clone(),
+            schematic,
+            secureboot: self.secureboot,
+            medium: Medium::Disk,
+            meta: BTreeMap::new(),
+        })
+    }
+}

@@ -1,0 +1,52 @@
+//! What is around the nodes when a lab starts.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
+
+use super::config::prefix;
+use super::fault::NodeFault;
+use super::network::Dhcp;
+use super::realm::{Realm, RealmSettings};
+use super::wire::Wire;
+use crate::pve::Site;
+
+/// The network of a lab that was told of none.
+const USUAL: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 0);
+
+/// The network that nodes are in, and what is wrong with them.
+#[derive(Clone, Debug, Default)]
+pub struct NodeSettings {
+    /// Clients find nodes whose first three numbers are those of one of these.
+    pub networks: Vec<Ipv4Addr>,
+    /// Routers that lead to the internet; where none are named, every gateway does.
+    pub gateways: Vec<IpAddr>,
+    /// What a DHCP server gives: MAC in lower case, address with prefix length.
+    pub leases: BTreeMap<String, String>,
+    pub faults: Vec<NodeFault>,
+}
+
+impl NodeSettings {
+    pub(crate) fn realm(&self, site: &Arc<Site>) -> io::Result<Arc<Realm>> {
+        let wire = Wire::new(site.chance("wire"));
+        let usual = self.networks.is_empty().then_some(USUAL);
+        for network in self.networks.iter().copied().chain(usual) {
+            let [a, b, c, _] = network.octets();
+            wire.add([a, b, c])?;
+        }
+        let leases = self
+            .leases
+            .iter()
+            .filter_map(|(mac, lease)| Some((mac.to_lowercase(), prefix(lease)?)));
+        let leases: BTreeMap<_, _> = leases.collect();
+        let dhcp =
+            (!leases.is_empty()).then(|| Dhcp { leases, gateway: self.gateways.first().copied() });
+        let settings = RealmSettings { gateways: self.gateways.clone(), dhcp };
+        let realm = Realm::new(Arc::clone(site), wire, settings);
+        for fault in &self.faults {
+            realm.troubles.add(fault.clone());
+        }
+        Ok(realm)
+    }
+}

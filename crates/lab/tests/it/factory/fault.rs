@@ -1,0 +1,81 @@
+use talmox_lab::pve::{Action, Fault, PathPattern, When};
+
+use super::{EMPTY, FACTORY, connect, get, post, send, told};
+use crate::support::{TestLab, scenario};
+
+fn on(path: &str) -> When {
+    When { factory: Some(PathPattern::parse(path).unwrap()), ..When::default() }
+}
+
+#[test]
+fn downloads_break_off() {
+    use std::io::{Read as _, Write as _};
+
+    let lab = TestLab::start(scenario(
+        "faults: [{factory: \"/image/**\", method: GET, truncate: {percent: 40}}]",
+    ));
+    post(&lab, "{}");
+    let path = format!("/image/{EMPTY}/v1.13.6/nocloud-amd64.qcow2");
+    let mut stream = connect(&lab, FACTORY);
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: {FACTORY}\r\n\r\n").unwrap();
+    let mut all = vec![];
+    // The end comes without a word, and may be an error.
+    stream.read_to_end(&mut all).ok();
+    let at = all.windows(4).position(|window| window == b"\r\n\r\n").unwrap() + 4;
+    let whole = get(&lab, &path).body;
+    let head = String::from_utf8_lossy(&all[..at]);
+    assert!(head.contains(&format!("Content-Length: {}\r\n", whole.len())), "{head}");
+    assert_eq!(all[at..], whole[..whole.len() * 40 / 100]);
+    lab.stop();
+}
+
+#[test]
+fn a_host_whose_download_breaks_off_says_so_and_keeps_nothing() {
+    let lab = TestLab::start(scenario("faults: [{factory: \"/image/**\", truncate: {}}]"));
+    post(&lab, "{}");
+    let url = format!("https://factory.talos.dev/image/{EMPTY}/v1.13.6/nocloud-amd64.qcow2");
+    let order = format!("content=import&filename=talos.qcow2&url={url}");
+    let form = "Content-Type: application/x-www-form-urlencoded\r\n";
+    let download = || {
+        let path = "/nodes/pve/storage/local/download-url";
+        crate::upload::outcome(&lab, &lab.request("POST", path, form, &order))
+    };
+    assert_eq!(download(), "download failed: exit code 4");
+    assert_eq!(download(), "OK");
+    lab.stop();
+}
+
+#[test]
+fn requests_are_refused_and_cut_and_calls_are_not() {
+    let lab = TestLab::new();
+    let faults = lab.lab().faults();
+    let refuse = Action::Refuse { status: 503, message: "too busy".to_owned() };
+    faults.add(Fault { times: None, ..Fault::new(on("/versions"), refuse) });
+    assert_eq!(told(&get(&lab, "/versions")), (503, "too busy".into()));
+    assert_eq!(lab.get("/version").status, 200);
+    assert_eq!(post(&lab, "{}").status, 201);
+    faults.clear();
+
+    faults.add(Fault::new(on("/schematics"), Action::CutAfter));
+    faults.add(Fault::new(on("/versions"), Action::CutBefore));
+    let yaml = "customization: {extraKernelArgs: [quiet]}";
+    assert!(send(&lab, FACTORY, "POST /schematics", yaml).is_err());
+    assert!(send(&lab, FACTORY, "GET /versions", "").is_err());
+    let id = post(&lab, yaml).json()["id"].as_str().unwrap().to_owned();
+    assert_eq!(get(&lab, &format!("/schematics/{id}")).status, 200);
+    // A rule for calls is none for the factory.
+    let all = Action::Refuse { status: 500, message: "never".to_owned() };
+    faults.add(Fault { times: None, ..Fault::new(When::default(), all) });
+    assert_eq!(get(&lab, "/versions").status, 200);
+    assert_eq!(lab.get("/version").status, 500);
+    lab.stop();
+}
+
+#[test]
+fn faults_that_make_no_sense_are_not_taken() {
+    let refused = |text: &str| Fault::parse("f", text).unwrap_err().to_string();
+    let text = refused("faults: [{factory: /versions, task: qmcreate, delay: 1s}]");
+    assert!(text.contains("a fault of the factory has no `task`"), "{text}");
+    let text = refused("faults: [{path: /version, truncate: {percent: 1}}]");
+    assert!(text.contains("`truncate` is for requests to the `factory`"), "{text}");
+}

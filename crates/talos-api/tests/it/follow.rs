@@ -1,0 +1,227 @@
+//! A machine that restarts, as whoever waits for it sees it.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use talmox_clock::Clock;
+use talmox_talos_api::client::{Actor, RebootMode};
+use talmox_talos_api::proto::common::{Data, Error as SequenceError};
+use talmox_talos_api::proto::cosi::resource::state_server::{State, StateServer};
+use talmox_talos_api::proto::cosi::resource::{
+    GetRequest, GetResponse, ListRequest, ListResponse, Metadata, Resource, Spec,
+};
+use talmox_talos_api::proto::machine::machine_service_server::{
+    MachineService, MachineServiceServer,
+};
+use talmox_talos_api::proto::machine::machine_status_event::{MachineStage, MachineStatus};
+use talmox_talos_api::proto::machine::*;
+use talmox_talos_api::server::{Answered, Asked, Services, Status};
+use talmox_talos_api::{Client, Expected, Follow, FollowError, Wait, WaitError};
+use tonic::codegen::BoxStream;
+
+use crate::node::{event, pieces, then_nothing};
+use crate::world::{Cluster, HOST, Server, host, maintenance_face};
+
+/// How often it has been started, and what it does when it is told to restart.
+#[derive(Default)]
+struct Restarting {
+    boot: AtomicUsize,
+    fails: AtomicBool,
+    /// Of each request for events: how far back, and of whom.
+    asked: Mutex<Vec<(i32, String)>>,
+}
+
+impl Restarting {
+    fn boots(&self) {
+        self.boot.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+fn status(id: &str, stage: MachineStage, unmet: &[&str]) -> Event {
+    let unmet_conditions = unmet
+        .iter()
+        .map(|name| machine_status_event::machine_status::UnmetCondition {
+            name: (*name).to_owned(),
+            reason: "not yet".to_owned(),
+        })
+        .collect();
+    let status = MachineStatus { ready: unmet.is_empty(), unmet_conditions };
+    event(
+        id,
+        "MachineStatusEvent",
+        &MachineStatusEvent { stage: stage.into(), status: Some(status) },
+    )
+}
+
+#[tonic::async_trait]
+impl MachineService for Restarting {
+    async fn reboot(&self, _: Asked<RebootRequest>) -> Result<Answered<RebootResponse>, Status> {
+        let begun = Reboot { actor_id: "actor".to_owned(), metadata: None };
+        Ok(Answered::new(RebootResponse { messages: vec![begun] }))
+    }
+
+    async fn read(&self, _: Asked<ReadRequest>) -> Result<Answered<BoxStream<Data>>, Status> {
+        let boot = format!("boot-{}\n", self.boot.load(Ordering::SeqCst));
+        Ok(Answered::new(pieces(vec![Data { bytes: boot.into_bytes(), metadata: None }])))
+    }
+
+    async fn events(
+        &self,
+        request: Asked<EventsRequest>,
+    ) -> Result<Answered<BoxStream<Event>>, Status> {
+        let request = request.into_inner();
+        self.asked.lock().unwrap().push((request.tail_events, request.with_actor_id.clone()));
+        let sequence = |action: sequence_event::Action, error: Option<&str>| SequenceEvent {
+            sequence: "reboot".to_owned(),
+            action: action.into(),
+            error: error
+                .map(|text| SequenceError { message: text.to_owned(), ..SequenceError::default() }),
+        };
+        let mut told = match (self.boot.load(Ordering::SeqCst), request.with_actor_id.as_str()) {
+            (0, "actor") => vec![
+                event("a1", "SequenceEvent", &sequence(sequence_event::Action::Start, None)),
+                event(
+                    "a2",
+                    "PhaseEvent",
+                    &PhaseEvent { phase: "stopServices".to_owned(), action: 0 },
+                ),
+            ],
+            (0, _) => vec![status("0", MachineStage::Running, &[])],
+            (_, "") => vec![
+                status("b1", MachineStage::Booting, &["services"]),
+                status("b2", MachineStage::Running, &[]),
+            ],
+            _ => vec![],
+        };
+        if self.fails.load(Ordering::SeqCst) {
+            let failed = sequence(sequence_event::Action::Stop, Some("failed to unmount /var"));
+            told.push(event("a3", "SequenceEvent", &failed));
+        }
+        Ok(Answered::new(then_nothing(told)))
+    }
+}
+
+#[tonic::async_trait]
+impl State for Restarting {
+    async fn get(&self, request: Asked<GetRequest>) -> Result<Answered<GetResponse>, Status> {
+        let request = request.into_inner();
+        let metadata = Metadata { id: request.id, ..Metadata::default() };
+        let yaml_spec = "uuid: 1234\nstage: running\nstatus:\n    ready: true\n".to_owned();
+        let spec = Spec { yaml_spec, proto_spec: vec![] };
+        let resource = Resource { metadata: Some(metadata), spec: Some(spec) };
+        Ok(Answered::new(GetResponse { resource: Some(resource) }))
+    }
+
+    async fn list(
+        &self,
+        _: Asked<ListRequest>,
+    ) -> Result<Answered<BoxStream<ListResponse>>, Status> {
+        Ok(Answered::new(pieces(vec![])))
+    }
+}
+
+struct World {
+    cluster: Cluster,
+    machine: Arc<Restarting>,
+    server: Server,
+    client: Client,
+    follow: Follow,
+}
+
+async fn world() -> World {
+    let (cluster, machine) = (Cluster::new(), Arc::new(Restarting::default()));
+    let services = Services::builder()
+        .with(MachineServiceServer::from_arc(Arc::clone(&machine)))
+        .with(StateServer::from_arc(Arc::clone(&machine)))
+        .build();
+    let server = Server::start(cluster.face(HOST), services).await;
+    let client = Client::new(host(), &cluster.credentials(), &server.settings()).unwrap();
+    let clock = Clock::scaled(20.0);
+    let deadline = clock.deadline(Duration::from_mins(10));
+    let wait = Wait { clock, deadline, pause: Duration::from_secs(1) };
+    let follow = Follow::prepare(&client, wait).await.unwrap();
+    World { cluster, machine, server, client, follow }
+}
+
+/// Waits until somebody listens for the `count`th time.
+async fn heard(machine: &Restarting, count: usize) {
+    while machine.asked.lock().unwrap().len() < count {
+        Clock::real().sleep(Duration::from_millis(5)).await;
+    }
+    // What was told shall have arrived.
+    Clock::real().sleep(Duration::from_millis(100)).await;
+}
+
+#[tokio::test]
+async fn a_reboot_is_followed_over_the_cut_to_another_boot() {
+    let World { machine, server, client, follow, .. } = world().await;
+    let actor = client.reboot(RebootMode::Default).await.unwrap();
+    let mut told = vec![];
+    let restart = async {
+        heard(&machine, 1).await;
+        // A cut alone proves nothing: the same boot answers again.
+        server.cut();
+        heard(&machine, 2).await;
+        machine.boots();
+        server.cut();
+    };
+    let (ended, ()) =
+        tokio::join!(follow.to_running(&actor, |text| told.push(text.to_owned())), restart);
+    ended.unwrap();
+    told.dedup();
+    assert_eq!(told[..2], ["reboot begins", "phase stopServices"]);
+    assert_eq!(
+        told[told.len() - 2..],
+        ["the machine is booting: services: not yet", "the machine is running"]
+    );
+    // Nothing is told twice, however often it is asked for.
+    assert_eq!(told.iter().filter(|text| *text == "reboot begins").count(), 1, "{told:?}");
+    let asked = machine.asked.lock().unwrap().clone();
+    assert!(asked.iter().all(|(tail, _)| *tail == -1), "{asked:?}");
+    assert_eq!(asked[..2], [(-1, "actor".to_owned()), (-1, "actor".to_owned())]);
+    assert_eq!(asked.last().unwrap().1, "");
+}
+
+#[tokio::test]
+async fn what_failed_is_not_waited_for() {
+    let World { machine, client, follow, server: _server, .. } = world().await;
+    machine.fails.store(true, Ordering::SeqCst);
+    let actor = client.reboot(RebootMode::Default).await.unwrap();
+    let error = follow.to_running(&actor, |_| {}).await.unwrap_err();
+    assert!(matches!(error, FollowError::Failed { .. }), "{error:?}");
+    assert_eq!(error.to_string(), "reboot failed: failed to unmount /var");
+}
+
+#[tokio::test]
+async fn a_machine_that_does_not_restart_is_late() {
+    let World { client, server: _server, .. } = world().await;
+    let clock = Clock::scaled(1000.0);
+    let wait =
+        Wait { clock, deadline: clock.deadline(Duration::from_mins(1)), pause: Duration::ZERO };
+    let follow = Follow::prepare(&client, wait).await.unwrap();
+    let error = follow.to_running(&Actor("actor".to_owned()), |_| {}).await.unwrap_err();
+    let FollowError::Wait(WaitError::Late { reason }) = error else { panic!("{error:?}") };
+    assert_eq!(reason, "the machine has not restarted");
+}
+
+#[tokio::test]
+async fn a_reset_leads_to_maintenance_mode() {
+    let World { cluster, machine, server, follow, .. } = world().await;
+    let reset = async {
+        heard(&machine, 1).await;
+        server.wear(maintenance_face(HOST));
+        server.cut();
+    };
+    let (credentials, settings) = (cluster.credentials(), server.settings());
+    let (actor, who) = (Actor("actor".to_owned()), (&credentials, &settings));
+    let expected = Expected { uuid: Some("1234".to_owned()), ..Expected::default() };
+    let (found, ()) = tokio::join!(follow.to_maintenance(&actor, who, &expected, |_| {}), reset);
+    assert!(found.unwrap().pin.is_some());
+    let other = Expected { uuid: Some("5678".to_owned()), ..Expected::default() };
+    let error = follow.to_maintenance(&actor, who, &other, |_| {}).await.unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "another machine is in maintenance mode there: its SMBIOS UUID is 1234, not 5678"
+    );
+}
