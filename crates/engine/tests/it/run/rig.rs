@@ -90,11 +90,16 @@ impl Rig {
 
     pub(super) fn context(&self, token: &str) -> Context {
         let reach = self.reach.iter().map(|(name, address)| (name.clone(), address.to_string()));
-        let web = WebSettings { reach: Reach::new(reach), authorities: vec![] };
+        let ready = self.lab.ready();
+        let web = WebSettings {
+            reach: Reach::new(ready.reach.into_iter().chain(reach)),
+            authorities: std::fs::read(ready.pve.ca).unwrap(),
+        };
         Context {
             clock: self.lab.clock(),
             pve: self.client(token),
             web: Web::new(web).unwrap(),
+            cluster: None,
             seed: 7,
             cut: None,
         }
