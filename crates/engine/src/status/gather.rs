@@ -47,7 +47,9 @@ pub async fn gather(
         let registered = registered_as(&registered, &subject);
         let sources = Arc::clone(&sources);
         let drift = drift(changes, Some(&subject.name));
-        asked.spawn(async move { (at, one(&subject, guest, registered, &sources, drift).await) });
+        asked.spawn(async move {
+            (at, Box::pin(one(&subject, guest, registered, &sources, drift)).await)
+        });
     }
     let mut nodes = asked.join_all().await;
     nodes.sort_by_key(|(at, _)| *at);
