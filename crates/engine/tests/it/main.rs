@@ -3,6 +3,7 @@
 
 mod examples;
 mod kube;
+mod run;
 mod settings;
 mod step;
 mod support;
