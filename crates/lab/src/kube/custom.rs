@@ -82,6 +82,13 @@ pub(super) fn after_write(state: &mut State, kind: &Kind, written: Arc<Value>) -
     if definition == *written { written } else { state.put(DEFINITIONS, definition) }
 }
 
+/// A definition that was there before adds its kind again.
+pub(super) fn learn(state: &mut State, definition: &Value) {
+    if let Some(kind) = kind_of(definition) {
+        state.kinds.insert(kind);
+    }
+}
+
 /// With a definition its objects go.
 pub(super) fn after_removal(state: &mut State, kind: &Kind, gone: &Value) {
     if kind.id != DEFINITIONS {

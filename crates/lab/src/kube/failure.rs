@@ -151,6 +151,11 @@ impl Failure {
         Self::new(410, "Expired", message)
     }
 
+    /// What etcd said instead of an answer.
+    pub(crate) fn of_etcd(message: &str) -> Self {
+        Self::new(500, "InternalError", message)
+    }
+
     pub(crate) fn disruption_budget(budget: &str, healthy: u64, wanted: u64) -> Self {
         let cause = format!(
             "The disruption budget {budget} needs {wanted} healthy pods and has {healthy} currently"

@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use hyper::body::{Body as _, Bytes, Incoming};
 use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, USER_AGENT};
-use hyper::server::conn::http1;
+use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
 use hyper::{Request as HttpRequest, Response};
-use hyper_util::rt::TokioIo;
+use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
@@ -31,6 +31,8 @@ use crate::pve::stopped;
 const MOST: usize = 3 << 20;
 /// Events that wait for a slow watcher.
 const WAITING: usize = 16;
+/// How long a request waits for etcd, in lab time.
+const ETCD_PATIENCE: Duration = Duration::from_secs(7);
 const HANDSHAKE: Duration = Duration::from_secs(10);
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
@@ -43,6 +45,42 @@ pub struct KubeServer {
     running: JoinHandle<()>,
 }
 
+/// What an API server is made of.
+#[derive(Clone, Debug)]
+pub(crate) struct ApiServer {
+    pub(crate) store: Arc<KubeStore>,
+    pub(crate) tls: KubeTls,
+    /// `v1.34.1`: while a cluster is upgraded, its servers differ.
+    pub(crate) version: Arc<str>,
+    /// Whether it can get at its store. Its end is the end of all trouble.
+    pub(crate) memory: watch::Receiver<Memory>,
+}
+
+/// How etcd answers an API server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Memory {
+    Good,
+    /// It can be read, but not written.
+    Full,
+    /// It does not answer.
+    Lost,
+}
+
+/// Where connections come from.
+pub(crate) enum Door {
+    Port(TcpListener),
+    Wire(crate::talos::Incoming),
+}
+
+impl Door {
+    async fn next(&mut self) -> Option<std::io::Result<TcpStream>> {
+        match self {
+            Self::Port(listener) => Some(listener.accept().await.map(|(socket, _)| socket)),
+            Self::Wire(incoming) => incoming.next().await.map(Ok),
+        }
+    }
+}
+
 /// Serves the store on a listener, as an API server of this version (`v1.34.1`): while a cluster is
 /// upgraded, its servers differ.
 pub fn serve(
@@ -51,9 +89,14 @@ pub fn serve(
     version: &str,
     store: Arc<KubeStore>,
 ) -> KubeServer {
+    let (_, memory) = watch::channel(Memory::Good);
+    serve_at(Door::Port(listener), ApiServer { store, tls, version: version.into(), memory })
+}
+
+/// Serves whoever comes through the door.
+pub(crate) fn serve_at(door: Door, server: ApiServer) -> KubeServer {
     let (stop, told) = watch::channel(false);
-    let connection = Connection { store, tls, version: version.into(), stop: told };
-    let running = tokio::spawn(accept(listener, connection));
+    let running = tokio::spawn(accept(door, Connection { server, stop: told }));
     KubeServer { stop, running }
 }
 
@@ -66,15 +109,16 @@ impl KubeServer {
     }
 }
 
-async fn accept(listener: TcpListener, connection: Connection) {
+async fn accept(mut door: Door, connection: Connection) {
     let mut stop = connection.stop.clone();
     loop {
         let socket = tokio::select! {
-            accepted = listener.accept() => accepted,
+            accepted = door.next() => accepted,
             () = stopped(&mut stop) => return,
         };
+        let Some(socket) = socket else { return };
         // Out of sockets, for instance: the next attempt may go better.
-        let Ok((socket, _)) = socket else {
+        let Ok(socket) = socket else {
             tokio::task::yield_now().await;
             continue;
         };
@@ -85,20 +129,18 @@ async fn accept(listener: TcpListener, connection: Connection) {
 /// What a connection is served with.
 #[derive(Clone)]
 struct Connection {
-    store: Arc<KubeStore>,
-    tls: KubeTls,
-    version: Arc<str>,
+    server: ApiServer,
     stop: watch::Receiver<bool>,
 }
 
 impl Connection {
     async fn run(self, socket: TcpStream) {
-        let acceptor = TlsAcceptor::from(Arc::clone(&self.tls.config));
+        let acceptor = TlsAcceptor::from(Arc::clone(&self.server.tls.config));
         let Ok(Ok(stream)) = timeout(HANDSHAKE, acceptor.accept(socket)).await else { return };
         let shown = stream.get_ref().1.peer_certificates().unwrap_or_default();
-        let now = self.store.clock.since_epoch();
+        let now = self.server.store.clock.since_epoch();
         let user = match shown.first() {
-            Some(first) if self.tls.believes(shown, now) => User::of_certificate(first),
+            Some(first) if self.server.tls.believes(shown, now) => User::of_certificate(first),
             _ => None,
         };
         let mut stop = self.stop.clone();
@@ -107,11 +149,20 @@ impl Connection {
             let (this, user) = (Arc::clone(&this), user.clone());
             async move { Ok::<_, Infallible>(this.respond(request, user).await) }
         });
-        let serving = http1::Builder::new().serve_connection(TokioIo::new(stream), service);
+        let is_newer = stream.get_ref().1.alpn_protocol() == Some(b"h2");
+        let stream = TokioIo::new(stream);
+        let serving = async move {
+            // A connection that breaks is the client's to notice.
+            if is_newer {
+                let builder = http2::Builder::new(TokioExecutor::new());
+                builder.serve_connection(stream, service).await.ok();
+            } else {
+                http1::Builder::new().serve_connection(stream, service).await.ok();
+            }
+        };
         let mut serving = pin!(serving);
         tokio::select! {
-            // A connection that breaks is the client's to notice.
-            ended = serving.as_mut() => drop(ended),
+            () = serving.as_mut() => {}
             () = stopped(&mut stop) => {}
         }
     }
@@ -129,7 +180,7 @@ impl Connection {
         let user = user.or_else(|| {
             let header = header(AUTHORIZATION);
             let token = header.strip_prefix("Bearer ")?;
-            self.store.with(|state| User::of_token(state, token))
+            self.server.store.with(|state| User::of_token(state, token))
         });
         let Some(user) = user else { return refuse(&Failure::unauthorized()) };
         let Some(body) = collect(body, MOST).await else { return refuse(&Failure::too_large()) };
@@ -141,11 +192,14 @@ impl Connection {
             accept: header(ACCEPT),
             content_type: header(CONTENT_TYPE),
             user_agent: header(USER_AGENT),
-            server_version: Arc::clone(&self.version),
+            server_version: Arc::clone(&self.server.version),
             body,
             user,
         };
-        match self.store.with(|state| answer(state, &request)) {
+        if let Some(failed) = self.is_cut_off(&request).await {
+            return failed;
+        }
+        match self.server.store.with(|state| answer(state, &request)) {
             Answer::Json(code, body) => respond(code, "application/json", Outgoing::Whole(body)),
             Answer::Aggregated(body) => respond(200, AGGREGATED, Outgoing::Whole(body)),
             Answer::OldOpenApi(body) => respond(200, OLD_OPENAPI, Outgoing::Whole(body)),
@@ -154,8 +208,38 @@ impl Connection {
             }
             Answer::Watch(watch) => {
                 let (sender, pieces) = mpsc::channel::<Bytes>(WAITING);
-                tokio::spawn(watch.run(Arc::clone(&self.store), sender, self.stop.clone()));
+                tokio::spawn(watch.run(Arc::clone(&self.server.store), sender, self.stop.clone()));
                 respond(200, "application/json", Outgoing::Pieces(pieces))
+            }
+        }
+    }
+}
+
+impl Connection {
+    /// What a request is answered that needs etcd while that does not answer.
+    async fn is_cut_off(&self, request: &Request) -> Option<Response<Outgoing>> {
+        let mut memory = self.server.memory.clone();
+        let now = *memory.borrow_and_update();
+        let first = request.path.first().map(String::as_str).unwrap_or_default();
+        match (now, first) {
+            (Memory::Good, _) | (_, "version") => None,
+            (Memory::Full, _) if request.method == "GET" => None,
+            (Memory::Full, _) => {
+                Some(refuse(&Failure::of_etcd("etcdserver: mvcc: database space exceeded")))
+            }
+            (Memory::Lost, check @ ("readyz" | "healthz" | "livez")) => {
+                let text = format!(
+                    "[+]ping ok\n[+]log ok\n[-]etcd failed: reason withheld\n{check} check failed\n"
+                );
+                Some(respond(500, "text/plain; charset=utf-8", Outgoing::Whole(text.into())))
+            }
+            (Memory::Lost, _) => {
+                let back = memory.wait_for(|memory| *memory != Memory::Lost);
+                let clock = self.server.store.clock;
+                match clock.timeout(ETCD_PATIENCE, back).await {
+                    Ok(_) => None,
+                    Err(_) => Some(refuse(&Failure::of_etcd("etcdserver: request timed out"))),
+                }
             }
         }
     }

@@ -42,8 +42,15 @@ pub struct KubeStore {
 
 impl KubeStore {
     pub fn new(settings: KubeSettings) -> Arc<Self> {
+        let store = Self::empty(settings);
+        store.with(super::bootstrap::fill);
+        store
+    }
+
+    /// Without what every cluster has.
+    pub(super) fn empty(settings: KubeSettings) -> Arc<Self> {
         let clock = settings.clock;
-        let mut state = State {
+        let state = State {
             kinds: Kinds::default(),
             shelves: BTreeMap::new(),
             revision: 1,
@@ -53,7 +60,6 @@ impl KubeStore {
             machines: Machines::default(),
             settings,
         };
-        super::bootstrap::fill(&mut state);
         let revision = state.revision;
         Arc::new(Self { state: Mutex::new(state), news: watch::channel(revision).0, clock })
     }
@@ -80,6 +86,22 @@ impl KubeStore {
     /// Changes when anything does.
     pub(crate) fn news(&self) -> watch::Receiver<u64> {
         self.news.subscribe()
+    }
+
+    /// The newest change.
+    pub(crate) fn revision(&self) -> u64 {
+        self.lock().revision
+    }
+
+    pub(crate) fn settings(&self) -> KubeSettings {
+        self.lock().settings.clone()
+    }
+
+    /// What all objects take, in bytes.
+    pub(crate) fn size(&self) -> u64 {
+        let everything = self.lock().everything();
+        let sizes = everything.values().flatten().map(|object| object.to_string().len() as u64);
+        sizes.sum()
     }
 
     /// An object as it is now. `id` is `pods`, `deployments.apps`…; the namespace is empty for kinds
@@ -182,6 +204,31 @@ impl State {
         let objects = self.shelves.get(id).map(|shelf| shelf.objects.range(start..));
         let inside = objects.into_iter().flatten();
         inside.take_while(move |((ns, _), _)| ns == namespace).map(|(_, object)| object)
+    }
+
+    /// All objects of all kinds.
+    pub(super) fn everything(&self) -> BTreeMap<String, Vec<Arc<Value>>> {
+        let all = self.shelves.iter();
+        all.map(|(id, shelf)| (id.clone(), shelf.objects.values().cloned().collect())).collect()
+    }
+
+    pub(super) fn made(&self) -> u64 {
+        self.made
+    }
+
+    /// Puts an object back as it was; nobody is told.
+    pub(super) fn shelve(&mut self, id: &str, object: Arc<Value>) {
+        let key = (object::namespace(&object).to_owned(), object::name(&object).to_owned());
+        self.shelves.entry(id.to_owned()).or_default().objects.insert(key, object);
+    }
+
+    /// Goes on counting from here; what happened before is no longer known.
+    pub(super) fn go_on(&mut self, revision: u64, made: u64) {
+        self.revision = revision;
+        self.made = made;
+        for shelf in self.shelves.values_mut() {
+            shelf.forgotten = revision;
+        }
     }
 
     /// Numbers by chance that are the same in every run.

@@ -73,7 +73,7 @@ impl KubeTls {
             .with_protocol_versions(&[&rustls::version::TLS13, &rustls::version::TLS12])?
             .with_client_cert_verifier(Arc::new(Unjudged(Arc::clone(&clients))))
             .with_single_cert(chain, key)?;
-        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
         Ok(Self { config: Arc::new(config), clients })
     }
 

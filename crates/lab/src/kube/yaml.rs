@@ -10,6 +10,12 @@ pub(super) fn read(text: &str) -> Result<Value, String> {
     Ok(documents.first().map(to_json).unwrap_or_default())
 }
 
+/// All documents of a text, without empty ones.
+pub(crate) fn read_all(text: &str) -> Result<Vec<Value>, String> {
+    let documents = talmox_yaml::read(text).map_err(|error| error.to_string())?;
+    Ok(documents.iter().map(to_json).filter(|document| !document.is_null()).collect())
+}
+
 pub(crate) fn to_json(node: &Node) -> Value {
     match &node.value {
         talmox_yaml::Value::Seq(list) => list.items.iter().map(to_json).collect(),

@@ -14,6 +14,7 @@ use super::config::Applied;
 use super::etcd::EtcdCluster;
 use super::event::Events;
 use super::hardware::Hardware;
+use super::kubernetes::Components;
 use super::network::Network;
 use super::platform::PlatformData;
 use super::service::Service;
@@ -31,6 +32,8 @@ pub(crate) struct Land {
     pub(crate) vips: BTreeMap<IpAddr, u32>,
     /// Pairs of VMs that do not hear each other, the smaller id first.
     pub(crate) partitions: BTreeSet<(u32, u32)>,
+    /// What the control planes run beside etcd, by the id of the VM.
+    pub(crate) components: BTreeMap<u32, Components>,
     /// Counts the boots of all nodes.
     pub(crate) boots: u64,
 }

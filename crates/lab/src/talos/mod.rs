@@ -22,9 +22,12 @@ mod sequence;
 mod service;
 mod settings;
 mod version;
+mod vip;
 mod wire;
 mod written;
+
 pub use fault::{NodeFault, Trouble};
 pub(crate) use realm::Realm;
 pub use settings::NodeSettings;
+pub(crate) use wire::Incoming;
 pub(crate) use written::Written;

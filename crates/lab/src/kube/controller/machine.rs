@@ -1,6 +1,6 @@
 //! The machines of a cluster, as their kubelets see them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -49,6 +49,20 @@ pub(super) struct Kubelet {
     pub(super) has_network: bool,
     /// How many addresses of the machine's pod network were given out.
     pub(super) addresses: u8,
+}
+
+impl Machines {
+    pub(crate) fn with_network(&self) -> BTreeSet<String> {
+        let with = self.all.iter().filter(|(_, kubelet)| kubelet.has_network);
+        with.map(|(name, _)| name.clone()).collect()
+    }
+
+    /// A machine whose kubelet has said nothing since this time.
+    pub(crate) fn add_silent(&mut self, name: &str, since: Duration, has_network: bool) {
+        let machine = Machine { name: name.to_owned(), ..Machine::default() };
+        let kubelet = Kubelet { machine, stopped: Some(since), has_network, addresses: 1 };
+        self.all.insert(name.to_owned(), kubelet);
+    }
 }
 
 impl KubeStore {

@@ -12,6 +12,7 @@ use super::super::event::Events;
 use super::super::face::Face;
 use super::super::fault::Trouble;
 use super::super::hardware::Hardware;
+use super::super::kubernetes;
 use super::super::land::{Node, Stage};
 use super::super::network::{Network, Sources, fallback_name};
 use super::super::platform::PlatformData;
@@ -19,7 +20,6 @@ use super::super::realm::Realm;
 use super::super::service::ServiceState::{self, Running, Waiting};
 use super::super::version::Version;
 use super::super::written::{DiskKey, Written};
-use super::super::{etcd, kubernetes};
 use super::system::{self, Found};
 use super::{extension, meet, ubuntu};
 use crate::disk::{Medium, TalosImage};
@@ -307,7 +307,7 @@ impl Me {
         self.bring_up("cri", true).await;
         if is_control_plane {
             self.bring_up("trustd", true).await;
-            running.spawn(etcd::run_control_plane(Arc::clone(realm), vmid, boot));
+            running.spawn(kubernetes::run_control_plane(Arc::clone(realm), vmid, boot));
         }
         self.start_extensions();
         running.spawn(kubernetes::run_kubelet(Arc::clone(realm), vmid, boot));

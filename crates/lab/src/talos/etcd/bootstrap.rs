@@ -1,0 +1,146 @@
+//! The first member of a new cluster.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use tonic::Status;
+
+use super::snapshot;
+use super::{EtcdCluster, Member};
+use crate::kube::{KubeSettings, KubeStore};
+use crate::pve::Work;
+use crate::talos::config::Facts;
+use crate::talos::land::{Land, Membership, Node};
+use crate::talos::realm::Realm;
+
+/// A bootstrap from a snapshot that was brought before.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Recover {
+    pub(crate) skip_hash_check: bool,
+}
+
+/// Makes this node the first member of a cluster of its own. Nothing looks for others: a second
+/// one in the same Talos cluster is a split brain.
+pub(crate) fn bootstrap(
+    realm: &Arc<Realm>,
+    vmid: u32,
+    boot: u64,
+    recover: Option<Recover>,
+) -> Result<(), Status> {
+    let disk = realm.look(|land| land.nodes.get(&vmid).and_then(|node| node.system_disk.clone()));
+    let has_data = disk.as_ref().is_some_and(|disk| {
+        realm.site.written(disk).ephemeral.is_some_and(|ephemeral| ephemeral.etcd.is_some())
+    });
+    let mut chance = realm.chance(&format!("etcd/bootstrap/{vmid}"));
+    let (id, member, seed) = (chance.number(), chance.number(), chance.number());
+    let membership = Membership { cluster: id, member };
+    realm.change(|land| {
+        let node = land.of_boot(vmid, boot).ok_or_else(|| Status::unavailable("node is gone"))?;
+        let facts = check(node, has_data)?;
+        let settings = settings(realm, &facts, seed);
+        let store = match recover {
+            None => KubeStore::new(settings),
+            Some(recover) => {
+                let bytes = node.snapshot.take().ok_or_else(no_snapshot)?;
+                let saved = snapshot::read(&bytes, recover.skip_hash_check).map_err(damaged)?;
+                KubeStore::restore(settings, saved)
+            }
+        };
+        node.etcd = Some(membership);
+        node.revision += 1;
+        let first = first_member(node, store.revision())?;
+        add(land, membership, first, &facts, store);
+        Ok::<_, Status>(())
+    })?;
+    if let Some(disk) = disk {
+        realm.site.write_disk(&disk, |written| {
+            written.ephemeral.get_or_insert_default().etcd = Some(membership);
+        });
+    }
+    Ok(())
+}
+
+fn check(node: &Node, has_data: bool) -> Result<Facts, Status> {
+    let config = node.config.as_ref().filter(|config| config.facts.is_control_plane);
+    let Some(config) = config else {
+        return Err(Status::unimplemented("bootstrap is only available on control plane nodes"));
+    };
+    if !node.services.get("cri").is_some_and(crate::talos::service::Service::is_healthy) {
+        return Err(Status::failed_precondition("bootstrap is not available yet"));
+    }
+    if !node.is_time_in_sync {
+        return Err(Status::failed_precondition("time is not in sync yet"));
+    }
+    if has_data || node.etcd.is_some() {
+        return Err(Status::already_exists("etcd data directory is not empty"));
+    }
+    Ok(config.facts.clone())
+}
+
+fn no_snapshot() -> Status {
+    Status::failed_precondition(
+        "error recovering etcd: stat /var/lib/etcd.snapshot: no such file or directory",
+    )
+}
+
+fn damaged(reason: String) -> Status {
+    Status::unknown(format!("error recovering etcd: {reason}"))
+}
+
+fn first_member(node: &Node, revision: u64) -> Result<Member, Status> {
+    let peer = node.network.node_address();
+    let peer = peer.ok_or_else(|| Status::failed_precondition("bootstrap is not available yet"))?;
+    Ok(Member {
+        name: String::new(),
+        vmid: node.vmid,
+        peer,
+        is_learner: false,
+        is_up: false,
+        defragmented: revision,
+    })
+}
+
+fn add(
+    land: &mut Land,
+    membership: Membership,
+    first: Member,
+    facts: &Facts,
+    store: Arc<KubeStore>,
+) {
+    let cluster = EtcdCluster {
+        id: membership.cluster,
+        ca: facts.etcd_ca.clone().unwrap_or_default(),
+        talos_cluster: facts.cluster_id.clone(),
+        members: BTreeMap::from([(membership.member, first)]),
+        leader: None,
+        term: 1,
+        turns: 4,
+        store,
+        no_space: false,
+        api_servers: BTreeMap::new(),
+    };
+    land.etcds.insert(membership.cluster, cluster);
+}
+
+/// What the config says of the Kubernetes cluster.
+fn settings(realm: &Realm, facts: &Facts, seed: u64) -> KubeSettings {
+    let octets = |subnets: &[String], default: [u8; 3]| {
+        let mut addresses = subnets.iter().filter_map(|subnet| {
+            let (address, _) = subnet.split_once('/')?;
+            address.parse::<std::net::Ipv4Addr>().ok()
+        });
+        addresses.next().map_or(default, |address| {
+            let [a, b, c, _] = address.octets();
+            [a, b, c]
+        })
+    };
+    let [a, b, _] = octets(&facts.pod_subnets, [10, 244, 0]);
+    KubeSettings {
+        clock: realm.clock(),
+        seed,
+        pod_start: realm.site.time(Work::Pull) + realm.site.time(Work::Service),
+        service_network: octets(&facts.service_subnets, [10, 96, 0]),
+        pod_network: [a, b],
+        authority: facts.kube_ca.clone(),
+    }
+}

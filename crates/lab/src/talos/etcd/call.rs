@@ -1,0 +1,275 @@
+//! What the Talos API asks of etcd.
+
+use std::sync::Arc;
+
+use talmox_talos_api::proto::machine::{
+    EtcdMember, EtcdMemberAlarm, EtcdMemberStatus, etcd_member_alarm::AlarmType,
+};
+use tonic::Status;
+
+use super::{EtcdCluster, snapshot as file};
+use crate::talos::land::{Land, Membership};
+use crate::talos::realm::Realm;
+
+/// What a page of etcd's file takes, and what a change leaves behind in it until it is made small.
+const PAGE: u64 = 4096;
+const LEFT_BEHIND: u64 = 512;
+/// What an empty file takes.
+const SMALLEST: u64 = 20 * 1024;
+
+/// The cluster of a node whose own member runs.
+fn local<'l>(
+    land: &'l Land,
+    vmid: u32,
+    call: &str,
+) -> Result<(&'l EtcdCluster, Membership), Status> {
+    let node = land.nodes.get(&vmid).filter(|node| node.is_control_plane());
+    let Some(node) = node else {
+        return Err(Status::unimplemented(format!(
+            "{call} is only available on control plane nodes"
+        )));
+    };
+    let refused = || {
+        Status::unavailable(
+            "connection error: desc = \"transport: Error while dialing: dial tcp 127.0.0.1:2379: connect: connection refused\"",
+        )
+    };
+    let membership = node.etcd.ok_or_else(refused)?;
+    let cluster = land.etcds.get(&membership.cluster).ok_or_else(refused)?;
+    let own = cluster.members.get(&membership.member).filter(|own| own.is_up);
+    own.ok_or_else(refused)?;
+    Ok((cluster, membership))
+}
+
+/// The same, where all members must agree.
+fn agreed<'l>(
+    land: &'l Land,
+    vmid: u32,
+    call: &str,
+) -> Result<(&'l EtcdCluster, Membership), Status> {
+    let (cluster, membership) = local(land, vmid, call)?;
+    if cluster.members[&membership.member].is_learner {
+        return Err(Status::unavailable("etcdserver: rpc not supported for learner"));
+    }
+    if !land.serves(membership) {
+        return Err(Status::unavailable("etcdserver: request timed out"));
+    }
+    Ok((cluster, membership))
+}
+
+/// `query_local`: as this member knows them, which may be old.
+pub(crate) fn members(
+    land: &Land,
+    vmid: u32,
+    query_local: bool,
+) -> Result<Vec<EtcdMember>, Status> {
+    let call = "member list";
+    let (cluster, _) =
+        if query_local { local(land, vmid, call)? } else { agreed(land, vmid, call)? };
+    let member = |(id, member): (&u64, &super::Member)| {
+        let host = match member.peer {
+            std::net::IpAddr::V4(address) => address.to_string(),
+            std::net::IpAddr::V6(address) => format!("[{address}]"),
+        };
+        // A member that has not started yet has said nothing but where it will be.
+        let has_started = !member.name.is_empty();
+        EtcdMember {
+            id: *id,
+            hostname: member.name.clone(),
+            peer_urls: vec![format!("https://{host}:2380")],
+            client_urls: has_started.then(|| format!("https://{host}:2379")).into_iter().collect(),
+            is_learner: member.is_learner,
+        }
+    };
+    Ok(cluster.members.iter().map(member).collect())
+}
+
+pub(crate) fn status(land: &Land, vmid: u32) -> Result<EtcdMemberStatus, Status> {
+    let (cluster, membership) = local(land, vmid, "etcd status")?;
+    let own = &cluster.members[&membership.member];
+    let leader = land.leader_of(membership);
+    let mut errors = vec![];
+    if leader.is_none() {
+        errors.push("etcdserver: no leader".to_owned());
+    }
+    if cluster.no_space {
+        errors.push(format!("memberID:{} alarm:NOSPACE ", membership.member));
+    }
+    let revision = cluster.store.revision();
+    let in_use = (SMALLEST + cluster.store.size()).next_multiple_of(PAGE);
+    let waste = revision.saturating_sub(own.defragmented) * LEFT_BEHIND;
+    let signed = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
+    let index = cluster.raft_index();
+    let version = land.nodes.get(&vmid).map_or("3.5.0", |node| version(&node.version));
+    let minor = version.rsplit_once('.').map_or(version, |(minor, _)| minor);
+    Ok(EtcdMemberStatus {
+        storage_version: format!("{minor}.0"),
+        protocol_version: version.to_owned(),
+        db_size: signed((in_use + waste).next_multiple_of(PAGE)),
+        db_size_in_use: signed(in_use),
+        leader: leader.unwrap_or_default(),
+        raft_index: index,
+        raft_term: cluster.term,
+        raft_applied_index: index,
+        errors,
+        is_learner: own.is_learner,
+        member_id: membership.member,
+    })
+}
+
+/// The release of etcd that comes with a release of Talos.
+fn version(talos: &crate::talos::version::Version) -> &'static str {
+    match talos.minor {
+        ..=8 => "3.5.16",
+        9 => "3.5.17",
+        10 => "3.5.21",
+        11 => "3.6.4",
+        12 => "3.6.6",
+        _ => "3.6.8",
+    }
+}
+
+pub(crate) fn alarms(land: &Land, vmid: u32) -> Result<Vec<EtcdMemberAlarm>, Status> {
+    let (cluster, _) = agreed(land, vmid, "etcd alarm list")?;
+    Ok(alarms_of(cluster))
+}
+
+fn alarms_of(cluster: &EtcdCluster) -> Vec<EtcdMemberAlarm> {
+    let raised = cluster.members.keys().filter(|_| cluster.no_space);
+    raised.map(|id| EtcdMemberAlarm { member_id: *id, alarm: AlarmType::Nospace.into() }).collect()
+}
+
+/// Takes all alarms back, and says which they were. What raised them may raise them again.
+pub(crate) fn disarm(realm: &Arc<Realm>, vmid: u32) -> Result<Vec<EtcdMemberAlarm>, Status> {
+    realm.change(|land| {
+        let (cluster, membership) = agreed(land, vmid, "etcd alarm list")?;
+        let raised = alarms_of(cluster);
+        if let Some(cluster) = land.etcds.get_mut(&membership.cluster) {
+            cluster.no_space = false;
+        }
+        Ok(raised)
+    })
+}
+
+/// Makes the file of this member as small as what is in it.
+pub(crate) fn defragment(realm: &Arc<Realm>, vmid: u32) -> Result<(), Status> {
+    realm.change(|land| {
+        let (_, membership) = local(land, vmid, "etcd defragmentation")?;
+        if let Some(cluster) = land.etcds.get_mut(&membership.cluster) {
+            let revision = cluster.store.revision();
+            if let Some(own) = cluster.members.get_mut(&membership.member) {
+                own.defragmented = revision;
+            }
+        }
+        Ok(())
+    })
+}
+
+/// The database as it is now, with its sum.
+pub(crate) fn snapshot(land: &Land, vmid: u32) -> Result<Vec<u8>, Status> {
+    let (cluster, _) = local(land, vmid, "etcd snapshot")?;
+    file::write(&cluster.store.save()).map_err(Status::unknown)
+}
+
+/// Takes a snapshot in, for a bootstrap that asks for it.
+pub(crate) fn recover(
+    realm: &Arc<Realm>,
+    vmid: u32,
+    boot: u64,
+    bytes: Vec<u8>,
+) -> Result<(), Status> {
+    let taken = realm.change_node(vmid, boot, |node| {
+        if !node.is_control_plane() {
+            let text = "etcd recover is only available on control plane nodes";
+            return Err(Status::unimplemented(text));
+        }
+        if !node.services.get("cri").is_some_and(crate::talos::service::Service::is_healthy) {
+            return Err(Status::failed_precondition("/var is not mounted yet"));
+        }
+        node.snapshot = Some(bytes);
+        Ok(())
+    });
+    taken.unwrap_or_else(|| Err(Status::unavailable("node is gone")))
+}
+
+/// Throws a member out.
+pub(crate) fn remove(realm: &Arc<Realm>, vmid: u32, member: u64) -> Result<(), Status> {
+    realm.change(|land| {
+        let (cluster, membership) = agreed(land, vmid, "etcd remove member")?;
+        if !cluster.members.contains_key(&member) {
+            return Err(Status::not_found("etcdserver: member not found"));
+        }
+        take_out(land, Membership { cluster: membership.cluster, member })
+    })
+}
+
+/// This member leaves, and its data with it.
+pub(crate) fn leave(realm: &Arc<Realm>, vmid: u32, boot: u64) -> Result<(), Status> {
+    realm.change(|land| {
+        let (cluster, membership) = agreed(land, vmid, "etcd leave")?;
+        if cluster.members.len() == 1 {
+            return Err(Status::unknown(
+                "failed to leave cluster: cannot leave: this is the last member",
+            ));
+        }
+        take_out(land, membership)?;
+        if let Some(node) = land.of_boot(vmid, boot) {
+            node.etcd = None;
+            node.revision += 1;
+        }
+        Ok(())
+    })?;
+    let disk = realm.look(|land| land.nodes.get(&vmid).and_then(|node| node.system_disk.clone()));
+    if let Some(disk) = disk {
+        realm.site.write_disk(&disk, |written| {
+            written.ephemeral.get_or_insert_default().etcd = None;
+        });
+    }
+    Ok(())
+}
+
+fn take_out(land: &mut Land, who: Membership) -> Result<(), Status> {
+    // Those who are left must be enough without it: etcd refuses what would stop it for good.
+    if let Some(cluster) = land.etcds.get(&who.cluster) {
+        let left: Vec<_> = cluster
+            .members
+            .iter()
+            .filter(|(id, member)| **id != who.member && !member.is_learner)
+            .collect();
+        let up = left.iter().filter(|(_, member)| member.is_up).count();
+        let is_learner = cluster.members.get(&who.member).is_some_and(|m| m.is_learner);
+        if !is_learner && up < left.len() / 2 + 1 {
+            return Err(Status::failed_precondition(
+                "etcdserver: re-configuration failed due to not enough started members",
+            ));
+        }
+    }
+    if let Some(cluster) = land.etcds.get_mut(&who.cluster) {
+        cluster.members.remove(&who.member);
+        cluster.turns += 1;
+        if cluster.leader == Some(who.member) {
+            cluster.leader = None;
+        }
+    }
+    Ok(())
+}
+
+/// Hands the leadership to another, and says to whom. None where this member does not lead.
+pub(crate) fn forfeit(realm: &Arc<Realm>, vmid: u32) -> Result<Option<String>, Status> {
+    realm.change(|land| {
+        let (cluster, membership) = agreed(land, vmid, "etcd forfeit leadership")?;
+        if cluster.leader != Some(membership.member) {
+            return Ok(None);
+        }
+        let next = cluster.members.iter().find(|(id, member)| {
+            let other = Membership { cluster: membership.cluster, member: **id };
+            **id != membership.member && !member.is_learner && land.has_quorum(other)
+        });
+        let Some((next, member)) = next else {
+            return Err(Status::unknown("cannot forfeit leadership, only one member"));
+        };
+        let (next, name) = (*next, member.name.clone());
+        land.lead(Membership { cluster: membership.cluster, member: next });
+        Ok(Some(name))
+    })
+}

@@ -1,0 +1,69 @@
+//! etcd clusters: who is a member, who leads, whether there is a quorum, and what they remember.
+//!
+//! A cluster is data that several nodes share. Its memory is there as long as the lab is; whether
+//! anybody can get at it is a matter of its members: which of them run, hear each other, and are
+//! enough.
+
+mod bootstrap;
+mod call;
+mod join;
+mod quorum;
+mod saved;
+mod service;
+mod snapshot;
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::kube::KubeStore;
+
+pub(crate) use bootstrap::{Recover, bootstrap};
+pub(crate) use call::{
+    alarms, defragment, disarm, forfeit, leave, members, recover, remove, snapshot, status,
+};
+pub(crate) use saved::SavedCluster;
+pub(crate) use service::run;
+
+/// One etcd cluster. Its data is the memory of a Kubernetes cluster.
+#[derive(Debug)]
+pub(crate) struct EtcdCluster {
+    pub(crate) id: u64,
+    /// The authority its members trust, in PEM.
+    pub(crate) ca: String,
+    /// The Talos cluster it belongs to.
+    pub(crate) talos_cluster: String,
+    pub(crate) members: BTreeMap<u64, Member>,
+    pub(crate) leader: Option<u64>,
+    pub(crate) term: u64,
+    /// Elections and changes of the membership: they are written as data is.
+    pub(crate) turns: u64,
+    pub(crate) store: Arc<KubeStore>,
+    /// The alarm that stops all writing.
+    pub(crate) no_space: bool,
+    /// Nodes whose API servers use this cluster now, and where they are.
+    pub(crate) api_servers: BTreeMap<u32, IpAddr>,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Member {
+    /// The host name of its node, once it has started.
+    pub(crate) name: String,
+    pub(crate) vmid: u32,
+    pub(crate) peer: IpAddr,
+    pub(crate) is_learner: bool,
+    /// Its process runs now.
+    #[serde(skip)]
+    pub(crate) is_up: bool,
+    /// The revision at which its file was last made small.
+    pub(crate) defragmented: u64,
+}
+
+impl EtcdCluster {
+    /// What raft has written so far.
+    pub(crate) fn raft_index(&self) -> u64 {
+        self.store.revision() + self.turns
+    }
+}

@@ -1,0 +1,71 @@
+//! Clusters as a lab keeps them while it does not run.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use talmox_clock::{Chance, Clock};
+
+use super::{EtcdCluster, Member};
+use crate::kube::{KubeSettings, KubeStore, SavedStore};
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct SavedCluster {
+    id: u64,
+    ca: String,
+    talos_cluster: String,
+    members: BTreeMap<u64, Member>,
+    term: u64,
+    turns: u64,
+    no_space: bool,
+    service_network: [u8; 3],
+    pod_network: [u8; 2],
+    authority: String,
+    pod_start: std::time::Duration,
+    store: SavedStore,
+}
+
+impl EtcdCluster {
+    pub(crate) fn save(&self) -> SavedCluster {
+        let settings = self.store.settings();
+        SavedCluster {
+            id: self.id,
+            ca: self.ca.clone(),
+            talos_cluster: self.talos_cluster.clone(),
+            members: self.members.clone(),
+            term: self.term,
+            turns: self.turns,
+            no_space: self.no_space,
+            service_network: settings.service_network,
+            pod_network: settings.pod_network,
+            authority: settings.authority,
+            pod_start: settings.pod_start,
+            store: self.store.save(),
+        }
+    }
+}
+
+impl SavedCluster {
+    /// As it is before any member has started.
+    pub(crate) fn restore(self, clock: Clock, chance: &Chance) -> EtcdCluster {
+        let settings = KubeSettings {
+            clock,
+            seed: chance.of("etcd", self.id).number(),
+            pod_start: self.pod_start,
+            service_network: self.service_network,
+            pod_network: self.pod_network,
+            authority: self.authority,
+        };
+        EtcdCluster {
+            id: self.id,
+            ca: self.ca,
+            talos_cluster: self.talos_cluster,
+            members: self.members,
+            leader: None,
+            term: self.term,
+            turns: self.turns,
+            store: KubeStore::restore(settings, self.store),
+            no_space: self.no_space,
+            api_servers: BTreeMap::new(),
+        }
+    }
+}

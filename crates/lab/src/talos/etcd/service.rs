@@ -1,0 +1,281 @@
+//! etcd on one node: it waits until there is a cluster to be part of, joins it, and runs.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::Member;
+use super::join::{self, Found};
+use crate::pve::Work;
+use crate::talos::fault::Trouble;
+use crate::talos::land::{Land, Membership};
+use crate::talos::realm::Realm;
+use crate::talos::service::ServiceState;
+
+const SERVICE: &str = "etcd";
+/// How long nobody hears of a leader before somebody wants to be it.
+const ELECTION: Duration = Duration::from_secs(1);
+/// What everything takes longer where a node is slow.
+const SLOWNESS: Duration = Duration::from_secs(20);
+
+/// Runs the service of a control plane, for as long as the node does.
+pub(crate) async fn run(realm: &Arc<Realm>, vmid: u32, boot: u64) {
+    let node = EtcdNode { realm, vmid, boot };
+    node.enter(ServiceState::Preparing, "Running pre state");
+    let membership = node.membership().await;
+    node.wait(Work::Pull).await;
+    node.enter(ServiceState::Preparing, "Creating service runner");
+    node.wait(Work::Service).await;
+    node.serve(membership).await;
+}
+
+struct EtcdNode<'r> {
+    realm: &'r Arc<Realm>,
+    vmid: u32,
+    boot: u64,
+}
+
+/// What can be seen of a member from outside of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Condition {
+    /// It left, and its data is gone.
+    Left,
+    /// The others threw it out.
+    Removed,
+    /// Too few are there.
+    Alone,
+    Campaigning,
+    Learning,
+    Following,
+}
+
+impl EtcdNode<'_> {
+    fn enter(&self, state: ServiceState, message: &str) {
+        self.realm.enter(self.vmid, self.boot, SERVICE, state, message);
+    }
+
+    fn object(&self) -> String {
+        format!("etcd/{}", self.vmid)
+    }
+
+    async fn wait(&self, work: Work) {
+        self.realm.site.wait(work, &self.object()).await;
+        if self.has(&Trouble::SlowEtcd) {
+            self.realm.clock().sleep(SLOWNESS).await;
+        }
+    }
+
+    fn has(&self, trouble: &Trouble) -> bool {
+        let name = self.realm.look(|land| {
+            land.nodes.get(&self.vmid).map(|node| node.hardware.name.clone()).unwrap_or_default()
+        });
+        self.realm.troubles.of(self.vmid, &name).contains(trouble)
+    }
+
+    /// Which member this node is: as its disk says, by a bootstrap, or because others take it.
+    async fn membership(&self) -> Membership {
+        let mut said = Found::Nothing;
+        loop {
+            let (membership, found) = self.realm.until(|land| self.decide(land, &said)).await;
+            if let Some(membership) = membership {
+                return membership;
+            }
+            match &found {
+                Found::Cluster(cluster) => {
+                    self.wait(Work::Service).await;
+                    if let Some(joined) = self.join(*cluster) {
+                        return joined;
+                    }
+                }
+                Found::Refused(reason) => self.enter(ServiceState::Preparing, reason),
+                Found::Nothing => {}
+            }
+            said = found;
+        }
+    }
+
+    /// None while there is nothing new.
+    fn decide(&self, land: &Land, said: &Found) -> Option<(Option<Membership>, Found)> {
+        let node = land.nodes.get(&self.vmid).filter(|node| node.boot == self.boot)?;
+        if let Some(membership) = node.etcd {
+            return Some((Some(membership), Found::Nothing));
+        }
+        let found = join::look(land, &self.realm.settings.gateways, self.vmid);
+        let is_news = found != *said || matches!(found, Found::Cluster(_));
+        is_news.then_some((None, found))
+    }
+
+    /// Asks to be a learner. None if somebody was faster.
+    fn join(&self, cluster: u64) -> Option<Membership> {
+        let member = self.realm.chance(&format!("etcd/member/{}", self.vmid)).number();
+        let membership = Membership { cluster, member };
+        self.realm.change(|land| {
+            if join::look(land, &self.realm.settings.gateways, self.vmid) != Found::Cluster(cluster)
+            {
+                return None;
+            }
+            let node = land.of_boot(self.vmid, self.boot).filter(|node| node.etcd.is_none())?;
+            let peer = node.network.node_address()?;
+            node.etcd = Some(membership);
+            node.revision += 1;
+            let cluster = land.etcds.get_mut(&cluster)?;
+            cluster.turns += 1;
+            let new = Member {
+                name: String::new(),
+                vmid: self.vmid,
+                peer,
+                is_learner: true,
+                is_up: false,
+                defragmented: cluster.store.revision(),
+            };
+            cluster.members.insert(member, new);
+            Some(())
+        })?;
+        self.remember(Some(membership));
+        Some(membership)
+    }
+
+    fn remember(&self, membership: Option<Membership>) {
+        let disk = self.realm.look(|land| land.nodes.get(&self.vmid)?.system_disk.clone());
+        if let Some(disk) = disk {
+            self.realm.site.write_disk(&disk, |written| {
+                written.ephemeral.get_or_insert_default().etcd = membership;
+            });
+        }
+    }
+
+    /// Runs as a member until it is none any more.
+    async fn serve(&self, membership: Membership) {
+        let running = Running::start(self.realm, membership, self.vmid);
+        let pid = 2000 + self.vmid % 500;
+        let started = format!("Started task etcd (PID {pid}) for container etcd");
+        self.enter(ServiceState::Running, &started);
+        if self.has(&Trouble::DiskFull) {
+            self.raise_alarm(membership);
+        }
+        let mut before = None;
+        loop {
+            let condition = self
+                .realm
+                .until(|land| {
+                    let now = self.condition(land, membership);
+                    (Some(now) != before).then_some(now)
+                })
+                .await;
+            match condition {
+                Condition::Left => {
+                    drop(running);
+                    self.remember(None);
+                    self.enter(ServiceState::Finished, "Service finished successfully");
+                    return;
+                }
+                Condition::Removed => {
+                    drop(running);
+                    self.enter(
+                        ServiceState::Failed,
+                        "Failed to run: task \"etcd\" failed: exit code 1: the member has been permanently removed from the cluster",
+                    );
+                    return;
+                }
+                Condition::Alone => self.set_health(false, "context deadline exceeded"),
+                Condition::Campaigning => {
+                    self.set_health(false, "context deadline exceeded");
+                    let time = self.realm.chance(&self.object()).jitter(ELECTION);
+                    self.realm.clock().sleep(time).await;
+                    if self.realm.look(|land| land.may_campaign(membership)) {
+                        self.realm.change(|land| land.lead(membership));
+                    }
+                }
+                Condition::Learning => {
+                    self.set_health(false, "etcdserver: rpc not supported for learner");
+                    self.wait(Work::Service).await;
+                    self.promote(membership);
+                }
+                Condition::Following => self.set_health(true, ""),
+            }
+            before = Some(condition);
+        }
+    }
+
+    fn condition(&self, land: &Land, membership: Membership) -> Condition {
+        let node = land.nodes.get(&self.vmid).filter(|node| node.boot == self.boot);
+        if node.is_some_and(|node| node.etcd != Some(membership)) {
+            return Condition::Left;
+        }
+        let cluster = land.etcds.get(&membership.cluster);
+        let Some(own) = cluster.and_then(|cluster| cluster.members.get(&membership.member)) else {
+            return Condition::Removed;
+        };
+        if land.may_campaign(membership) {
+            Condition::Campaigning
+        } else if !land.has_quorum(membership) || land.leader_of(membership).is_none() {
+            Condition::Alone
+        } else if own.is_learner {
+            Condition::Learning
+        } else {
+            Condition::Following
+        }
+    }
+
+    fn raise_alarm(&self, membership: Membership) {
+        self.realm.change(|land| {
+            if let Some(cluster) = land.etcds.get_mut(&membership.cluster) {
+                cluster.no_space = true;
+            }
+        });
+    }
+
+    fn set_health(&self, healthy: bool, message: &str) {
+        self.realm.set_health(self.vmid, self.boot, SERVICE, healthy, message);
+    }
+
+    /// A learner that knows enough becomes a voter, if the others are there to agree.
+    fn promote(&self, membership: Membership) {
+        if self.realm.look(|land| self.condition(land, membership)) != Condition::Learning {
+            return;
+        }
+        self.realm.change(|land| {
+            let Some(cluster) = land.etcds.get_mut(&membership.cluster) else { return };
+            cluster.turns += 1;
+            if let Some(own) = cluster.members.get_mut(&membership.member) {
+                own.is_learner = false;
+            }
+        });
+    }
+}
+
+/// A member whose process runs. However it ends, the others notice.
+struct Running {
+    realm: Arc<Realm>,
+    membership: Membership,
+}
+
+impl Running {
+    fn start(realm: &Arc<Realm>, membership: Membership, vmid: u32) -> Self {
+        realm.change(|land| {
+            let node = land.nodes.get(&vmid);
+            let name = node.map(|node| node.hostname().to_owned()).unwrap_or_default();
+            let peer = node.and_then(|node| node.network.node_address());
+            if let Some(own) = member(land, membership) {
+                own.name = name;
+                own.vmid = vmid;
+                own.peer = peer.unwrap_or(own.peer);
+                own.is_up = true;
+            }
+        });
+        Self { realm: Arc::clone(realm), membership }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.realm.change(|land| {
+            if let Some(own) = member(land, self.membership) {
+                own.is_up = false;
+            }
+        });
+    }
+}
+
+fn member(land: &mut Land, membership: Membership) -> Option<&mut Member> {
+    land.etcds.get_mut(&membership.cluster)?.members.get_mut(&membership.member)
+}

@@ -1,0 +1,142 @@
+//! The API server of one control plane: its certificate, and where it listens.
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use talmox_clock::Clock;
+use talmox_talos_config::pki::{AltName, Authority};
+use talmox_talos_config::random::SystemRandomness;
+use talmox_talos_config::time::UnixTime;
+use tokio::sync::watch;
+
+use crate::kube::{ApiServer, Door, KubeServer, KubeStore, KubeTls, Memory, serve_at};
+use crate::talos::config::Facts;
+use crate::talos::land::Membership;
+use crate::talos::realm::Realm;
+
+pub(crate) const PORT: u16 = 6443;
+
+/// An API server that runs, and is known to the cluster. All of that ends with it.
+pub(super) struct Running {
+    realm: Arc<Realm>,
+    cluster: u64,
+    vmid: u32,
+    _listening: Vec<KubeServer>,
+    pub(super) server: ApiServer,
+}
+
+/// What an API server is started with; where this changes, it starts anew.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Start {
+    pub(super) image: String,
+    pub(super) version: u64,
+    pub(super) names: BTreeSet<String>,
+    pub(super) addresses: Vec<IpAddr>,
+}
+
+/// Starts it on all addresses of the node.
+pub(super) fn start(
+    realm: &Arc<Realm>,
+    (membership, vmid): (Membership, u32),
+    start: &Start,
+    facts: &Facts,
+    store: &Arc<KubeStore>,
+    memory: watch::Receiver<Memory>,
+) -> Result<Running, String> {
+    let tls = certificate(realm, facts, &start.names)?;
+    let version = start.image.rsplit_once(':').map_or("v0.0.0", |(_, tag)| tag);
+    let version = version.split('@').next().unwrap_or(version).into();
+    let server = ApiServer { store: Arc::clone(store), tls, version, memory };
+    let mut listening = vec![];
+    for address in &start.addresses {
+        let incoming = realm.wire.answer(*address, PORT, vmid).map_err(|e| e.to_string())?;
+        listening.push(serve_at(Door::Wire(incoming), server.clone()));
+    }
+    let first = start.addresses.first().copied();
+    realm.change(|land| {
+        if let (Some(cluster), Some(first)) = (land.etcds.get_mut(&membership.cluster), first) {
+            cluster.api_servers.insert(vmid, first);
+        }
+    });
+    let (realm, cluster) = (Arc::clone(realm), membership.cluster);
+    let running = Running { realm, cluster, vmid, _listening: listening, server };
+    running.tell_cluster();
+    Ok(running)
+}
+
+impl Running {
+    /// The service `kubernetes` leads to all API servers that run.
+    fn tell_cluster(&self) {
+        let servers = self.realm.look(|land| {
+            let cluster = land.etcds.get(&self.cluster)?;
+            let addresses = cluster.api_servers.values().map(ToString::to_string);
+            Some((addresses.collect::<Vec<_>>(), Arc::clone(&cluster.store)))
+        });
+        if let Some((addresses, store)) = servers {
+            let addresses: Vec<&str> = addresses.iter().map(String::as_str).collect();
+            store.set_api_addresses(&addresses);
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.realm.change(|land| {
+            if let Some(cluster) = land.etcds.get_mut(&self.cluster) {
+                cluster.api_servers.remove(&self.vmid);
+            }
+        });
+        self.tell_cluster();
+    }
+}
+
+/// All names that the certificate has to have: those of the cluster, and of this node.
+pub(super) fn names(
+    realm: &Realm,
+    facts: &Facts,
+    hostname: &str,
+    addresses: &[IpAddr],
+) -> BTreeSet<String> {
+    let domain = &facts.dns_domain;
+    let mut names: BTreeSet<String> =
+        ["localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc", "127.0.0.1"]
+            .map(str::to_owned)
+            .into();
+    names.insert(format!("kubernetes.default.svc.{domain}"));
+    names.insert(hostname.to_lowercase());
+    names.extend(facts.endpoint.iter().map(|(host, _)| host.clone()));
+    names.extend(facts.api_sans.iter().cloned());
+    names.extend(facts.vip().map(|vip| vip.to_string()));
+    names.extend(addresses.iter().map(ToString::to_string));
+    names.extend(facts.service_subnets.iter().filter_map(|subnet| first_address(subnet)));
+    // Clients of the lab come by way of loopback addresses that stand for these.
+    let loopback = |name: &String| realm.wire.loopback(name.parse().ok()?);
+    let more: Vec<String> = names.iter().filter_map(loopback).map(|ip| ip.to_string()).collect();
+    names.extend(more);
+    names.retain(|name| !name.is_empty());
+    names
+}
+
+/// The first address of a subnet, which the service `kubernetes` has.
+fn first_address(subnet: &str) -> Option<String> {
+    let (address, _) = subnet.split_once('/')?;
+    let number = u32::from(address.parse::<std::net::Ipv4Addr>().ok()?);
+    Some(std::net::Ipv4Addr::from(number.checked_add(1)?).to_string())
+}
+
+fn certificate(realm: &Realm, facts: &Facts, names: &BTreeSet<String>) -> Result<KubeTls, String> {
+    let key = facts.kube_ca_key.as_deref().ok_or("cluster.ca.key is missing")?;
+    let authority = Authority::from_pem(&facts.kube_ca, key).map_err(|e| e.to_string())?;
+    let alt_names = names.iter().map(|name| match name.parse() {
+        Ok(address) => AltName::Ip(address),
+        Err(_) => AltName::Dns(name.clone()),
+    });
+    // A lab whose time runs ahead still shows certificates that clients outside believe.
+    let now = realm.clock().unix().min(Clock::real().unix());
+    let now = UnixTime::from_seconds(i64::try_from(now).unwrap_or(i64::MAX));
+    let backdated = now.minus(Duration::from_hours(1));
+    KubeTls::issue(&authority, alt_names.collect(), backdated, &mut SystemRandomness::new())
+        .map_err(|error| error.to_string())
+}

@@ -1,0 +1,176 @@
+//! The kubelet of a node: it registers, keeps its node as the config wants it, and falls silent
+//! with its machine.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use talmox_clock::Clock;
+
+use super::{machine, node_spec, reach};
+use crate::kube::{KubeStore, Machine};
+use crate::pve::Work;
+use crate::talos::land::Land;
+use crate::talos::realm::Realm;
+use crate::talos::service::ServiceState;
+
+const SERVICE: &str = "kubelet";
+/// Between two attempts to register, or two looks at the machine.
+const AGAIN: Duration = Duration::from_secs(3);
+/// In real time: however fast the lab's time passes, looking takes some.
+const SHORTEST: Duration = Duration::from_millis(20);
+
+/// Runs for as long as the node does.
+pub(crate) async fn run_kubelet(realm: Arc<Realm>, vmid: u32, boot: u64) {
+    let kubelet = Kubelet { realm: &realm, vmid, boot };
+    kubelet.start().await;
+    let mut name = String::new();
+    loop {
+        let (store, machine) = kubelet.register(&name).await;
+        name.clone_from(&machine.name);
+        let registered = Registered { store, name: machine.name.clone() };
+        kubelet.follow(&registered, machine).await;
+    }
+}
+
+struct Kubelet<'r> {
+    realm: &'r Arc<Realm>,
+    vmid: u32,
+    boot: u64,
+}
+
+/// A node that is in the API. When this ends, nobody hears of it any more.
+struct Registered {
+    store: Arc<KubeStore>,
+    name: String,
+}
+
+impl Drop for Registered {
+    fn drop(&mut self) {
+        self.store.stop_kubelet(&self.name);
+    }
+}
+
+impl Kubelet<'_> {
+    async fn wait(&self, work: Work) {
+        self.realm.site.wait(work, &format!("kubelet/{}", self.vmid)).await;
+    }
+
+    /// The service itself, which is well before any API server knows of it.
+    async fn start(&self) {
+        let (realm, vmid, boot) = (self.realm, self.vmid, self.boot);
+        realm.enter(vmid, boot, SERVICE, ServiceState::Preparing, "Running pre state");
+        self.wait(Work::Pull).await;
+        realm.enter(vmid, boot, SERVICE, ServiceState::Preparing, "Creating service runner");
+        self.wait(Work::Service).await;
+        let started = "Started task kubelet (PID 2310) for container kubelet";
+        realm.enter(vmid, boot, SERVICE, ServiceState::Running, started);
+        realm.set_health(vmid, boot, SERVICE, true, "");
+    }
+
+    async fn again(&self) {
+        let (clock, real) = (self.realm.clock(), Clock::real());
+        tokio::join!(clock.sleep(AGAIN), real.sleep(SHORTEST));
+    }
+
+    /// Tries until there is an API server that takes the node. `known` was registered before: a
+    /// kubelet does not bring back what somebody deleted.
+    async fn register(&self, known: &str) -> (Arc<KubeStore>, Machine) {
+        let (mut heard, mut said) = (String::new(), String::new());
+        loop {
+            match self.attempt(known) {
+                Ok(done) => return done,
+                // What lasts is worth being told.
+                Err(problem) if problem == heard && problem != said => {
+                    let text = format!("Unable to register node with API server: {problem}");
+                    self.realm.enter(self.vmid, self.boot, SERVICE, ServiceState::Running, &text);
+                    said = problem;
+                }
+                Err(problem) => heard = problem,
+            }
+            self.again().await;
+        }
+    }
+
+    fn attempt(&self, known: &str) -> Result<(Arc<KubeStore>, Machine), String> {
+        let realm = self.realm;
+        let (found, machine, token, disk) = realm.look(|land| {
+            let found = reach::api_server(land, &realm.settings.gateways, self.vmid)?;
+            let machine = self.machine(land).ok_or("the node has no address")?;
+            let node = land.nodes.get(&self.vmid).ok_or("the node is gone")?;
+            let config = node.config.as_ref().ok_or("the node has no config")?;
+            let token = config.facts.bootstrap_token.clone();
+            Ok::<_, String>((found, machine, token, node.system_disk.clone()))
+        })?;
+        if known == machine.name && found.store.get("nodes", "", known).is_none() {
+            return Err(format!("node \"{known}\" not found"));
+        }
+        let is_known = disk.as_ref().is_some_and(|disk| {
+            realm.site.written(disk).ephemeral.is_some_and(|ephemeral| ephemeral.has_kubelet)
+        });
+        if !is_known && !found.store.takes_token(&token) {
+            return Err("Unauthorized".to_owned());
+        }
+        if let Some(disk) = disk.filter(|_| !is_known) {
+            // Its own certificate, which outlives the token.
+            realm.site.write_disk(&disk, |written| {
+                written.ephemeral.get_or_insert_default().has_kubelet = true;
+            });
+        }
+        found.store.start_kubelet(machine.clone());
+        node_spec::apply(&found.store, &machine.name, &machine.labels, &machine.taints);
+        Ok((found.store, machine))
+    }
+
+    fn machine(&self, land: &Land) -> Option<Machine> {
+        let node = land.nodes.get(&self.vmid).filter(|node| node.boot == self.boot)?;
+        let serves = node.etcd.is_some_and(|membership| {
+            let cluster = land.etcds.get(&membership.cluster);
+            cluster.is_some_and(|cluster| cluster.api_servers.contains_key(&self.vmid))
+        });
+        machine::of(land, self.vmid, serves)
+    }
+
+    /// Keeps the node up to date until its API servers are out of reach, or it is another's.
+    async fn follow(&self, registered: &Registered, mut machine: Machine) {
+        let store = &registered.store;
+        let mut news = self.realm.news();
+        loop {
+            news.borrow_and_update();
+            let (found, next) = self.realm.look(|land| {
+                let found = reach::api_server(land, &self.realm.settings.gateways, self.vmid).ok();
+                (found, self.machine(land))
+            });
+            let is_same = found.is_some_and(|found| Arc::ptr_eq(&found.store, store));
+            let Some(next) = next.filter(|_| is_same) else { return };
+            if next.name != registered.name {
+                return;
+            }
+            self.take_over(store, &machine, &next).await;
+            machine = next;
+            tokio::select! {
+                _ = news.changed() => {}
+                () = self.again() => {}
+            }
+            Clock::real().sleep(SHORTEST).await;
+        }
+    }
+
+    /// Makes what changed about the machine known.
+    async fn take_over(&self, store: &Arc<KubeStore>, before: &Machine, next: &Machine) {
+        if machine::is_other_kubelet(before, next) {
+            let say = |state, text: &str| {
+                self.realm.enter(self.vmid, self.boot, SERVICE, state, text);
+            };
+            say(ServiceState::Stopping, "Sending SIGTERM to task kubelet");
+            store.stop_kubelet(&before.name);
+            self.start().await;
+            store.start_kubelet(next.clone());
+        } else if before.static_pods != next.static_pods {
+            self.wait(Work::Service).await;
+            store.set_static_pods(&next.name, next.static_pods.clone());
+        }
+        if before.labels != next.labels || before.taints != next.taints {
+            node_spec::apply(store, &next.name, &next.labels, &next.taints);
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! Who may do what, so that kubelets can come.
+
+use serde_json::{Value, json};
+
+use crate::talos::config::Facts;
+
+const GROUP: &str = "rbac.authorization.k8s.io";
+
+pub(super) fn manifests(facts: &Facts) -> Vec<(String, Vec<Value>)> {
+    let bootstrappers = json!({"kind": "Group", "name": "system:bootstrappers", "apiGroup": GROUP});
+    let nodes = json!({"kind": "Group", "name": "system:nodes", "apiGroup": GROUP});
+    let csr = "system:certificates.k8s.io:certificatesigningrequests";
+    let bindings = [
+        (
+            "01-csr-approver-role-binding",
+            "system-bootstrap-approve-node-client-csr",
+            format!("{csr}:nodeclient"),
+            bootstrappers.clone(),
+        ),
+        (
+            "01-csr-node-bootstrap",
+            "system-bootstrap-node-bootstrapper",
+            "system:node-bootstrapper".to_owned(),
+            bootstrappers,
+        ),
+        (
+            "01-csr-renewal-role-binding",
+            "system-bootstrap-node-renewal",
+            format!("{csr}:selfnodeclient"),
+            nodes,
+        ),
+    ];
+    let mut all = vec![("00-kubelet-bootstrapping-token".to_owned(), vec![token(facts)])];
+    all.extend(bindings.into_iter().map(|(name, binding, role, subject)| {
+        (name.to_owned(), vec![bind(binding, &role, &subject)])
+    }));
+    all.push(("11-kube-config-in-cluster".to_owned(), vec![kubeconfig()]));
+    all
+}
+
+/// What kubelets show when they come for the first time.
+fn token(facts: &Facts) -> Value {
+    let (id, secret) = facts.bootstrap_token.split_once('.').unwrap_or_default();
+    json!({
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": format!("bootstrap-token-{id}"), "namespace": "kube-system"},
+        "type": "bootstrap.kubernetes.io/token",
+        "stringData": {
+            "token-id": id,
+            "token-secret": secret,
+            "usage-bootstrap-authentication": "true",
+            "auth-extra-groups": "system:bootstrappers:nodes",
+        },
+    })
+}
+
+pub(super) fn bind(name: &str, role: &str, subject: &Value) -> Value {
+    json!({
+        "apiVersion": format!("{GROUP}/v1"),
+        "kind": "ClusterRoleBinding",
+        "metadata": {"name": name},
+        "roleRef": {"apiGroup": GROUP, "kind": "ClusterRole", "name": role},
+        "subjects": [subject],
+    })
+}
+
+fn kubeconfig() -> Value {
+    let text = "apiVersion: v1\nkind: Config\nclusters:\n- name: local\n  cluster:\n    server: https://127.0.0.1:7445\n    certificate-authority: /var/run/secrets/kubernetes.io/serviceaccount/ca.crt\n";
+    json!({
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": "kubeconfig-in-cluster", "namespace": "kube-system"},
+        "data": {"kubeconfig": text},
+    })
+}

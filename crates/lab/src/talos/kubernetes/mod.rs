@@ -1,0 +1,16 @@
+//! Kubernetes, as far as Talos runs it: API servers and static pods of control planes, kubelets,
+//! and the manifests that every cluster begins with.
+
+mod api_server;
+mod component;
+mod control_plane;
+mod kubelet;
+mod machine;
+mod manifest;
+mod node_spec;
+mod reach;
+mod static_pod;
+
+pub(crate) use component::Components;
+pub(crate) use control_plane::run_control_plane;
+pub(crate) use kubelet::run_kubelet;
