@@ -95,6 +95,7 @@ impl Rig {
             clock: self.lab.clock(),
             pve: self.client(token),
             web: Web::new(web).unwrap(),
+            cluster: None,
             seed: 7,
             cut: None,
         }
