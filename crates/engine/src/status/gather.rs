@@ -65,7 +65,7 @@ pub async fn gather(
 
 /// Waits for an answer, a short while.
 async fn soon<T>(limit: Duration, answer: impl Future<Output = Result<T, String>>) -> Seen<T> {
-    match Clock::real().timeout(limit, answer).await {
+    match Clock::real().timeout(limit, Box::pin(answer)).await {
         Ok(Ok(found)) => Seen::Is(found),
         Ok(Err(why)) => Seen::Unknown(why),
         Err(_) => Seen::Unknown("no answer in time".to_owned()),
