@@ -78,7 +78,7 @@ impl KubeClient {
         answer: impl Future<Output = kube::Result<T>>,
     ) -> Result<T, KubeError> {
         let patience = self.limit.max(LEAST.mul_f64(self.clock.speed()));
-        match self.clock.timeout(patience, answer).await {
+        match self.clock.timeout(patience, Box::pin(answer)).await {
             Ok(Ok(answer)) => Ok(answer),
             Ok(Err(error)) => Err(KubeError::new(operation.into(), error)),
             Err(_) => Err(KubeError::Late { operation: operation.into() }),

@@ -15,6 +15,7 @@ use super::land::{Land, Node};
 use super::network::Dhcp;
 use super::resource::Seen;
 use super::wire::Wire;
+use crate::factory::Factory;
 use crate::pve::Site;
 
 /// What is around the nodes.
@@ -23,6 +24,8 @@ pub(crate) struct RealmSettings {
     /// Routers that lead to the internet; where none are named, every gateway does.
     pub(crate) gateways: Vec<IpAddr>,
     pub(crate) dhcp: Option<Dhcp>,
+    /// Where installers come from.
+    pub(crate) factory: Option<Arc<Factory>>,
 }
 
 pub(crate) struct Realm {

@@ -14,3 +14,5 @@ mod static_pod;
 pub(crate) use component::Components;
 pub(crate) use control_plane::run_control_plane;
 pub(crate) use kubelet::run_kubelet;
+pub(crate) use manifest::of_config as manifests;
+pub(crate) use static_pod::of_control_plane as static_pods;
