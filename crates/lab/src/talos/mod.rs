@@ -5,6 +5,8 @@
 //! etcd and Kubernetes are what several nodes make together.
 
 mod api;
+#[cfg(test)]
+mod bench;
 mod config;
 mod etcd;
 mod event;
