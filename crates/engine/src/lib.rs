@@ -8,16 +8,19 @@
 //! Nothing here prints or reads the environment. The only files are the lock and the log, where the
 //! caller wants them.
 
+pub mod access;
 pub mod desired;
 pub mod event;
 pub mod execute;
 pub mod factory;
 pub mod kube;
+mod locate;
 pub mod lock;
 pub mod observe;
 pub mod ownership;
 pub mod patience;
 pub mod plan;
 pub mod run_log;
+pub mod status;
 pub mod step;
 pub mod web;

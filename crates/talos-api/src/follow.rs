@@ -133,7 +133,9 @@ impl Follow {
                     if failed.is_some() {
                         return ControlFlow::Break(());
                     }
-                    describe(&event.payload).iter().for_each(|text| tell(text));
+                    if let Some(text) = describe(&event.payload) {
+                        tell(&text);
+                    }
                     ControlFlow::Continue(())
                 })
                 .await?;
@@ -162,7 +164,9 @@ impl Follow {
         loop {
             let heard = self
                 .listen(None, |event| {
-                    describe(&event.payload).iter().for_each(|text| tell(text));
+                    if let Some(text) = describe(&event.payload) {
+                        tell(&text);
+                    }
                     match &event.payload {
                         Payload::Machine(status) if is_ready(status) => ControlFlow::Break(()),
                         _ => ControlFlow::Continue(()),
@@ -192,9 +196,8 @@ impl Follow {
         actor: Option<&Actor>,
         mut hear: impl FnMut(&Event) -> ControlFlow<()>,
     ) -> Result<Heard, FollowError> {
-        let cut = |error: TalosError| match error.may_pass() {
-            true => Ok(Heard::Cut(error.reason())),
-            false => Err(error.into()),
+        let cut = |error: TalosError| {
+            if error.may_pass() { Ok(Heard::Cut(error.reason())) } else { Err(error.into()) }
         };
         let mut events = match self.client.events(&Since::TheBeginning, actor).await {
             Ok(events) => events,

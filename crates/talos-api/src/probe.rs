@@ -4,11 +4,13 @@
 //! and shows one; in maintenance mode it takes anybody and shows a certificate of its own making.
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use rustls::client::danger::ServerCertVerifier as _;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime as TlsTime};
 use rustls::{AlertDescription, CertificateError};
+use talmox_talos_config::pki::Certificate;
 use talmox_talos_config::time::UnixTime;
 
 use crate::address::Address;
@@ -88,6 +90,26 @@ pub async fn probe(
             configured(&refusal, &leaf, node, credentials)
         }
         Err(Failed { error, .. }) => Ok(Verdict::Nothing(error)),
+    }
+}
+
+/// When the certificate ends that a node of our cluster shows; nothing if it cannot be read.
+pub async fn certificate_end(
+    node: &Address,
+    credentials: &Credentials,
+    settings: &Settings,
+) -> Result<Option<UnixTime>, TalosError> {
+    let call = || Call { operation: "Connect", node: node.clone() };
+    let tls = tls::mutual(credentials, settings.clock)
+        .map_err(|error| TalosError::Unreadable { call: call(), what: error.to_string() })?;
+    match settings.dialer(node.clone(), tls).dial().await {
+        Ok(dialed) => {
+            let leaf = dialed.leaf.and_then(|leaf| Certificate::from_der(leaf.to_vec()));
+            Ok(leaf.map(|leaf| leaf.not_after))
+        }
+        Err(Failed { error, .. }) => {
+            Err(TalosError::Unreachable { call: call(), source: Arc::new(error) })
+        }
     }
 }
 

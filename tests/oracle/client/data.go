@@ -47,7 +47,7 @@ func kubeconfig(ctx context.Context, n *node, _ string) (any, error) {
 	return saw, keep(n, "kubeconfig", text)
 }
 
-// events reads what the node remembers, and what it says within the next second (or --events=DURATION).
+// events reads what the node remembers, and what it says within the next second (or, as events=DURATION, within that time).
 func events(ctx context.Context, n *node, argument string) (any, error) {
 	during := time.Second
 

@@ -118,17 +118,12 @@ func waitReady(ctx context.Context, n *node, _ string) (any, error) {
 			return nil, fmt.Errorf("the node has not rebooted yet")
 		}
 
-		saw, err := machine(ctx, n, "")
-		if err != nil {
-			return saw, err
+		stage, ready, saw, err := stageOf(ctx, n)
+		if err == nil && (stage != "running" || !ready) {
+			err = fmt.Errorf("the machine is %s, ready: %t", stage, ready)
 		}
 
-		status := saw.(map[string]any) //nolint:forcetypeassert
-		if status["stage"] != runtime.MachineStageRunning.String() || status["ready"] != true {
-			return saw, fmt.Errorf("the machine is %v", status)
-		}
-
-		return saw, nil
+		return saw, err
 	})
 }
 
@@ -147,17 +142,27 @@ func waitMaintenance(ctx context.Context, n *node, _ string) (any, error) {
 	stranger := &node{settings: &anonymous, client: c}
 
 	return wait(ctx, func(ctx context.Context) (any, error) {
-		saw, err := get(ctx, stranger, "machinestatus/machine")
-		if err != nil {
-			return nil, err
+		stage, _, saw, err := stageOf(ctx, stranger)
+		if err == nil && stage != "maintenance" {
+			err = fmt.Errorf("the machine is %s", stage)
 		}
 
-		if spec, ok := saw.(found).Spec.(map[string]any); !ok || spec["stage"] != "maintenance" {
-			return saw, fmt.Errorf("the machine is not in maintenance mode")
-		}
-
-		return saw, nil
+		return saw, err
 	})
+}
+
+// stageOf reads where the machine is, and whether it is ready there.
+func stageOf(ctx context.Context, n *node) (stage string, ready bool, saw any, err error) {
+	if saw, err = get(ctx, n, "machinestatus/machine"); err != nil {
+		return "", false, nil, err
+	}
+
+	spec, _ := saw.(found).Spec.(map[string]any) //nolint:forcetypeassert
+	status, _ := spec["status"].(map[string]any)
+	stage, _ = spec["stage"].(string)
+	ready, _ = status["ready"].(bool)
+
+	return stage, ready, saw, nil
 }
 
 // wait looks again until it is as it should be; of what never was, the last reason is told.

@@ -1,8 +1,38 @@
 //! What there is: Proxmox, the nodes, Kubernetes. Asked at the same time, and for as little as can
 //! be. What does not answer is a fact like any other.
 
+mod proxmox;
+mod talos;
+mod vip;
 mod world;
+
+use talmox_pve::{Client, PveError};
+use talmox_talos_api::{Credentials, Settings};
+
+use crate::desired::Desired;
 
 pub use world::{
     Addons, Configured, EtcdSeen, IdSeen, Pve, TalosSeen, Told, VipSeen, VmSeen, World,
 };
+
+/// How the nodes are spoken to.
+#[derive(Clone, Debug)]
+pub struct TalosAccess {
+    pub credentials: Credentials,
+    pub settings: Settings,
+}
+
+/// Looks at all that a plan for this cluster depends on. An error means that Proxmox itself did not
+/// answer.
+pub async fn observe(
+    desired: &Desired,
+    client: &Client,
+    access: &TalosAccess,
+) -> Result<World, PveError> {
+    // Nodes at known addresses need not wait for Proxmox.
+    let nodes = talos::Looks::start(desired, access);
+    let vip = vip::Look::start(desired, access);
+    let pve = proxmox::observe(desired, client).await?;
+    let nodes = nodes.finish(desired, &pve, client, access).await;
+    Ok(World { pve, nodes, vip: vip.finish().await, addons: Addons::new() })
+}

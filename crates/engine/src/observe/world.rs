@@ -105,6 +105,8 @@ pub enum EtcdSeen {
     Unknown,
     /// It waits for a cluster to join.
     Waiting,
+    /// It has run, so there is data, but it is not well.
+    Ill(String),
     /// It is a member, and knows these.
     Member { names: Vec<String> },
 }

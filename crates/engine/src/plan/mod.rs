@@ -13,6 +13,8 @@ mod gpu;
 mod image;
 pub(crate) mod place;
 mod preflight;
+mod saved;
+pub mod show;
 mod step;
 mod steps;
 mod talos;
@@ -30,6 +32,7 @@ pub use action::{
 pub use build::{Options, plan};
 pub use change::{Change, Class, FieldChange, Finding, Object, Severity};
 pub use destroy::{DestroyOptions, destroy};
+pub use saved::{SavedPlan, SavedPlanError};
 pub use step::{Step, StepId};
 
 /// A plan.

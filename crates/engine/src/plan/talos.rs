@@ -172,13 +172,7 @@ fn bootstrap(
     plans: &BTreeMap<String, NodePlan>,
     vms: &BTreeMap<String, VmPlan>,
 ) -> Option<StepId> {
-    let members = builder.world.nodes.values().find_map(|seen| match seen {
-        TalosSeen::Ours(found) => match &found.etcd {
-            EtcdSeen::Member { names } => Some(names.clone()),
-            _ => None,
-        },
-        _ => None,
-    });
+    let members = members(builder);
     let control_planes: Vec<&&Placed<'_>> =
         nodes.iter().filter(|placed| placed.node.is_control_plane).collect();
     if let Some(members) = members {
@@ -220,6 +214,25 @@ fn bootstrap(
     let object = Object::Cluster(builder.desired.cluster.clone());
     builder.changes.push(Change::planned(object, Class::Create, fields));
     Some(builder.steps.add("etcd/bootstrap", Some(name), after, Action::BootstrapEtcd(action)))
+}
+
+/// The members of etcd, if it was ever bootstrapped as far as can be seen.
+fn members(builder: &mut Builder<'_>) -> Option<Vec<String>> {
+    let mut all = None;
+    for (name, seen) in &builder.world.nodes {
+        let TalosSeen::Ours(found) = seen else { continue };
+        match &found.etcd {
+            EtcdSeen::Member { names } => return Some(names.clone()),
+            EtcdSeen::Ill(reason) => {
+                all = Some(vec![]);
+                let message = format!("its etcd is not well: {reason}");
+                let hint = "nothing is bootstrapped while there is etcd data anywhere";
+                builder.findings.push(Finding::warning(name, message).hint(hint));
+            }
+            EtcdSeen::Unknown | EtcdSeen::Waiting => {}
+        }
+    }
+    all
 }
 
 /// What concerns the cluster as a whole, once its nodes have joined.

@@ -9,8 +9,8 @@ use talmox_clock::{Clock, Deadline};
 use talmox_pve::Client;
 
 use super::seen::Seen;
-use super::talos::ClusterAccess;
 use super::{ErrorKind, StepError};
+use crate::access::ClusterAccess;
 use crate::event::{Event, Events};
 use crate::execute::Cancel;
 use crate::plan::StepId;

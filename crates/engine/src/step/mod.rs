@@ -15,7 +15,6 @@ use crate::plan::Action;
 pub use context::{Context, Cut, CutHook, Moment, StepContext};
 pub use error::{ErrorKind, StepError};
 pub(crate) use seen::Seen;
-pub use talos::{ClientFiles, ClusterAccess, WriteFiles};
 
 /// A step that is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

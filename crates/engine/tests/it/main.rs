@@ -3,6 +3,8 @@
 
 mod examples;
 mod kube;
+mod run;
 mod settings;
+mod step;
 mod support;
 mod versions;

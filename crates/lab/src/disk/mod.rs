@@ -24,6 +24,7 @@ pub(crate) use cidata::cidata_files;
 pub(crate) use layout::Scale;
 
 /// What boots from a disk or CD.
+#[expect(clippy::large_enum_variant, reason = "there is never more than one for a machine")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum System {
     Talos(TalosImage),

@@ -7,30 +7,42 @@ use super::answer::Answer;
 pub(super) fn cut_out(answer: Answer, range: Option<&str>) -> Answer {
     let length = answer.body.len();
     let answer = answer.with("Accept-Ranges", "bytes");
-    let Some(part) = range.and_then(|range| parse(range, length)) else { return answer };
-    let Some((first, last)) = part else {
-        let refused = Answer::error(416, "invalid range: failed to overlap");
-        return refused.with("Content-Range", format!("bytes */{length}"));
+    let (first, last) = match range.map_or(Part::All, |range| parse(range, length)) {
+        Part::All => return answer,
+        Part::Outside => {
+            let refused = Answer::error(416, "invalid range: failed to overlap");
+            return refused.with("Content-Range", format!("bytes */{length}"));
+        }
+        Part::Of(first, last) => (first, last),
     };
     let body = answer.body.slice(first..=last);
     let told = format!("bytes {first}-{last}/{length}");
     Answer { status: 206, body, ..answer }.with("Content-Range", told)
 }
 
-/// The first and the last byte of one range; `Some(None)` for one that is outside of the file.
-fn parse(range: &str, length: usize) -> Option<Option<(usize, usize)>> {
-    let (first, last) = range.trim().strip_prefix("bytes=")?.split_once('-')?;
-    let number = |text: &str| text.trim().parse::<usize>().ok();
-    if first.trim().is_empty() {
-        let count = number(last)?;
-        return Some((count > 0 && length > 0).then(|| (length.saturating_sub(count), length - 1)));
-    }
-    let first = number(first)?;
-    let last = if last.trim().is_empty() { usize::MAX } else { number(last)? };
-    if last < first {
-        return None;
-    }
-    Some((first < length).then(|| (first, last.min(length - 1))))
+#[derive(Debug, PartialEq, Eq)]
+enum Part {
+    All,
+    /// From the first byte to the last.
+    Of(usize, usize),
+    /// None of it is in the file.
+    Outside,
+}
+
+fn parse(range: &str, length: usize) -> Part {
+    let given = range.trim().strip_prefix("bytes=").and_then(|range| range.split_once('-'));
+    let Some((first, last)) = given else { return Part::All };
+    let number = |text: &str| text.trim().parse::<usize>();
+    let (first, last) = match (number(first), number(last)) {
+        (Ok(first), Ok(last)) if first <= last => (first, last),
+        (Ok(first), Err(_)) if last.trim().is_empty() => (first, usize::MAX),
+        (Err(_), Ok(0)) if first.trim().is_empty() => return Part::Outside,
+        (Err(_), Ok(count)) if first.trim().is_empty() => {
+            (length.saturating_sub(count), usize::MAX)
+        }
+        _ => return Part::All,
+    };
+    if first < length { Part::Of(first, last.min(length - 1)) } else { Part::Outside }
 }
 
 #[cfg(test)]
@@ -39,15 +51,15 @@ mod tests {
 
     #[test]
     fn ranges_are_read_as_servers_do() {
-        assert_eq!(parse("bytes=0-3", 10), Some(Some((0, 3))));
-        assert_eq!(parse("bytes=4-", 10), Some(Some((4, 9))));
-        assert_eq!(parse("bytes=-3", 10), Some(Some((7, 9))));
-        assert_eq!(parse("bytes=-30", 10), Some(Some((0, 9))));
-        assert_eq!(parse("bytes=5-99", 10), Some(Some((5, 9))));
-        assert_eq!(parse("bytes=10-", 10), Some(None));
-        assert_eq!(parse("bytes=-0", 10), Some(None));
+        assert_eq!(parse("bytes=0-3", 10), Part::Of(0, 3));
+        assert_eq!(parse("bytes=4-", 10), Part::Of(4, 9));
+        assert_eq!(parse("bytes=-3", 10), Part::Of(7, 9));
+        assert_eq!(parse("bytes=-30", 10), Part::Of(0, 9));
+        assert_eq!(parse("bytes=5-99", 10), Part::Of(5, 9));
+        assert_eq!(parse("bytes=10-", 10), Part::Outside);
+        assert_eq!(parse("bytes=-0", 10), Part::Outside);
         for strange in ["bytes=3-1", "bytes=a-b", "lines=1-2", "bytes=0-1,3-4", "bytes=-", ""] {
-            assert_eq!(parse(strange, 10), None, "{strange}");
+            assert_eq!(parse(strange, 10), Part::All, "{strange}");
         }
     }
 

@@ -62,11 +62,13 @@ impl Factory {
             ("GET" | "HEAD", ["healthz" | "readyz"]) => {
                 Ok(Answer::new(200, "text/plain; charset=utf-8", ""))
             }
-            (_, ["schematics"] | ["versions"] | ["healthz" | "readyz"])
-            | (_, ["schematics", _] | ["image", _, _, _])
-            | (_, ["version", _, "extensions" | "overlays", "official"]) => {
-                Ok(Answer::method_not_allowed())
-            }
+            (
+                _,
+                ["schematics" | "versions" | "healthz" | "readyz"]
+                | ["schematics", _]
+                | ["image", _, _, _]
+                | ["version", _, "extensions" | "overlays", "official"],
+            ) => Ok(Answer::method_not_allowed()),
             _ => Ok(Answer::not_found()),
         };
         result.unwrap_or_else(|refused| refused)

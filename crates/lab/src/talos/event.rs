@@ -1,8 +1,10 @@
 //! What a node tells of what happens to it.
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
 use prost::Message;
+use talmox_clock::Clock;
 use talmox_talos_api::proto::machine::Event;
 use tokio::sync::broadcast;
 
@@ -12,16 +14,18 @@ const REMEMBERED: usize = 1000;
 /// The events of one boot. Ids grow, and sort as texts.
 #[derive(Debug)]
 pub(crate) struct Events {
-    log: VecDeque<Event>,
+    /// Each with its time since 1970.
+    log: VecDeque<(Duration, Event)>,
     next: u64,
     prefix: String,
+    clock: Clock,
     live: broadcast::Sender<Event>,
 }
 
 impl Events {
     /// `prefix` makes ids of this boot greater than those of earlier ones.
-    pub(crate) fn new(prefix: String) -> Self {
-        Self { log: VecDeque::new(), next: 0, prefix, live: broadcast::channel(256).0 }
+    pub(crate) fn new(prefix: String, clock: Clock) -> Self {
+        Self { log: VecDeque::new(), next: 0, prefix, clock, live: broadcast::channel(256).0 }
     }
 
     pub(crate) fn tell<M: Message>(&mut self, name: &str, message: &M, actor: &str) {
@@ -37,14 +41,14 @@ impl Events {
         self.next += 1;
         // Nobody may be listening.
         drop(self.live.send(event.clone()));
-        self.log.push_back(event);
+        self.log.push_back((self.clock.since_epoch(), event));
         if self.log.len() > REMEMBERED {
             self.log.pop_front();
         }
     }
 
-    /// What happened so far, and all that happens from now on.
-    pub(crate) fn subscribe(&self) -> (Vec<Event>, broadcast::Receiver<Event>) {
+    /// What happened so far and when, and all that happens from now on.
+    pub(crate) fn subscribe(&self) -> (Vec<(Duration, Event)>, broadcast::Receiver<Event>) {
         (self.log.iter().cloned().collect(), self.live.subscribe())
     }
 }

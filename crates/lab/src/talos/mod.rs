@@ -19,6 +19,7 @@ mod land;
 mod network;
 mod platform;
 mod realm;
+mod resource;
 mod sequence;
 mod service;
 mod settings;

@@ -13,6 +13,7 @@ use tokio::task::AbortHandle;
 use super::fault::Troubles;
 use super::land::{Land, Node};
 use super::network::Dhcp;
+use super::resource::Seen;
 use super::wire::Wire;
 use crate::pve::Site;
 
@@ -29,6 +30,8 @@ pub(crate) struct Realm {
     pub(crate) wire: Arc<Wire>,
     pub(crate) settings: RealmSettings,
     pub(crate) troubles: Troubles,
+    /// Versions of the nodes' resources.
+    pub(crate) seen: Seen,
     land: Mutex<Land>,
     /// Counts changes of the land, for whoever waits for one.
     news: watch::Sender<u64>,
@@ -41,7 +44,8 @@ impl Realm {
         let (news, _) = watch::channel(0);
         let (land, playing) = (Mutex::default(), Mutex::default());
         let troubles = Troubles::default();
-        Arc::new(Self { site, wire, settings, troubles, land, news, playing })
+        let seen = Seen::default();
+        Arc::new(Self { site, wire, settings, troubles, seen, land, news, playing })
     }
 
     pub(crate) fn clock(&self) -> Clock {

@@ -21,7 +21,7 @@ use talmox_talos_api::proto::machine::machine_service_server::{
 };
 use talmox_talos_api::proto::machine::*;
 use talmox_talos_api::server::{Answered, Asked, Services, Status};
-use talmox_talos_api::{Client, Code, Credentials, TalosError};
+use talmox_talos_api::{Client, Code, Credentials, TalosError, upgrade};
 use talmox_talos_config::client::Role;
 use tonic::codegen::{BoxStream, tokio_stream};
 
@@ -62,11 +62,14 @@ impl LifecycleService for Newer {
         let request = request.into_inner();
         let namespace = request.containerd.unwrap_or_default().namespace();
         assert_eq!(namespace, ContainerdNamespace::NsSystem);
-        Ok(Answered::new(pieces(vec![
-            progress(Progress::Message(request.source.unwrap_or_default().image_name)),
-            LifecycleServiceUpgradeResponse::default(),
-            progress(Progress::ExitCode(1)),
-        ])))
+        let image = request.source.unwrap_or_default().image_name;
+        let ends = match image.as_str() {
+            "good" => vec![progress(Progress::ExitCode(0))],
+            "silent" => vec![],
+            _ => vec![progress(Progress::ExitCode(1))],
+        };
+        let says = [progress(Progress::Message(image)), LifecycleServiceUpgradeResponse::default()];
+        Ok(Answered::new(pieces([&says[..], &ends].concat())))
     }
 
     async fn install(
@@ -191,6 +194,18 @@ async fn an_installer_says_how_it_ended() {
         force: false,
     };
     assert_eq!(client.legacy_upgrade(&legacy).await.unwrap().0, "upgrader");
+}
+
+#[tokio::test]
+async fn an_installer_must_say_that_it_went_well() {
+    let (_server, client) = newer().await;
+    let mut told = vec![];
+    upgrade::install(&client, "good", |text| told.push(text.to_owned())).await.unwrap();
+    assert_eq!(told, ["pulling good", "good"]);
+    let error = upgrade::install(&client, "bad", |_| {}).await.unwrap_err();
+    assert_eq!(error.to_string(), "the installer failed with exit code 1: bad");
+    let error = upgrade::install(&client, "silent", |_| {}).await.unwrap_err();
+    assert_eq!(error.to_string(), "the installer did not say how it ended: silent");
 }
 
 #[tokio::test]

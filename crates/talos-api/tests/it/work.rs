@@ -2,10 +2,12 @@
 
 use std::io::Write as _;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use aws_lc_rs::digest::{SHA256, digest};
 use flate2::Compression;
 use flate2::write::GzEncoder;
+use talmox_clock::Clock;
 use talmox_talos_api::client::{Alarm, CopyError, SnapshotCheck};
 use talmox_talos_api::proto::common::Data;
 use talmox_talos_api::proto::machine::machine_service_server::{
@@ -125,6 +127,9 @@ impl MachineService for Worker {
         request: Asked<ImagePullRequest>,
     ) -> Result<Answered<ImagePullResponse>, Status> {
         let request = request.into_inner();
+        if request.reference == "slow" {
+            Clock::real().sleep(Duration::from_millis(5500)).await;
+        }
         self.note(format!("pull {} {}", request.namespace().as_str_name(), request.reference));
         Ok(Answered::new(ImagePullResponse::default()))
     }
@@ -252,6 +257,20 @@ async fn a_machine_is_told_what_to_do() {
             "pull NS_CRI registry.k8s.io/pause:3.10",
         ]
     );
+}
+
+#[tokio::test]
+async fn calls_that_pull_may_take_longer_than_others() {
+    let (cluster, worker) = (Cluster::new(), Arc::new(Worker::default()));
+    let services =
+        Services::builder().with(MachineServiceServer::from_arc(Arc::clone(&worker))).build();
+    let server = Server::start(cluster.face(HOST), services).await;
+    let mut settings = server.settings();
+    // In truth no answer is given less than five seconds.
+    settings.limits.answer = Duration::from_secs(1);
+    let client = Client::new(host(), &cluster.credentials(), &settings).unwrap();
+    client.legacy_pull("slow", true).await.unwrap();
+    assert_eq!(worker.asked(), ["pull NS_SYSTEM slow"]);
 }
 
 #[tokio::test]

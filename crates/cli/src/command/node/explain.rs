@@ -11,7 +11,7 @@ impl Target {
     pub(super) async fn explain(&self, error: TalosError) -> CommandError {
         let TalosError::Unreachable { source, .. } = &error else {
             let hint = refusal_hint(&error, &self.who);
-            let failed = CommandError::failed(format!("{} says no", self.title())).because(error);
+            let failed = CommandError::failed(self.name.clone()).because(error);
             return match hint {
                 Some(hint) => failed.hint(hint),
                 None => failed,

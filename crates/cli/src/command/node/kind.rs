@@ -20,6 +20,7 @@ const KNOWN: &[(&str, &str, &[&str])] = &[
     ("k8s", "Nodenames.kubernetes.talos.dev", &[]),
     ("k8s", "NodeStatuses.kubernetes.talos.dev", &[]),
     ("k8s", "StaticPodStatuses.kubernetes.talos.dev", &["podstatus"]),
+    ("meta", "ResourceDefinitions.meta.cosi.dev", &["rd", "rds"]),
     ("network", "AddressStatuses.net.talos.dev", &["address", "addresses"]),
     ("network", "HostnameStatuses.net.talos.dev", &["hostname"]),
     ("network", "LinkStatuses.net.talos.dev", &["link", "links"]),

@@ -1,8 +1,8 @@
 //! `talmox node logs` and `talmox node dmesg`
 
 use clap::Args;
-use talmox_talos_api::TalosError;
 use talmox_talos_api::client::{Bytes, LogSource};
+use talmox_talos_api::{Code, TalosError};
 use talmox_talos_config::client::Role;
 
 use super::access::{AccessArgs, Target};
@@ -82,7 +82,7 @@ async fn print(
 ) -> Outcome {
     let mut log = match log {
         Ok(log) => log,
-        Err(error) => return Err(target.explain(error).await),
+        Err(error) => return Err(failed(error, target).await),
     };
     loop {
         let piece = if is_followed { log.next().await } else { log.next_in_time().await };
@@ -93,11 +93,15 @@ async fn print(
                     return Ok(Exit::Fine);
                 }
             }
-            Err(error @ TalosError::Lost { .. }) => {
-                let message = format!("{} hung up", target.title());
-                return Err(CommandError::failed(message).because(error));
-            }
-            Err(error) => return Err(target.explain(error).await),
+            Err(error) => return Err(failed(error, target).await),
         }
     }
+}
+
+async fn failed(error: TalosError, target: &Target) -> CommandError {
+    if error.code() != Some(Code::NotFound) {
+        return target.explain(error).await;
+    }
+    let hint = format!("`talmox node services {}` lists the services", target.name);
+    CommandError::failed(target.name.clone()).because(error).hint(hint)
 }

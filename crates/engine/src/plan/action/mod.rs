@@ -60,6 +60,35 @@ pub struct Burden {
 }
 
 impl Action {
+    /// A word for programs.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::PostSchematic(_) => "post-schematic",
+            Self::FetchImage(_) => "fetch-image",
+            Self::CreateMapping(_) => "create-mapping",
+            Self::UploadCidata(_) => "upload-cidata",
+            Self::CreateVm(_) => "create-vm",
+            Self::CloneVm(_) => "clone-vm",
+            Self::ResizeDisk(_) => "resize-disk",
+            Self::FinishVm(_) => "finish-vm",
+            Self::StartVm(_) => "start-vm",
+            Self::ScrubCidata(_) => "scrub-cidata",
+            Self::DetachCidata(_) => "detach-cidata",
+            Self::StopVm(_) => "stop-vm",
+            Self::DestroyVm(_) => "destroy-vm",
+            Self::DeleteImage(_) => "delete-image",
+            Self::MakeTemplate(_) => "make-template",
+            Self::ApplyConfig(_) => "apply-config",
+            Self::AwaitUbuntu(_) => "await-ubuntu",
+            Self::BootstrapEtcd(_) => "bootstrap-etcd",
+            Self::AwaitMember(_) => "await-member",
+            Self::AwaitVip(_) => "await-vip",
+            Self::AwaitHealth(_) => "await-health",
+            Self::WriteClientFiles(_) => "write-client-files",
+            Self::ApplyAddon(_) => "apply-addon",
+        }
+    }
+
     pub fn burden(&self) -> Burden {
         let on = |host: &NodeName, storages: Vec<StorageId>| Burden {
             host: Some(host.clone()),

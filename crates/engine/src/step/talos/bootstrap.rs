@@ -8,9 +8,8 @@ use std::time::Duration;
 use talmox_clock::Deadline;
 use talmox_talos_api::{Code, Look, TalosError, Verdict};
 
-use super::contact::locate;
 use super::etcd::Etcd;
-use super::{StepWait, or_wait};
+use super::{StepWait, locate, or_wait};
 use crate::plan::{BootstrapEtcd, Evidence, Witness};
 use crate::step::{Done, StepContext, StepError};
 

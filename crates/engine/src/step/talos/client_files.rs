@@ -8,9 +8,8 @@ use talmox_talos_config::client::{Role, kubeconfig, talosconfig};
 use talmox_talos_config::random::SystemRandomness;
 use talmox_talos_config::time::UnixTime;
 
-use super::access::ClientFiles;
-use super::contact::locate;
-use super::{StepWait, or_wait};
+use super::{StepWait, locate, or_wait};
+use crate::access::ClientFiles;
 use crate::plan::{TalosNode, WriteClientFiles};
 use crate::step::{Done, StepContext, StepError};
 

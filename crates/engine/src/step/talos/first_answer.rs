@@ -5,8 +5,7 @@ use std::net::IpAddr;
 use talmox_talos_api::probe::Maintenance;
 use talmox_talos_api::{Expected, Look, Machine, Verdict};
 
-use super::LOOK;
-use super::contact::locate;
+use super::{LOOK, locate};
 use crate::patience::Patience;
 use crate::plan::{ApplyConfig, ConfigBy};
 use crate::step::{StepContext, StepError, pve};

@@ -3,8 +3,7 @@
 use talmox_talos_api::Look;
 use talmox_talos_api::health::{Health, Settings, State, Subject, look};
 
-use super::contact::locate;
-use super::{StepWait, or_wait};
+use super::{StepWait, locate, or_wait};
 use crate::kube::KubeClient;
 use crate::plan::{AwaitHealth, HealthGoal};
 use crate::step::{Done, StepContext, StepError};

@@ -2,8 +2,7 @@
 
 use talmox_talos_api::Client;
 
-use super::contact::locate;
-use super::{StepWait, or_wait};
+use super::{StepWait, locate, or_wait};
 use crate::kube::KubeClient;
 use crate::plan::{AwaitMember, TalosNode};
 use crate::step::{Done, StepContext, StepError};

@@ -3,12 +3,10 @@
 //! Nearly all of them wait for something that goes on without us. Each look says why the wait goes
 //! on; only what cannot pass by itself ends it before its time.
 
-mod access;
 mod addon;
 mod apply_config;
 mod bootstrap;
 mod client_files;
-mod contact;
 mod etcd;
 mod first_answer;
 mod health;
@@ -17,11 +15,15 @@ mod settled;
 mod ubuntu;
 mod vip;
 
+use std::net::IpAddr;
 use std::time::Duration;
 
-use super::{StepContext, StepError};
+use talmox_talos_api::Look;
 
-pub use access::{ClientFiles, ClusterAccess, WriteFiles};
+use super::{StepContext, StepError};
+use crate::access::AccessError;
+use crate::plan::TalosNode;
+
 pub(super) use addon::apply_addon;
 pub(super) use apply_config::apply_config;
 pub(super) use bootstrap::bootstrap_etcd;
@@ -33,6 +35,17 @@ pub(super) use vip::await_vip;
 
 /// Between two looks.
 const LOOK: Duration = Duration::from_secs(1);
+
+/// Where a node is.
+async fn locate(node: &TalosNode, context: &StepContext) -> Look<IpAddr> {
+    crate::locate::locate(node.contact, &node.own.vm, &context.run.pve).await
+}
+
+impl From<AccessError> for StepError {
+    fn from(error: AccessError) -> Self {
+        Self::failed("use the secrets of the cluster").caused_by(error)
+    }
+}
 
 /// One wait of a step: as long as the step may take, until somebody wants to stop.
 struct StepWait<'a> {

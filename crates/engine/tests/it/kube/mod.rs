@@ -1,6 +1,6 @@
 //! The Kubernetes client, against the API of a simulated cluster.
 
-mod cluster;
+pub(crate) mod cluster;
 
 mod apply;
 mod drain;

@@ -3,6 +3,7 @@
 mod fat;
 mod volume;
 
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -28,21 +29,16 @@ impl Scratch {
 }
 
 /// Whether a program did its work; none where there is no such program, which is said loudly.
-fn run(program: &str, args: &[&str]) -> Option<bool> {
-    match Command::new(program).args(args).output() {
-        Ok(output) => {
-            let (out, err) = (output.stdout, output.stderr);
-            let text = [out, err].map(|text| String::from_utf8_lossy(&text).into_owned()).concat();
-            assert!(output.status.success(), "{program} {args:?}: {text}");
-            Some(true)
-        }
-        Err(_) => {
-            use std::io::Write as _;
-            let line = format!("SKIPPED: there is no `{program}` here\n");
-            std::io::stderr().write_all(line.as_bytes()).unwrap();
-            None
-        }
-    }
+fn run(program: &str, args: &[&str]) -> Option<()> {
+    let Ok(output) = Command::new(program).args(args).output() else {
+        let line = format!("SKIPPED: there is no `{program}` here\n");
+        std::io::stderr().write_all(line.as_bytes()).unwrap();
+        return None;
+    };
+    let (out, err) = (output.stdout, output.stderr);
+    let text = [out, err].map(|text| String::from_utf8_lossy(&text).into_owned()).concat();
+    assert!(output.status.success(), "{program} {args:?}: {text}");
+    Some(())
 }
 
 fn text(path: &Path) -> &str {

@@ -50,7 +50,7 @@ fn volumes_of_other_programs_are_read() {
         if run("mkfs.vfat", &["-F", bits, "-n", "CIDATA", text(&image)]).is_none() {
             continue;
         }
-        let mut done = Some(true);
+        let mut done = Some(());
         for (name, _) in FILES {
             let file = folder.join(name);
             done = done.and(run("mcopy", &["-oi", text(&image), text(&file), "::"]));

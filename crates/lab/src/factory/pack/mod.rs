@@ -58,7 +58,7 @@ mod tests {
 
     #[test]
     fn other_programs_unpack_it() {
-        let text: Vec<u8> = (0..300_001_u32).flat_map(|number| number.to_le_bytes()).collect();
+        let text: Vec<u8> = (0..300_001_u32).flat_map(u32::to_le_bytes).collect();
         let mut holed = vec![0; 1_000_000];
         holed[500_000] = 7;
         let zeros = vec![0; 400_000];

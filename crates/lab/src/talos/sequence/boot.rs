@@ -147,7 +147,7 @@ impl Machine {
                 is_time_in_sync: false,
                 clock_skew: skew.unwrap_or_default(),
                 services: Default::default(),
-                events: Events::new(format!("{boot:08x}")),
+                events: Events::new(format!("{boot:08x}"), realm.clock()),
                 dmesg: vec![],
                 sequence: None,
                 etcd: self.written.ephemeral.and_then(|ephemeral| ephemeral.etcd),

@@ -1,16 +1,15 @@
-//! How steps speak to the cluster they make.
+//! How the cluster itself is spoken to: Talos on its nodes, and Kubernetes.
 
 use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use talmox_talos_api::{Address, Client, Credentials, Settings, Verdict, probe};
+use talmox_talos_api::{Address, Client, Credentials, Settings, SetupError, Verdict, probe};
 use talmox_talos_config::random::SystemRandomness;
 use talmox_talos_config::secret::SecretText;
 use talmox_talos_config::secrets::Bundle;
 
-use crate::kube::KubeClient;
-use crate::step::StepError;
+use crate::kube::{KubeClient, KubeSetupError};
 
 /// kubeconfig and talosconfig, for whoever writes files.
 #[derive(Clone, Debug)]
@@ -23,7 +22,7 @@ pub struct ClientFiles {
 /// Writes the files; says why not, if it cannot.
 pub type WriteFiles = Arc<dyn Fn(ClientFiles) -> Result<(), String> + Send + Sync>;
 
-/// What all steps share that concern Talos and Kubernetes.
+/// Secrets, settings and ways in.
 #[derive(Clone)]
 pub struct ClusterAccess {
     pub bundle: Arc<Bundle>,
@@ -35,28 +34,36 @@ pub struct ClusterAccess {
     pub write_files: WriteFiles,
 }
 
+/// Why the secrets cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum AccessError {
+    #[error("speak to Talos")]
+    Talos(#[from] SetupError),
+    #[error("speak to Kubernetes")]
+    Kube(#[from] KubeSetupError),
+}
+
 impl ClusterAccess {
-    pub(super) async fn probe(&self, node: IpAddr) -> Result<Verdict, StepError> {
+    /// What is at the address of a node.
+    pub(crate) async fn probe(&self, node: IpAddr) -> Result<Verdict, AccessError> {
         let address = Address::new(node.to_string());
-        let found = probe(&address, &self.credentials, None, &self.settings).await;
-        found.map_err(|error| StepError::failed("speak to the node").caused_by(error))
+        Ok(probe(&address, &self.credentials, None, &self.settings).await?)
     }
 
     /// A client of a configured node, by its own address.
-    pub(super) fn client(&self, node: IpAddr) -> Result<Client, StepError> {
+    pub(crate) fn client(&self, node: IpAddr) -> Result<Client, AccessError> {
         let address = Address::new(node.to_string());
-        let made = Client::new(address, &self.credentials, &self.settings);
-        made.map_err(|error| StepError::failed("speak to the node").caused_by(error))
+        Ok(Client::new(address, &self.credentials, &self.settings)?)
     }
 
-    pub(super) fn kube(&self) -> Result<KubeClient, StepError> {
+    pub(crate) fn kube(&self) -> Result<KubeClient, AccessError> {
         self.kube_at(&self.api)
     }
 
-    pub(super) fn kube_at(&self, endpoints: &[Address]) -> Result<KubeClient, StepError> {
+    /// By these ways in, and no others.
+    pub(crate) fn kube_at(&self, endpoints: &[Address]) -> Result<KubeClient, AccessError> {
         let randomness = &mut SystemRandomness::new();
-        let made = KubeClient::new(&self.bundle, endpoints, &self.settings, randomness);
-        made.map_err(|error| StepError::failed("speak to Kubernetes").caused_by(error))
+        Ok(KubeClient::new(&self.bundle, endpoints, &self.settings, randomness)?)
     }
 }
 

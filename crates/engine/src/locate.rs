@@ -2,19 +2,18 @@
 
 use std::net::IpAddr;
 
-use talmox_pve::PveError;
-use talmox_pve::api::qemu::{AgentInterface, agent_interfaces};
+use talmox_pve::api::qemu::{AgentInterface, Vm, agent_interfaces};
+use talmox_pve::{Client, PveError};
 use talmox_talos_api::Look;
 
-use crate::plan::{Contact, TalosNode};
-use crate::step::StepContext;
+use crate::plan::Contact;
 
 /// What cannot be told now may be told later: the agent comes up with the system.
-pub(super) async fn locate(node: &TalosNode, context: &StepContext) -> Look<IpAddr> {
-    if let Contact::At(address) = node.contact {
+pub(crate) async fn locate(contact: Contact, vm: &Vm, pve: &Client) -> Look<IpAddr> {
+    if let Contact::At(address) = contact {
         return Look::Done(address);
     }
-    match context.run.pve.send(&agent_interfaces(&node.own.vm)).await {
+    match pve.send(&agent_interfaces(vm)).await {
         Ok(interfaces) => match interfaces.0.iter().find_map(address_of) {
             Some(address) => Look::Done(address),
             None => Look::NotYet("its guest agent tells no address yet".to_owned()),

@@ -1,0 +1,193 @@
+//! `talmox up`
+
+mod summary;
+
+use std::io::IsTerminal as _;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use clap::Args;
+use talmox_engine::event::{Events, RunEnd};
+use talmox_engine::execute::Cancel;
+use talmox_engine::lock::Lock;
+use talmox_engine::observe::World;
+use talmox_engine::plan::{self, Plan, SavedPlan, show};
+use talmox_engine::step::{ClientFiles, WriteFiles};
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::args::{Format, Global};
+use crate::command::Outcome;
+use crate::command::client::write_client_files;
+use crate::error::{CommandError, Exit};
+use crate::printer::Printer;
+use crate::rehearsal::RehearsalArgs;
+use crate::session::{Session, run_folder};
+use crate::{ask, report, runtime};
+
+/// Make the cluster what the inventory says: images, VMs, Talos, Kubernetes
+///
+/// Safe to interrupt and to run again: it goes on from what there is, and touches nothing that is not provably
+/// its own. A second run finds nothing to do. With --lab it rehearses all of that inside this program, without an
+/// inventory on a built-in cluster of five nodes.
+///
+/// A lock keeps two runs of one inventory on this machine apart; runs on different machines are yours to keep apart.
+#[derive(Debug, Args)]
+pub(crate) struct UpArgs {
+    /// The cluster [default: the only one of the inventory]
+    #[arg(value_name = "CLUSTER")]
+    cluster: Option<String>,
+
+    /// Do not ask
+    #[arg(long, short)]
+    yes: bool,
+
+    /// Carry out this saved plan, and no other: refuse if the world or the inventory changed since
+    #[arg(long, value_name = "FILE")]
+    plan: Option<PathBuf>,
+
+    /// Where kubeconfig and talosconfig are written [default: beside the inventory]
+    #[arg(long, short, value_name = "DIR")]
+    output: Option<PathBuf>,
+
+    /// Add the cluster to ~/.kube/config and ~/.talos/config as well
+    #[arg(long)]
+    merge: bool,
+
+    /// With --lab: keep the lab running until Ctrl-C, for kubectl and others to look at
+    #[arg(long, requires = "lab")]
+    keep: bool,
+
+    #[command(flatten)]
+    rehearsal: RehearsalArgs,
+}
+
+pub(crate) fn run(args: &UpArgs, global: &Global, printer: &Printer) -> Outcome {
+    runtime::run(async {
+        let session =
+            Session::open(global, args.cluster.as_deref(), &args.rehearsal, printer).await?;
+        let ended = up(args, &session, printer).await;
+        if args.keep && ended.is_ok() {
+            printer.say("\nThe lab stays up until Ctrl-C.");
+            // Without a handler Ctrl-C still ends the program.
+            tokio::signal::ctrl_c().await.ok();
+        }
+        session.close().await?;
+        ended
+    })
+}
+
+async fn up(args: &UpArgs, session: &Session, printer: &Printer) -> Outcome {
+    let folder = args.output.clone().unwrap_or_else(|| session.folder());
+    let _lock = lock(session, &folder)?;
+    let world = session.observe().await?;
+    let plan = plan::plan(&session.desired, &world, session.options_in(&folder));
+    refuse(&plan, printer)?;
+    if let Some(path) = &args.plan {
+        check_saved(path, &plan, &world)?;
+    }
+    if plan.steps.is_empty() {
+        return summary::nothing_to_do(session, &world, printer);
+    }
+    if printer.format == Format::Text {
+        printer.say_raw(&show::text(&plan));
+    }
+    if !args.yes && !args.rehearsal.lab && args.plan.is_none() {
+        ask::yes("Do it?")?;
+    }
+    let runs = run_folder(&folder);
+    let log = if args.rehearsal.lab { None } else { report::log(&runs, "up", &plan.cluster, printer)? };
+    let log_path = log.as_ref().map(|log| log.path().to_owned());
+    let (events, listener) = Events::channel(session.clock);
+    let cancel = Cancel::default();
+    let watching = tokio::spawn(watch_for_interrupts(cancel.clone()));
+    let write = writer(folder.clone(), args.merge, session);
+    let running = async {
+        let outcome = session.execute(&plan, write, &cancel, &events).await;
+        drop(events);
+        outcome
+    };
+    let (outcome, ()) = tokio::join!(running, report::follow(listener, log, printer));
+    watching.abort();
+    match outcome.end {
+        RunEnd::Done => summary::done(session, &plan, &folder, printer).await,
+        RunEnd::Cancelled => Err(CommandError::failed("stopped before the end")
+            .hint("the same command goes on from here; nothing has to be undone")),
+        RunEnd::Failed => {
+            let failed = outcome.failures().count();
+            let hint = match log_path {
+                Some(path) => format!(
+                    "see above, or `talmox runs`; the whole log is {}. When the cause is gone, the same command goes on from here",
+                    path.display()
+                ),
+                None => "when the cause is gone, the same command goes on from here".to_owned(),
+            };
+            Err(CommandError::failed(format!("{failed} of {} steps failed", plan.steps.len())).hint(hint))
+        }
+    }
+}
+
+fn lock(session: &Session, folder: &std::path::Path) -> Result<Option<Lock>, CommandError> {
+    // A lab of our own has nobody else in it.
+    if session.is_alone() {
+        return Ok(None);
+    }
+    let path = run_folder(folder).join("lock");
+    Lock::take(&path).map(Some).map_err(|error| {
+        CommandError::failed("another run works on this inventory").because(error).hint("wait for it to end")
+    })
+}
+
+/// What stands in the way is said before anything is begun.
+fn refuse(plan: &Plan, printer: &Printer) -> Result<(), CommandError> {
+    let (errors, open) = (plan.errors().count(), plan.open_changes().count());
+    if errors == 0 && open == 0 {
+        return Ok(());
+    }
+    printer.say_raw(&show::text(plan));
+    if errors > 0 {
+        return Err(CommandError::failed("nothing was changed: the plan cannot be carried out")
+            .hint("what stands in the way is marked `error` above"));
+    }
+    Err(CommandError::failed("nothing was changed: `up` does not make such changes yet").hint(
+        "`up` makes clusters and adds nodes. Take the other changes out of the inventory, or make them by hand",
+    ))
+}
+
+fn check_saved(path: &std::path::Path, plan: &Plan, world: &World) -> Result<(), CommandError> {
+    let text = std::fs::read_to_string(path).map_err(|error| {
+        CommandError::failed(format!("cannot read {}", path.display())).because(error)
+    })?;
+    let saved = SavedPlan::parse(&text).and_then(|saved| saved.check(plan, world));
+    saved.map_err(|error| {
+        CommandError::failed(format!("nothing was changed: {} does not hold", path.display()))
+            .because(error)
+            .hint("make a new one with `talmox plan --out FILE`")
+    })
+}
+
+/// The first Ctrl-C stops cleanly, a second one at once.
+async fn watch_for_interrupts(cancel: Cancel) {
+    let Ok(mut interrupted) = signal(SignalKind::interrupt()) else { return };
+    let Ok(mut terminated) = signal(SignalKind::terminate()) else { return };
+    tokio::select! {
+        _ = interrupted.recv() => {}
+        _ = terminated.recv() => {}
+    }
+    cancel.cancel();
+    if std::io::stderr().is_terminal() {
+        crate::printer::plain("\nStopping: what has begun is finished first. Ctrl-C again stops at once.");
+    }
+    interrupted.recv().await;
+    crate::printer::leave(130);
+}
+
+fn writer(folder: PathBuf, merge: bool, session: &Session) -> WriteFiles {
+    let reach = session.reach_of_lab();
+    Arc::new(move |files: ClientFiles| {
+        write_client_files(&folder, &files, merge, reach.as_ref()).map_err(|error| error.chain())
+    })
+}
+
+pub(crate) fn is_fine(exit: &Outcome) -> bool {
+    matches!(exit, Ok(Exit::Fine))
+}

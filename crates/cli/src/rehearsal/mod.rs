@@ -1,0 +1,137 @@
+//! The lab in place of a real Proxmox: one inside this program, or one that runs already.
+
+mod quickstart;
+pub(crate) mod scenario;
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use talmox_clock::Clock;
+use talmox_lab::pve::{Fault, Profile, Release};
+use talmox_lab::{Lab, Ready, Settings};
+use talmox_model::Cluster;
+
+use crate::command::lab::serve;
+use crate::error::CommandError;
+
+pub(crate) use quickstart::Quickstart;
+
+#[derive(Debug, Default, Args)]
+#[command(next_help_heading = "Lab options")]
+pub(crate) struct RehearsalArgs {
+    /// Rehearse in a lab inside this program: nothing real is touched, and nothing stays
+    #[arg(long, conflicts_with = "lab_at")]
+    pub(crate) lab: bool,
+
+    /// Work in a lab that runs: the file with the line that `talmox lab serve --format json` printed
+    #[arg(long, value_name = "FILE")]
+    pub(crate) lab_at: Option<PathBuf>,
+
+    /// With --lab: how much faster than ours its time passes
+    #[arg(long, value_name = "FACTOR", default_value = "10", value_parser = serve::speed)]
+    lab_speed: f64,
+
+    /// With --lab: how slow its machines are: fast, homelab or slow
+    #[arg(long, value_name = "PROFILE", default_value = "fast", hide_possible_values = true)]
+    lab_profile: serve::ProfileArg,
+
+    /// With --lab: what chance is drawn from
+    #[arg(long, value_name = "NUMBER")]
+    lab_seed: Option<u64>,
+
+    /// With --lab: the Proxmox VE to be, 9.2 or 8.4
+    #[arg(long, value_name = "RELEASE", value_parser = serve::release)]
+    lab_release: Option<Release>,
+
+    /// With --lab: what goes wrong, a YAML file with `faults:`
+    #[arg(long, value_name = "FILE")]
+    lab_faults: Option<PathBuf>,
+}
+
+impl RehearsalArgs {
+    /// Whether any lab is meant.
+    pub(crate) fn is_lab(&self) -> bool {
+        self.lab || self.lab_at.is_some()
+    }
+
+    /// Starts the lab, or finds it. None if the real world is meant.
+    pub(crate) fn stage(
+        &self,
+        cluster: &Cluster,
+        cluster_id: Option<&str>,
+    ) -> Result<Option<Stage>, CommandError> {
+        if let Some(file) = &self.lab_at {
+            return join(file).map(Some);
+        }
+        if !self.lab {
+            return Ok(None);
+        }
+        let mut scenario = scenario::scenario(cluster).map_err(serve::not_understood)?;
+        if let Some(release) = self.lab_release {
+            scenario = scenario.with_release(release);
+        }
+        let faults = match &self.lab_faults {
+            Some(path) => Fault::parse(&path.display().to_string(), &serve::read(path)?)
+                .map_err(serve::not_understood)?,
+            None => vec![],
+        };
+        let settings = Settings {
+            scenario,
+            seed: self.lab_seed.unwrap_or_else(serve::any_seed),
+            profile: Profile::from(self.lab_profile),
+            speed: self.lab_speed,
+            faults,
+            factory_names: scenario::factories(cluster),
+            nodes: scenario::nodes(cluster, cluster_id),
+            ..Settings::default()
+        };
+        let lab = Lab::start(settings).map_err(serve::not_started)?;
+        let (ready, clock) = (lab.ready(), lab.clock());
+        let authority = authority(&ready)?;
+        Ok(Some(Stage { ready, clock, authority, lab: Some(lab) }))
+    }
+}
+
+/// A lab to work in.
+#[derive(Debug)]
+pub(crate) struct Stage {
+    pub(crate) ready: Ready,
+    /// Waits are as short as the lab's time is fast.
+    pub(crate) clock: Clock,
+    /// Of Proxmox and of the factory, in PEM form.
+    pub(crate) authority: Vec<u8>,
+    lab: Option<Lab>,
+}
+
+impl Stage {
+    /// Ends a lab of our own.
+    pub(crate) async fn leave(self) -> Result<(), CommandError> {
+        match self.lab {
+            Some(lab) => {
+                lab.stop().await.map_err(|error| CommandError::failed("cannot stop the lab").because(error))
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+fn join(file: &Path) -> Result<Stage, CommandError> {
+    let text = serve::read(file)?;
+    let ready: Ready = serde_json::from_str(text.trim()).map_err(|error| {
+        CommandError::failed(format!("{} is not what a lab prints", file.display()))
+            .because(error)
+            .hint("make it with `talmox lab serve --format json > FILE`, and wait until the line is there")
+    })?;
+    let clock = Clock::scaled(ready.speed);
+    let authority = authority(&ready)?;
+    Ok(Stage { ready, clock, authority, lab: None })
+}
+
+fn authority(ready: &Ready) -> Result<Vec<u8>, CommandError> {
+    let path = &ready.pve.ca;
+    std::fs::read(path).map_err(|error| {
+        CommandError::failed(format!("cannot read the lab's certificate {}", path.display()))
+            .because(error)
+            .hint("is the lab still running?")
+    })
+}

@@ -1,0 +1,35 @@
+//! The cluster of those who have no inventory yet.
+
+use std::path::{Path, PathBuf};
+
+use crate::error::CommandError;
+use crate::new_file;
+
+const INVENTORY: &str = include_str!("quickstart.yaml");
+
+/// A folder with the built-in inventory. It goes when this does.
+#[derive(Debug)]
+pub(crate) struct Quickstart(PathBuf);
+
+impl Quickstart {
+    pub(crate) fn new() -> Result<Self, CommandError> {
+        let folder = std::env::temp_dir().join(format!("talmox-quickstart-{}", std::process::id()));
+        let failed = |error: std::io::Error| {
+            CommandError::failed(format!("cannot use the folder {}", folder.display())).because(error)
+        };
+        new_file::private_folder(&folder).map_err(failed)?;
+        std::fs::write(folder.join("cluster.yaml"), INVENTORY).map_err(failed)?;
+        Ok(Self(folder))
+    }
+
+    pub(crate) fn folder(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for Quickstart {
+    fn drop(&mut self) {
+        // Nobody misses it, and nobody minds what is left of it.
+        std::fs::remove_dir_all(&self.0).ok();
+    }
+}

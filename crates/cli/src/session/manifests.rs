@@ -1,0 +1,54 @@
+//! The manifests of add-ons that are files beside the inventory.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use talmox_engine::plan::Manifest;
+use talmox_model::Span;
+
+use crate::choose::Chosen;
+use crate::error::CommandError;
+
+/// The texts by the place that names them.
+pub(super) fn read(chosen: &Chosen) -> Result<BTreeMap<Span, Vec<Manifest>>, CommandError> {
+    let mut all = BTreeMap::new();
+    for addon in chosen.cluster().file.addons.values() {
+        for file in addon.files.iter() {
+            let source = chosen.inventory().sources.get(file.span.source).path();
+            let folder = source.and_then(|path| path.parent()).unwrap_or(chosen.folder());
+            let path = folder.join(&file.value.0);
+            let mut texts = vec![];
+            for path in paths(&path)? {
+                let text = std::fs::read_to_string(&path).map_err(|error| failed(&path, error))?;
+                texts.push(Manifest { name: path.display().to_string(), text });
+            }
+            all.insert(file.span, texts);
+        }
+    }
+    Ok(all)
+}
+
+/// The file, or the manifests of the folder in the order of their names.
+fn paths(path: &Path) -> Result<Vec<PathBuf>, CommandError> {
+    if !path.is_dir() {
+        return Ok(vec![path.to_owned()]);
+    }
+    let mut found = vec![];
+    for entry in std::fs::read_dir(path).map_err(|error| failed(path, error))? {
+        let inner = entry.map_err(|error| failed(path, error))?.path();
+        let extension = inner.extension().and_then(|extension| extension.to_str());
+        if matches!(extension, Some("yaml" | "yml" | "json")) && inner.is_file() {
+            found.push(inner);
+        }
+    }
+    found.sort();
+    if found.is_empty() {
+        return Err(CommandError::failed(format!("{} has no manifests", path.display()))
+            .hint("it is a folder: put .yaml, .yml or .json files into it"));
+    }
+    Ok(found)
+}
+
+fn failed(path: &Path, error: std::io::Error) -> CommandError {
+    CommandError::failed(format!("cannot read {}", path.display())).because(error)
+}

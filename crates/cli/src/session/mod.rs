@@ -1,0 +1,207 @@
+//! Everything that a command needs which looks at the real thing, or changes it: the cluster as it
+//! should be, and clients for all that there is.
+
+mod manifests;
+mod proxmox;
+mod secrets;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use talmox_clock::Clock;
+use talmox_engine::desired::{Desired, Inputs, Phase, needed_secrets};
+use talmox_engine::execute::{Cancel, Outcome, execute};
+use talmox_engine::event::Events;
+use talmox_engine::observe::{self, TalosAccess, World};
+use talmox_engine::plan::Plan;
+use talmox_engine::step::{ClusterAccess, Context, WriteFiles};
+use talmox_engine::web::{Web, WebSettings};
+use talmox_model::value::Role;
+use talmox_model::{Cluster, Node};
+use talmox_pve::Client;
+use talmox_talos_api::{Address, Credentials, Reach, Settings};
+use talmox_talos_config::client::Role as ClientRole;
+use talmox_talos_config::secrets::Bundle;
+
+use crate::args::Global;
+use crate::choose::{self, Chosen};
+use crate::command::render::{derive_error, read_files};
+use crate::environment;
+use crate::error::CommandError;
+use crate::printer::Printer;
+use crate::reference::Resolver;
+use crate::rehearsal::{Quickstart, RehearsalArgs, Stage};
+
+/// How long a certificate lives that a command makes for itself. Long runs outlast short ones.
+const TTL: Duration = Duration::from_hours(12);
+const KUBERNETES: u16 = 6443;
+
+/// One command's view of one cluster.
+pub(crate) struct Session {
+    pub(crate) chosen: Chosen,
+    pub(crate) bundle: Arc<Bundle>,
+    pub(crate) desired: Desired,
+    pub(crate) pve: Client,
+    pub(crate) access: TalosAccess,
+    pub(crate) web: Web,
+    pub(crate) clock: Clock,
+    pub(crate) stage: Option<Stage>,
+    /// The built-in inventory, for as long as it is in use.
+    quickstart: Option<Quickstart>,
+}
+
+impl Session {
+    /// Opens the cluster with this name, or the only one there is. Must be called inside a runtime.
+    pub(crate) async fn open(
+        global: &Global,
+        name: Option<&str>,
+        rehearsal: &RehearsalArgs,
+        printer: &Printer,
+    ) -> Result<Self, CommandError> {
+        let quickstart = match (rehearsal.lab, name, choose::has_inventory(global)) {
+            (true, None, false) => Some(Quickstart::new()?),
+            _ => None,
+        };
+        let own = quickstart.as_ref().map(|quickstart| global.at(quickstart.folder()));
+        let chosen = choose::one(own.as_ref().unwrap_or(global), name, printer)?;
+        let files = read_files(&chosen)?;
+        let manifests = manifests::read(&chosen)?;
+        let cluster = chosen.cluster();
+        // A lab of our own dies with us, and so may the secrets of a cluster that has none.
+        let known = secrets::known(&chosen)?;
+        let rehearsed = match (&known, rehearsal.lab) {
+            (None, true) => Some(secrets::throwaway()?),
+            _ => None,
+        };
+        let known = known.or(rehearsed);
+        let stage = rehearsal.stage(cluster, known.as_ref().map(|bundle| bundle.cluster.id.as_str()))?;
+        let clock = stage.as_ref().map_or_else(Clock::real, |stage| stage.clock);
+        let (pve, login) = proxmox::client(&chosen, stage.as_ref(), clock, printer)?;
+        let bundle = match known {
+            Some(bundle) => bundle,
+            None => secrets::make(&chosen, &pve, printer).await?,
+        };
+        let resolver = Resolver::new(&chosen, printer);
+        let wanted = needed_secrets(cluster);
+        let secrets = if rehearsal.is_lab() {
+            resolver.by_place_or(&wanted, "rehearsal")
+        } else {
+            resolver.by_place(&wanted)
+        }?;
+        let inputs = Inputs {
+            cluster,
+            bundle: &bundle,
+            secrets: &secrets,
+            files: &files,
+            phase: Phase::Final,
+        };
+        let desired = Desired::of(&inputs, &manifests, login)
+            .map_err(|error| derive_error(&chosen, None, error))?;
+        let access = access(&bundle, cluster, stage.as_ref(), clock)?;
+        let web = Web::new(WebSettings {
+            reach: access.settings.reach.clone(),
+            authorities: stage.as_ref().map(|stage| stage.authority.clone()).unwrap_or_default(),
+        });
+        let web = web.map_err(|error| CommandError::failed("cannot use TLS").because(error))?;
+        let bundle = Arc::new(bundle);
+        Ok(Self { bundle, desired, pve, access, web, clock, stage, quickstart, chosen })
+    }
+
+    /// What there is.
+    pub(crate) async fn observe(&self) -> Result<World, CommandError> {
+        let seen = observe::observe(&self.desired, &self.pve, &self.access).await;
+        seen.map_err(|error| proxmox::unreachable(&self.chosen, error))
+    }
+
+    /// Carries out a plan.
+    pub(crate) async fn execute(
+        &self,
+        plan: &Plan,
+        write_files: WriteFiles,
+        cancel: &Cancel,
+        events: &Events,
+    ) -> Outcome {
+        let context = Context {
+            clock: self.clock,
+            pve: self.pve.clone(),
+            web: self.web.clone(),
+            cluster: Some(ClusterAccess {
+                bundle: Arc::clone(&self.bundle),
+                credentials: self.access.credentials.clone(),
+                settings: self.access.settings.clone(),
+                api: self.api(),
+                write_files,
+            }),
+            seed: 0,
+            cut: None,
+        };
+        execute(plan, &context, cancel, events).await
+    }
+
+    /// Every way to the Kubernetes API: the shared address first, then the control planes.
+    pub(crate) fn api(&self) -> Vec<Address> {
+        let cluster = self.chosen.cluster();
+        let shared = cluster.file.network.vip.get().copied();
+        let own = cluster.controlplanes().filter(|node| node.is_talos()).filter_map(Node::contact);
+        let all = shared.into_iter().chain(own);
+        all.map(|address| Address { host: address.to_string(), port: KUBERNETES }).collect()
+    }
+
+    /// Where what this command leaves behind goes: beside the inventory.
+    pub(crate) fn folder(&self) -> PathBuf {
+        if self.quickstart.is_some() {
+            return PathBuf::from(".");
+        }
+        self.chosen.folder().to_owned()
+    }
+
+    /// Whether the inventory is the built-in one.
+    pub(crate) fn is_quickstart(&self) -> bool {
+        self.quickstart.is_some()
+    }
+
+    pub(crate) async fn close(self) -> Result<(), CommandError> {
+        match self.stage {
+            Some(stage) => stage.leave().await,
+            None => Ok(()),
+        }
+    }
+}
+
+fn access(
+    bundle: &Bundle,
+    cluster: &Cluster,
+    stage: Option<&Stage>,
+    clock: Clock,
+) -> Result<TalosAccess, CommandError> {
+    let now = environment::now();
+    let roles = [ClientRole::Admin];
+    let credentials = Credentials::issue(bundle, &roles, TTL, now, &mut environment::Kernel)
+        .map_err(|error| CommandError::failed("cannot make a certificate").because(error))?;
+    let mut reach: BTreeMap<String, String> = match stage {
+        Some(stage) => stage.ready.reach.clone(),
+        None => BTreeMap::new(),
+    };
+    if stage.is_none() {
+        let own = cluster.file.reach.entries.iter();
+        reach.extend(own.filter_map(|(from, to)| Some((from.to_string(), to.get()?.to_string()))));
+    }
+    let mut settings = Settings::new(clock);
+    settings.reach = Reach::new(reach);
+    Ok(TalosAccess { credentials, settings })
+}
+
+/// Control planes and workers, for people.
+pub(crate) fn role(role: Role) -> &'static str {
+    match role {
+        Role::ControlPlane => "control plane",
+        Role::Worker => "worker",
+    }
+}
+
+/// The folder of the run logs, and of the lock.
+pub(crate) fn run_folder(folder: &Path) -> PathBuf {
+    folder.join(".talmox")
+}

@@ -1,0 +1,145 @@
+//! The client of the Proxmox that an inventory names, or of the lab in its place.
+
+use std::collections::BTreeSet;
+
+use talmox_clock::Clock;
+use talmox_engine::desired::Login;
+use talmox_pve::client::{ApiToken, Credentials, Endpoint, Limits, Settings, Timeouts, Trust};
+use talmox_pve::{Client, PveError};
+
+use crate::choose::Chosen;
+use crate::error::CommandError;
+use crate::printer::Printer;
+use crate::reference::{Name, Reference, Resolver};
+use crate::rehearsal::Stage;
+
+pub(super) fn client(
+    chosen: &Chosen,
+    stage: Option<&Stage>,
+    clock: Clock,
+    printer: &Printer,
+) -> Result<(Client, Login), CommandError> {
+    let (endpoints, trust, credentials) = match stage {
+        Some(stage) => lab(stage)?,
+        None => real(chosen, printer)?,
+    };
+    let login = match &credentials {
+        Credentials::Token(token) => {
+            let (user, token) = token.id().split_once('!').unwrap_or((token.id(), ""));
+            Login { user: user.to_owned(), token: Some(token.to_owned()) }
+        }
+        Credentials::Password { username, .. } => Login { user: username.clone(), token: None },
+    };
+    let client = Client::new(Settings {
+        endpoints,
+        trust,
+        credentials,
+        limits: Limits::default(),
+        timeouts: Timeouts::default(),
+        clock,
+        seed: 0,
+    });
+    let client =
+        client.map_err(|error| CommandError::failed("cannot speak to Proxmox").because(error))?;
+    if client.is_insecure() {
+        printer.warn(
+            "the certificate of Proxmox is not checked (`proxmox.insecure`): everyone on the way can read \
+             the token. `talmox init` shows the fingerprint to pin",
+        );
+    }
+    Ok((client, login))
+}
+
+type Way = (Vec<Endpoint>, Trust, Credentials);
+
+fn lab(stage: &Stage) -> Result<Way, CommandError> {
+    let pve = &stage.ready.pve;
+    let authority = pve.url.trim_start_matches("https://");
+    let (host, port) = authority.rsplit_once(':').unwrap_or((authority, "8006"));
+    let port = port.parse().unwrap_or(8006);
+    let endpoint = Endpoint::new(host.trim_matches(['[', ']']), port);
+    let credentials = if pve.token_id.is_empty() {
+        Credentials::Password {
+            username: pve.username.clone(),
+            password: talmox_pve::Secret::new(&pve.password),
+        }
+    } else {
+        let token = format!("{}={}", pve.token_id, pve.token_secret);
+        Credentials::Token(token.parse().map_err(|error| {
+            CommandError::failed("the lab has no API token that can be used").because(error)
+        })?)
+    };
+    Ok((vec![endpoint], Trust::Authorities(stage.authority.clone()), credentials))
+}
+
+fn real(chosen: &Chosen, printer: &Printer) -> Result<Way, CommandError> {
+    let proxmox = &chosen.cluster().file.proxmox;
+    let Some(named) = proxmox.endpoint.get() else {
+        return Err(CommandError::failed("the inventory does not say where Proxmox is")
+            .hint("add `proxmox: {endpoint: https://HOST:8006}`, or rehearse with --lab"));
+    };
+    let reach = &chosen.cluster().file.reach;
+    let endpoints = named.0.iter().map(|url| {
+        let mut endpoint = Endpoint::new(&url.host, url.port);
+        let exact = format!("{}:{}", url.host, url.port);
+        let found = [exact.as_str(), url.host.as_str()].iter().find_map(|wanted| {
+            let mut entries = reach.entries.iter();
+            entries.find(|(from, _)| from.to_string() == *wanted).and_then(|(_, to)| to.get())
+        });
+        endpoint.reach = found.map(|to| {
+            let to = to.to_string();
+            match to.rsplit_once(':').and_then(|(host, port)| Some((host, port.parse().ok()?))) {
+                Some((host, port)) => (host.to_owned(), port),
+                None => (to, url.port),
+            }
+        });
+        endpoint
+    });
+    let trust = if proxmox.insecure.get().copied().unwrap_or_default() {
+        Trust::Insecure
+    } else if let Some(fingerprint) = proxmox.fingerprint.get() {
+        let fingerprint = fingerprint.to_string().parse().map_err(|error| {
+            CommandError::failed("`proxmox.fingerprint` cannot be used").because(error)
+        })?;
+        Trust::Pinned(BTreeSet::from([fingerprint]))
+    } else if let Some(file) = proxmox.ca_file.get() {
+        let path = chosen.folder().join(&file.0);
+        Trust::Authorities(std::fs::read(&path).map_err(|error| {
+            CommandError::failed(format!("cannot read {}", path.display())).because(error)
+        })?)
+    } else {
+        Trust::System
+    };
+    Ok((endpoints.collect(), trust, credentials(chosen, printer)?))
+}
+
+fn credentials(chosen: &Chosen, printer: &Printer) -> Result<Credentials, CommandError> {
+    let proxmox = &chosen.cluster().file.proxmox;
+    let resolver = Resolver::new(chosen, printer);
+    if let (Some(username), Some(password)) = (proxmox.username.get(), proxmox.password.spanned()) {
+        let reference = Reference { setting: Name::Cluster("proxmox.password"), secret: password };
+        let password = resolver.resolve(reference)?;
+        return Ok(Credentials::Password {
+            username: username.clone(),
+            password: talmox_pve::Secret::new(password.expose()),
+        });
+    }
+    let Some(token) = proxmox.token.spanned() else {
+        return Err(CommandError::failed("the inventory has no credentials for Proxmox").hint(
+            "add `proxmox: {token: {secret: proxmox.token}}` and `talmox secrets set proxmox.token`; \
+             `talmox init --role` prints how to make the token",
+        ));
+    };
+    let reference = Reference { setting: Name::Cluster("proxmox.token"), secret: token };
+    let token: ApiToken = resolver.resolve(reference)?.expose().parse().map_err(|error| {
+        CommandError::failed("`proxmox.token` is no API token").because(error)
+    })?;
+    Ok(Credentials::Token(token))
+}
+
+pub(super) fn unreachable(chosen: &Chosen, error: PveError) -> CommandError {
+    let hint = error.hint().unwrap_or_else(|| {
+        format!("is `proxmox.endpoint` of {} right, and its certificate trusted?", chosen.cluster().name)
+    });
+    CommandError::failed("cannot look at Proxmox").because(error).hint(hint)
+}

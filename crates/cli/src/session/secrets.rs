@@ -1,0 +1,62 @@
+//! The bundle of a cluster: read, or made at the very first run.
+
+use talmox_engine::ownership::markers;
+use talmox_pve::Client;
+use talmox_pve::api::{cluster, qemu};
+use talmox_talos_config::secrets::{self as bundle, Bundle};
+
+use crate::choose::Chosen;
+use crate::environment;
+use crate::error::CommandError;
+use crate::printer::Printer;
+use crate::secrets::{SecretsFile, make as make_file};
+
+/// The bundle that there is.
+pub(super) fn known(chosen: &Chosen) -> Result<Option<Bundle>, CommandError> {
+    let file = SecretsFile::open(chosen)?;
+    Ok(file.as_ref().map(SecretsFile::bundle).transpose()?.flatten())
+}
+
+/// A bundle that nobody keeps.
+pub(super) fn throwaway() -> Result<Bundle, CommandError> {
+    bundle::generate(environment::now(), &mut environment::Kernel)
+        .map_err(|error| CommandError::failed("cannot make the secrets").because(error))
+}
+
+/// Makes the bundle of a new cluster. Where VMs of it exist there must be a bundle somewhere: another
+/// one would lock everybody out.
+pub(super) async fn make(
+    chosen: &Chosen,
+    client: &Client,
+    printer: &Printer,
+) -> Result<Bundle, CommandError> {
+    let failed = |error| CommandError::failed("cannot look at Proxmox").because(error);
+    let all = client.send(&cluster::resources()).await.map_err(failed)?;
+    let nodes = &chosen.cluster().nodes;
+    for seen in all.vms() {
+        let is_named = nodes.iter().any(|node| {
+            seen.name.as_deref() == Some(node.name.value.as_str())
+                || node.entry.vmid.get().is_some_and(|vmid| vmid.get() == seen.vmid.get())
+        });
+        if !is_named {
+            continue;
+        }
+        let vm = qemu::Vm::new(&seen.node, seen.vmid);
+        // One that may not be looked at is not ours: ours are in our reach.
+        let Ok(config) = client.send(&qemu::config(&vm)).await else { continue };
+        if markers(&config).next().is_some() {
+            let message = format!(
+                "VM {} on {} is of a talmox cluster, and {} is missing",
+                seen.vmid,
+                seen.node,
+                chosen.secrets_path().display()
+            );
+            return Err(CommandError::failed(message).hint(
+                "restore the file from a backup or from git: without it nobody gets into the cluster. If \
+                 the VM is of another cluster, give the node another name and vmid",
+            ));
+        }
+    }
+    let file = SecretsFile::open(chosen)?;
+    Ok(make_file(chosen, file, &[], printer)?.1)
+}

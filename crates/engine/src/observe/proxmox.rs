@@ -1,0 +1,243 @@
+//! Proxmox: version, rights, everything in one list, and then each VM that may be ours. More is
+//! asked only where something is to be made.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use talmox_pve::api::cluster::{self, Guest};
+use talmox_pve::api::qemu::Vm;
+use talmox_pve::api::storage::Content;
+use talmox_pve::api::task::{self, Filter, TaskState};
+use talmox_pve::api::{access, mapping, node, qemu, storage};
+use talmox_pve::config::{PendingChange, PendingOption, VmConfig};
+use talmox_pve::id::{NodeName, VmId};
+use talmox_pve::{Client, PveError, Request};
+use tokio::task::JoinSet;
+
+use super::world::{IdSeen, Pve, Told, VmSeen};
+use crate::desired::{Desired, GpuSource, TAG};
+use crate::plan::place::{State, places};
+
+/// Rounds in which free numbers are looked for. Each one asks about all that are wanted, so more
+/// than a few mean that somebody is taking them as we look.
+const ROUNDS: usize = 100;
+
+pub(super) async fn observe(desired: &Desired, client: &Client) -> Result<Pve, PveError> {
+    let (version, permissions, resources) = (
+        spawn(client, cluster::version()),
+        spawn(client, access::permissions()),
+        spawn(client, cluster::resources()),
+    );
+    let mut pve = Pve {
+        version: Some(joined(version.await)?),
+        permissions: joined(permissions.await)?,
+        resources: joined(resources.await)?,
+        ..Pve::default()
+    };
+    client.set_shared(
+        pve.resources.storages.iter().filter(|one| one.shared).map(|one| one.storage.clone()),
+    );
+    let templates = templates(desired, &pve);
+    let candidates: Vec<Guest> = pve
+        .resources
+        .guests
+        .iter()
+        .filter(|guest| may_be_ours(desired, guest) || templates.contains(&guest.vmid))
+        .cloned()
+        .collect();
+    pve.vms = vms(client, candidates).await;
+    numbers(desired, client, &mut pve).await;
+    details(desired, client, &mut pve).await;
+    Ok(pve)
+}
+
+fn spawn<T: Send + 'static>(
+    client: &Client,
+    request: Request<T>,
+) -> tokio::task::JoinHandle<Result<T, PveError>> {
+    let client = client.clone();
+    tokio::spawn(async move { client.send(&request).await })
+}
+
+/// A task of ours that panicked is our bug, and takes us along.
+fn joined<T>(result: Result<T, tokio::task::JoinError>) -> T {
+    result.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))
+}
+
+/// VMs worth a look: by number, by name, or by our tags. Whether they are ours their configs say.
+fn may_be_ours(desired: &Desired, guest: &Guest) -> bool {
+    let has_tag = |tag: &str| guest.tags.iter().any(|known| known.eq_ignore_ascii_case(tag));
+    let is_named = |name: &str| desired.nodes.iter().any(|node| node.name == name);
+    guest.is_vm
+        && !guest.template
+        && (desired.nodes.iter().any(|node| node.vmid == Some(guest.vmid))
+            || guest.name.as_deref().is_some_and(is_named)
+            || (has_tag(TAG) && has_tag(&desired.cluster)))
+}
+
+fn templates(desired: &Desired, pve: &Pve) -> BTreeSet<VmId> {
+    let wanted: BTreeSet<&str> =
+        desired.nodes.iter().filter_map(|node| node.template.as_deref()).collect();
+    let is_wanted = |guest: &&Guest| {
+        guest.template
+            && (guest.name.as_deref().is_some_and(|name| wanted.contains(name))
+                || wanted.contains(guest.vmid.to_string().as_str()))
+    };
+    pve.resources.guests.iter().filter(is_wanted).map(|guest| guest.vmid).collect()
+}
+
+async fn vms(client: &Client, guests: Vec<Guest>) -> BTreeMap<VmId, VmSeen> {
+    let mut looks = JoinSet::new();
+    for guest in guests {
+        let client = client.clone();
+        looks.spawn(async move {
+            let answer = client.send(&qemu::pending(&Vm::new(&guest.node, guest.vmid))).await;
+            let is_running = guest.status == "running";
+            let (config, pending) = match answer {
+                Ok(options) => (Ok(merged(&options)), waiting(options)),
+                Err(error) => (Err(error.to_string()), vec![]),
+            };
+            (guest.vmid, VmSeen { host: guest.node, is_running, config, pending })
+        });
+    }
+    looks.join_all().await.into_iter().collect()
+}
+
+/// The config as it will be with the next start. One call tells this and what waits.
+fn merged(options: &[PendingOption]) -> VmConfig {
+    let value = |option: &PendingOption| match &option.pending {
+        Some(PendingChange::Set(value)) => Some((option.key.clone(), value.clone())),
+        Some(PendingChange::Delete | PendingChange::Destroy) => None,
+        None => Some((option.key.clone(), option.value.clone()?)),
+    };
+    VmConfig::new(options.iter().filter_map(value))
+}
+
+fn waiting(options: Vec<PendingOption>) -> Vec<PendingOption> {
+    options.into_iter().filter(|option| option.pending.is_some()).collect()
+}
+
+/// Asks about every number that is to be used, until each is known to be free, ours or taken.
+async fn numbers(desired: &Desired, client: &Client, pve: &mut Pve) {
+    for _ in 0..ROUNDS {
+        let places = places(desired, pve);
+        let mut open: BTreeMap<VmId, Option<NodeName>> =
+            places.unasked.iter().map(|vmid| (*vmid, None)).collect();
+        for placed in &places.nodes {
+            if let Some(host) = open.get_mut(&placed.own.vm.vmid) {
+                *host = Some(placed.own.vm.node.clone());
+            }
+        }
+        // A lock of create or clone on a VM of ours: is the task still there?
+        for (vmid, seen) in &pve.vms {
+            let lock = seen.config.as_ref().ok().and_then(VmConfig::lock);
+            if matches!(lock, Some("create" | "clone")) && !pve.ids.contains_key(vmid) {
+                open.insert(*vmid, Some(seen.host.clone()));
+            }
+        }
+        drop(places);
+        if open.is_empty() {
+            return;
+        }
+        let mut looks = JoinSet::new();
+        for (vmid, host) in open {
+            let client = client.clone();
+            let guest = pve.guest(vmid).cloned();
+            let host = guest.as_ref().map(|guest| guest.node.clone()).or(host);
+            looks.spawn(async move { (vmid, number(&client, vmid, host, guest).await) });
+        }
+        pve.ids.extend(looks.join_all().await);
+    }
+}
+
+/// `guest` is what the list shows at this number, if we may see it.
+async fn number(
+    client: &Client,
+    vmid: VmId,
+    host: Option<NodeName>,
+    guest: Option<Guest>,
+) -> IdSeen {
+    if client.send(&cluster::is_free(vmid)).await.is_ok() {
+        return IdSeen::Free;
+    }
+    let is_hidden = guest.is_none();
+    let lock = guest.and_then(|guest| guest.lock);
+    let lock = lock.filter(|lock| matches!(lock.as_str(), "create" | "clone"));
+    let unknown = IdSeen::Taken { making: None, made_by_us: false, lock: lock.clone() };
+    let Some(host) = host else { return unknown };
+    let filter = Filter { vmid: Some(vmid), ..Filter::default() };
+    let tasks = client.send(&task::list(&host, &filter)).await.unwrap_or_default();
+    // Without further rights only our own tasks are shown, newest first.
+    let makes = |kind: &str| matches!(kind, "qmcreate" | "qmclone");
+    let Some(last) = tasks.into_iter().find(|task| makes(task.upid.kind())) else {
+        return unknown;
+    };
+    match last.state {
+        TaskState::Running => IdSeen::Taken { making: Some(last.upid), made_by_us: true, lock },
+        TaskState::Done { .. } => IdSeen::Taken { making: None, made_by_us: lock.is_some(), lock },
+        // What a task left behind when its host went down has no pool yet, and hides from us.
+        TaskState::Undecided | TaskState::Failed { .. } => {
+            let lock = lock.or_else(|| is_hidden.then(|| "create".to_owned()));
+            IdSeen::Taken { making: None, made_by_us: true, lock }
+        }
+    }
+}
+
+/// What making VMs depends on: files on storages, bridges, devices.
+async fn details(desired: &Desired, client: &Client, pve: &mut Pve) {
+    let places = places(desired, pve);
+    let new: Vec<_> =
+        places.nodes.iter().filter(|one| matches!(one.state, State::Absent)).collect();
+    let mut hosts: BTreeSet<NodeName> = BTreeSet::new();
+    let mut image_hosts: BTreeSet<NodeName> = BTreeSet::new();
+    let mut gpu_hosts: BTreeSet<NodeName> = BTreeSet::new();
+    for placed in &new {
+        let host = placed.own.vm.node.clone();
+        if !pve.is_online(&host) {
+            continue;
+        }
+        if placed.node.image.is_some() {
+            image_hosts.insert(host.clone());
+        }
+        let gpu = placed.node.vm.gpu.as_ref().map(|gpu| &gpu.source);
+        if matches!(gpu, Some(GpuSource::Address(_))) && !desired.login.is_root() {
+            gpu_hosts.insert(host.clone());
+        }
+        hosts.insert(host);
+    }
+    let has_gpu = desired.nodes.iter().any(|node| node.vm.gpu.is_some());
+    drop(new);
+    drop(places);
+    let storage = desired.image_storage.clone();
+    let mut contents = JoinSet::new();
+    for host in image_hosts {
+        let request = storage::content(&host, &storage, Some(Content::Import), None);
+        let (client, storage) = (client.clone(), storage.clone());
+        contents.spawn(async move { ((host, storage), told(client.send(&request).await)) });
+    }
+    let mut bridges = JoinSet::new();
+    for host in hosts {
+        let client = client.clone();
+        bridges.spawn(async move {
+            let answer = client.send(&node::bridges(&host)).await;
+            (host, told(answer))
+        });
+    }
+    let mut devices = JoinSet::new();
+    for host in gpu_hosts {
+        let client = client.clone();
+        devices.spawn(async move {
+            let answer = client.send(&node::pci_devices(&host)).await;
+            (host, told(answer))
+        });
+    }
+    if has_gpu {
+        pve.mappings = Some(told(client.send(&mapping::list(None)).await));
+    }
+    pve.contents = contents.join_all().await.into_iter().collect();
+    pve.bridges = bridges.join_all().await.into_iter().collect();
+    pve.devices = devices.join_all().await.into_iter().collect();
+}
+
+fn told<T>(answer: Result<T, PveError>) -> Told<T> {
+    answer.map_err(|error| error.to_string())
+}

@@ -1,0 +1,186 @@
+//! What answers at the nodes' addresses.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::time::Duration;
+
+use talmox_pve::Client as PveClient;
+use talmox_pve::api::qemu::{self, Vm};
+use talmox_talos_api::client::{ResourceKind, Service};
+use talmox_talos_api::{Address, Client, Expected, Settings, Verdict, probe};
+use talmox_talos_config::secret::SecretText;
+use talmox_yaml::Value;
+use tokio::task::JoinSet;
+
+use super::TalosAccess;
+use super::world::{Configured, EtcdSeen, Pve, TalosSeen};
+use crate::desired::{Desired, DesiredNode};
+use crate::plan::Contact;
+use crate::plan::place::{State, places};
+
+/// For each step of connecting: an address that nobody has must not hold up a plan.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// Looks that are under way.
+pub(super) struct Looks(JoinSet<(String, TalosSeen)>);
+
+impl Looks {
+    /// Looks at all nodes whose addresses are known beforehand.
+    pub(super) fn start(desired: &Desired, access: &TalosAccess) -> Self {
+        let mut looks = JoinSet::new();
+        for node in desired.nodes.iter().filter(|node| node.is_talos) {
+            if let Contact::At(address) = node.contact {
+                spawn(&mut looks, node, address, access);
+            }
+        }
+        Self(looks)
+    }
+
+    /// Looks at the others, now that their VMs are known, and waits for all.
+    pub(super) async fn finish(
+        self,
+        desired: &Desired,
+        pve: &Pve,
+        client: &PveClient,
+        access: &TalosAccess,
+    ) -> BTreeMap<String, TalosSeen> {
+        let Self(mut looks) = self;
+        for placed in places(desired, pve).nodes {
+            let (node, State::Ours(found)) = (placed.node, &placed.state) else { continue };
+            if node.is_talos && node.contact == Contact::AskAgent && found.seen.is_running {
+                match agent_address(client, &placed.own.vm, node).await {
+                    Some(address) => spawn(&mut looks, node, address, access),
+                    None => {
+                        let seen = TalosSeen::Nothing("its guest agent tells no address".into());
+                        looks.spawn(std::future::ready((node.name.clone(), seen)));
+                    }
+                }
+            }
+        }
+        looks.join_all().await.into_iter().collect()
+    }
+}
+
+fn spawn(
+    looks: &mut JoinSet<(String, TalosSeen)>,
+    node: &DesiredNode,
+    address: IpAddr,
+    access: &TalosAccess,
+) {
+    let expected = Expected {
+        uuid: Some(node.identity.uuid.to_string()),
+        macs: node.identity.macs.iter().map(|mac| mac.to_string().to_lowercase()).collect(),
+        instance_id: None,
+    };
+    let (name, access) = (node.name.clone(), access.clone());
+    let is_control_plane = node.is_control_plane;
+    looks.spawn(async move {
+        let address = Address::new(address.to_string());
+        (name, look(&address, &expected, is_control_plane, &access).await)
+    });
+}
+
+/// The address of a node's first network card, by its guest agent.
+async fn agent_address(client: &PveClient, vm: &Vm, node: &DesiredNode) -> Option<IpAddr> {
+    let mac = node.identity.macs.first()?.0;
+    let interfaces = client.send(&qemu::agent_interfaces(vm)).await.ok()?.0;
+    let own = interfaces.iter().find(|one| one.mac.is_some_and(|found| found.bytes() == mac))?;
+    own.addresses.iter().map(|address| address.ip).find(|ip| is_global(*ip))
+}
+
+fn is_global(ip: IpAddr) -> bool {
+    match ip {
+        IpAddr::V4(ip) => !ip.is_link_local() && !ip.is_loopback(),
+        IpAddr::V6(ip) => !ip.is_unicast_link_local() && !ip.is_loopback(),
+    }
+}
+
+async fn look(
+    address: &Address,
+    expected: &Expected,
+    is_control_plane: bool,
+    access: &TalosAccess,
+) -> TalosSeen {
+    let mut settings: Settings = access.settings.clone();
+    settings.limits.connect = settings.limits.connect.min(PATIENCE);
+    let verdict = match probe(address, &access.credentials, None, &settings).await {
+        Ok(verdict) => verdict,
+        Err(error) => return TalosSeen::Estranged(error.to_string()),
+    };
+    match &verdict {
+        Verdict::Nothing(error) => TalosSeen::Nothing(error.to_string()),
+        Verdict::Maintenance(found) => {
+            TalosSeen::Maintenance { mismatch: found.machine.mismatch(expected) }
+        }
+        Verdict::Ours => match Client::new(address.clone(), &access.credentials, &settings) {
+            Ok(client) => TalosSeen::Ours(Box::new(configured(&client, is_control_plane).await)),
+            Err(error) => TalosSeen::Estranged(error.to_string()),
+        },
+        Verdict::OtherAuthority | Verdict::OtherKey { .. } | Verdict::Unclear(_) => {
+            TalosSeen::Stranger(verdict.to_string())
+        }
+        Verdict::OtherName { .. }
+        | Verdict::Expired { .. }
+        | Verdict::ClockSkew { .. }
+        | Verdict::RefusesUs(_) => TalosSeen::Estranged(verdict.to_string()),
+    }
+}
+
+async fn configured(client: &Client, is_control_plane: bool) -> Configured {
+    let (version, services, extensions, config) = (
+        client.version().await,
+        client.services().await,
+        client.list(ResourceKind::EXTENSION_STATUS).await,
+        client.get(ResourceKind::MACHINE_CONFIG, "v1alpha1").await,
+    );
+    // The factory adds an extension whose version is the schematic's id.
+    let schematic = extensions.ok().and_then(|all| {
+        all.iter()
+            .find(|one| one.text("metadata.name").as_deref() == Some("schematic"))
+            .and_then(|one| one.text("metadata.version"))
+    });
+    let runs = |id: &str| {
+        services.as_ref().is_ok_and(|all| all.iter().any(|one| one.id == id && one.is_fine()))
+    };
+    let etcd = match &services {
+        Ok(services) if is_control_plane => etcd(client, services).await,
+        _ => EtcdSeen::Unknown,
+    };
+    Configured {
+        version: version.ok().map(|version| version.tag),
+        schematic,
+        config: config.ok().flatten().map(|found| config_text(found.yaml())),
+        etcd,
+        has_kubelet: runs("kubelet"),
+    }
+}
+
+/// A member that waits has no data yet. One that ran, or tried to, has.
+async fn etcd(client: &Client, services: &[Service]) -> EtcdSeen {
+    let Some(service) = services.iter().find(|service| service.id == "etcd") else {
+        return EtcdSeen::Waiting;
+    };
+    match service.state.as_str() {
+        "Running" => match client.etcd_members().await {
+            Ok(members) if service.is_fine() => {
+                EtcdSeen::Member { names: members.into_iter().map(|one| one.hostname).collect() }
+            }
+            Ok(_) => EtcdSeen::Ill(service.describe()),
+            Err(error) => EtcdSeen::Ill(error.to_string()),
+        },
+        "Failed" | "Finished" | "Stopping" => EtcdSeen::Ill(service.describe()),
+        _ => EtcdSeen::Waiting,
+    }
+}
+
+/// The config is a text inside of the resource's own YAML.
+fn config_text(yaml: &SecretText) -> SecretText {
+    let documents = talmox_yaml::read(yaml.expose()).unwrap_or_default();
+    match documents.as_slice() {
+        [only] => match &only.value {
+            Value::Scalar(scalar) => SecretText::new(scalar.text.clone()),
+            _ => yaml.clone(),
+        },
+        _ => yaml.clone(),
+    }
+}

@@ -1,0 +1,47 @@
+use std::collections::BTreeMap;
+
+use super::super::Plan;
+use super::super::step::StepId;
+
+/// How deep each step lies: one deeper than the deepest that it waits for.
+pub(super) fn depths(plan: &Plan) -> BTreeMap<&StepId, usize> {
+    let mut depths: BTreeMap<&StepId, usize> = BTreeMap::new();
+    // Steps come behind all that they wait for.
+    for step in &plan.steps {
+        let deepest = step.after.iter().filter_map(|id| depths.get(id)).max();
+        depths.insert(&step.id, deepest.map_or(0, |depth| depth + 1));
+    }
+    depths
+}
+
+/// The steps as text, round by round: what stands in one round can run side by side.
+pub fn graph(plan: &Plan) -> String {
+    let depths = depths(plan);
+    let last = depths.values().max().copied();
+    let mut out = String::new();
+    for round in 0..last.map_or(0, |last| last + 1) {
+        out.push_str(&format!("{}.\n", round + 1));
+        for step in plan.steps.iter().filter(|step| depths.get(&step.id) == Some(&round)) {
+            let after: Vec<&str> = step.after.iter().map(StepId::as_str).collect();
+            let arrow = if after.is_empty() { "" } else { "  ← " };
+            out.push_str(&format!("   {}{arrow}{}\n", step.id, after.join(", ")));
+        }
+    }
+    out
+}
+
+/// The steps in the language of Graphviz.
+pub fn dot(plan: &Plan) -> String {
+    let quoted = |text: &str| format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""));
+    let mut out = format!("digraph {} {{\n", quoted(&plan.cluster));
+    out.push_str("  rankdir=LR;\n  node [shape=box];\n");
+    for step in &plan.steps {
+        out.push_str(&format!("  {};\n", quoted(step.id.as_str())));
+        for before in &step.after {
+            let (from, to) = (quoted(before.as_str()), quoted(step.id.as_str()));
+            out.push_str(&format!("  {from} -> {to};\n"));
+        }
+    }
+    out.push_str("}\n");
+    out
+}

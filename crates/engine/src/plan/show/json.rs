@@ -1,0 +1,32 @@
+use serde_json::{Value, json};
+
+use super::super::Plan;
+
+/// The plan for programs. Secrets are not in it.
+pub fn json(plan: &Plan) -> Value {
+    let steps: Vec<Value> = plan
+        .steps
+        .iter()
+        .map(|step| {
+            let burden = step.action.burden();
+            let storages: Vec<&str> = burden.storages.iter().map(|one| one.as_str()).collect();
+            json!({
+                "id": step.id,
+                "kind": step.action.kind(),
+                "node": step.node,
+                "after": step.after,
+                "host": burden.host.as_ref().map(|host| host.as_str()),
+                "storages": storages,
+                "deadline_seconds": step.action.deadline().as_secs(),
+            })
+        })
+        .collect();
+    json!({
+        "format": 1,
+        "cluster": plan.cluster,
+        "is_empty": plan.is_empty(),
+        "changes": plan.changes,
+        "findings": plan.findings,
+        "steps": steps,
+    })
+}

@@ -1,0 +1,11 @@
+//! A plan for people and for programs: as text, as JSON, as a picture.
+
+mod graph;
+mod json;
+mod svg;
+mod text;
+
+pub use graph::{dot, graph};
+pub use json::json;
+pub use svg::svg;
+pub use text::text;

@@ -1,0 +1,105 @@
+//! How a cluster is: its nodes as Proxmox, Talos and Kubernetes see them.
+//!
+//! Everything is asked at the same time and gets a short while to answer. What does not is shown as
+//! unknown, with the reason, and holds nothing else up.
+
+mod gather;
+mod node;
+
+use serde::Serialize;
+use talmox_talos_config::pki::PkiError;
+use talmox_talos_config::secrets::{Bundle, CertificateAndKey};
+
+use crate::plan::{Change, Contact, Object, OwnVm};
+
+pub use gather::{Sources, gather};
+pub use node::{EtcdStatus, KubernetesStatus, NodeStatus, TalosStatus, VmStatus};
+
+/// Something that was asked for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Seen<T> {
+    Is(T),
+    /// Why it is not known.
+    Unknown(String),
+}
+
+impl<T> Seen<T> {
+    pub fn get(&self) -> Option<&T> {
+        match self {
+            Self::Is(value) => Some(value),
+            Self::Unknown(_) => None,
+        }
+    }
+}
+
+/// What a node is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Role {
+    ControlPlane,
+    Worker,
+    /// It runs another system.
+    Ubuntu,
+}
+
+/// A node to be asked about.
+#[derive(Clone, Debug)]
+pub struct Subject {
+    pub name: String,
+    pub role: Role,
+    pub own: OwnVm,
+    pub contact: Contact,
+}
+
+/// How a cluster is.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Status {
+    pub cluster: String,
+    /// The version of its Kubernetes API.
+    pub kubernetes: Seen<String>,
+    pub nodes: Vec<NodeStatus>,
+    pub authorities: Vec<AuthorityLife>,
+    /// What differs and is of no node.
+    pub drift: Vec<String>,
+}
+
+/// How long one of the cluster's authorities lives.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct AuthorityLife {
+    pub authority: &'static str,
+    /// In seconds since 1970.
+    pub not_after: i64,
+}
+
+/// The authorities of a bundle.
+pub fn authorities(bundle: &Bundle) -> Result<Vec<AuthorityLife>, PkiError> {
+    let certs = &bundle.certs;
+    let all = [
+        ("talos", &certs.os),
+        ("kubernetes", &certs.k8s),
+        ("kubernetes aggregator", &certs.k8s_aggregator),
+        ("etcd", &certs.etcd),
+    ];
+    let life = |(authority, pair): (&'static str, &CertificateAndKey)| {
+        let not_after = pair.authority()?.certificate.not_after;
+        Ok(AuthorityLife { authority, not_after: not_after.seconds() })
+    };
+    all.into_iter().map(life).collect()
+}
+
+/// What a plan would change about a node, or about nothing in particular: a line for each object.
+pub(crate) fn drift(changes: &[Change], node: Option<&str>) -> Vec<String> {
+    let about = |change: &&Change| match (&change.object, node) {
+        (Object::Vm(name) | Object::Node(name), Some(node)) => name == node,
+        (Object::Vm(_) | Object::Node(_), None) => false,
+        (_, node) => node.is_none(),
+    };
+    let line = |change: &Change| {
+        let fields: Vec<&str> = change.fields.iter().map(|field| field.path.as_str()).collect();
+        let fields =
+            if fields.is_empty() { String::new() } else { format!(": {}", fields.join(", ")) };
+        format!("{} {}{fields}", change.class.as_str(), change.object)
+    };
+    changes.iter().filter(about).map(line).collect()
+}

@@ -1,0 +1,69 @@
+//! One node, in all its aspects.
+
+use std::net::IpAddr;
+
+use serde::Serialize;
+
+use super::{Role, Seen};
+
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct NodeStatus {
+    pub name: String,
+    pub role: Role,
+    pub vmid: u32,
+    pub address: Seen<IpAddr>,
+    pub vm: Seen<VmStatus>,
+    /// Nothing if it runs another system.
+    pub talos: Option<Seen<TalosStatus>>,
+    /// Nothing if it runs another system.
+    pub kubernetes: Option<Seen<KubernetesStatus>>,
+    /// Of control planes only.
+    pub etcd: Option<Seen<EtcdStatus>>,
+    /// What a plan would change.
+    pub drift: Vec<String>,
+}
+
+/// The VM, as Proxmox sees it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct VmStatus {
+    /// Where it is.
+    pub host: String,
+    pub running: bool,
+    /// How much of its processors it uses, from 0 to 1.
+    pub cpu: Option<f64>,
+    /// In bytes.
+    pub memory: Option<u64>,
+    pub max_memory: Option<u64>,
+    /// In seconds.
+    pub uptime: Option<u64>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct TalosStatus {
+    /// `running`, `booting`…, or `maintenance` without a config.
+    pub stage: String,
+    /// Older versions do not tell it in maintenance mode.
+    pub version: Option<String>,
+    /// Services that should run and do not, and why.
+    pub troubles: Vec<String>,
+    /// When the certificate ends that it shows, in seconds since 1970. Talos renews it by itself.
+    pub certificate_end: Option<i64>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct KubernetesStatus {
+    pub ready: bool,
+    /// Why it is not ready.
+    pub reason: Option<String>,
+    pub schedulable: bool,
+    pub version: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct EtcdStatus {
+    pub leader: bool,
+    pub learner: bool,
+    /// In bytes.
+    pub database: u64,
+    pub errors: Vec<String>,
+}

@@ -1,0 +1,100 @@
+//! Making VMs.
+
+use std::time::Duration;
+
+use talmox_engine::ownership::{Marker, Stage};
+use talmox_engine::plan::Action;
+use talmox_engine::plan::CreateVm;
+use talmox_lab::pve::Action as FaultAction;
+use talmox_pve::api::qemu;
+use talmox_pve::property::GIB;
+
+use super::rig::{ADMIN, RELEASES, Rig, bring_up, create, id, own, step};
+
+#[tokio::test]
+async fn a_machine_comes_up_and_a_second_run_finds_nothing_to_do() {
+    for release in RELEASES {
+        let rig = Rig::start(release);
+        let own = own("cp-1", 300);
+        let ran = rig.run(&bring_up(&own)).await;
+        ran.assert_done();
+        assert_eq!(
+            ran.results(),
+            ["cp-1/create done", "cp-1/resize done", "cp-1/finish done", "cp-1/start done"]
+        );
+        let config = rig.config(&own.vm).await;
+        assert_eq!(config.drive(&id("scsi0")).unwrap().size(), Some(40 * GIB));
+        assert_eq!(config.smbios().uuid, Some(own.identity.uuid.to_string()));
+        assert_eq!(Marker::find(config.description()).unwrap().stage, Stage::Made);
+        assert!(config.tags().contains("talmox") && config.tags().contains("home"));
+        assert!(rig.client(ADMIN).send(&qemu::current(&own.vm)).await.unwrap().running);
+
+        let again = rig.run(&bring_up(&own)).await;
+        again.assert_done();
+        assert!(
+            again.results().iter().all(|result| result.ends_with("already")),
+            "{:?}",
+            again.results()
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_machine_takes_six_requests() {
+    let rig = Rig::start("9.2");
+    rig.run(&bring_up(&own("cp-1", 300))).await.assert_done();
+    let asked = rig.asked();
+    assert_eq!(
+        asked,
+        [
+            "POST /nodes/pve1/qemu",
+            "GET /nodes/pve1/qemu/300/config",
+            "PUT /nodes/pve1/qemu/300/resize",
+            "GET /nodes/pve1/qemu/300/config",
+            "PUT /nodes/pve1/qemu/300/config",
+            "POST /nodes/pve1/qemu/300/status/start",
+        ]
+    );
+}
+
+#[tokio::test]
+async fn what_is_not_ours_is_not_touched() {
+    let rig = Rig::start("9.2");
+    // The same name, and a number that somebody else has.
+    let ran = rig.run_with(&bring_up(&own("cp-1", 101)), &rig.context(ADMIN)).await;
+    assert_eq!(ran.results()[1], "cp-1/resize blocked by cp-1/create");
+    let (text, hint) = ran.failure();
+    assert!(text.contains("VM 101 is not the VM of cp-1: it does not carry"), "{text}");
+    assert!(hint.contains("another vmid"), "{hint}");
+    // With few rights it cannot even be seen.
+    let (text, _) = rig.run(&bring_up(&own("cp-1", 101))).await.failure();
+    assert!(text.contains("taken by something that may not be seen"), "{text}");
+    let asked = rig.asked();
+    let changes = asked.iter().filter(|call| !call.starts_with("GET "));
+    assert_eq!(changes.collect::<Vec<_>>(), ["POST /nodes/pve1/qemu", "POST /nodes/pve1/qemu"]);
+}
+
+#[tokio::test]
+async fn a_machine_of_another_cluster_of_the_same_name_is_not_ours() {
+    let rig = Rig::start("9.2");
+    let mut other = own("cp-1", 300);
+    other.identity.cluster = talmox_engine::ownership::ClusterMark::of("another");
+    rig.run(&bring_up(&own("cp-1", 300))).await.assert_done();
+    let (text, _) = rig.run(&bring_up(&other)).await.failure();
+    assert!(text.contains("it belongs to another cluster"), "{text}");
+}
+
+#[tokio::test]
+async fn a_create_of_an_earlier_run_is_waited_for() {
+    let rig = Rig::start("9.2");
+    let own = own("cp-1", 300);
+    rig.strike_task("qmcreate", FaultAction::Delay(Duration::from_mins(1)));
+    let Action::CreateVm(wanted) = create(&own) else { unreachable!() };
+    let request = qemu::create(&own.vm, wanted.pool.as_ref(), &wanted.options);
+    let running = rig.context(super::rig::TALMOX).pve.start(&request).await.unwrap();
+    let resumed = CreateVm { running: Some(running.upid.clone()), ..wanted };
+    let ran = rig.run(&[step("create", Action::CreateVm(resumed), &[])]).await;
+    assert_eq!(ran.results(), ["create already"]);
+    let creates = rig.asked().iter().filter(|call| *call == "POST /nodes/pve1/qemu").count();
+    assert_eq!(creates, 1);
+}

@@ -1,0 +1,42 @@
+//! Runs that are killed, and the same run again.
+
+use talmox_engine::step::{Context, Cut, Moment};
+use talmox_pve::api::cluster;
+
+use super::rig::{ADMIN, Rig, TALMOX, bring_up, once, own};
+
+/// For every step, killed before it acts, killed after it acted, and failed: a second run gives the
+/// same machine as one that nothing happened to, and only one of it.
+#[tokio::test]
+async fn wherever_a_run_ends_the_next_one_finishes_it() {
+    let own = own("cp-1", 300);
+    let untouched = Rig::start("9.2");
+    untouched.run(&bring_up(&own)).await.assert_done();
+    let wanted = essence(&untouched, &own.vm).await;
+    for act in ["create", "resize", "finish", "start"] {
+        for (moment, what) in [
+            (Moment::BeforeAct, Cut::Crash),
+            (Moment::AfterAct, Cut::Crash),
+            (Moment::BeforeAct, Cut::Fail),
+            (Moment::AfterAct, Cut::Fail),
+        ] {
+            let at = format!("cp-1/{act}");
+            let rig = Rig::start("9.2");
+            let cut = Context { cut: Some(once(&at, moment, what)), ..rig.context(TALMOX) };
+            let first = rig.run_with(&bring_up(&own), &cut).await;
+            assert!(!first.outcome.is_done(), "{at} {moment:?} {what:?}");
+            let second = rig.run(&bring_up(&own)).await;
+            assert!(second.outcome.is_done(), "{at} {moment:?} {what:?}: {:?}", second.results());
+            assert_eq!(essence(&rig, &own.vm).await, wanted, "{at} {moment:?} {what:?}");
+            let guests = rig.client(ADMIN).send(&cluster::resources()).await.unwrap().guests;
+            assert_eq!(guests.len(), 4, "{guests:?}");
+        }
+    }
+}
+
+/// A config without what differs from one lab to the next.
+async fn essence(rig: &Rig, vm: &talmox_pve::api::qemu::Vm) -> Vec<(String, String)> {
+    let config = rig.config(vm).await;
+    let is_same = |(key, _): &(&str, &str)| !["digest", "meta", "vmgenid"].contains(key);
+    config.iter().filter(is_same).map(|(key, value)| (key.to_owned(), value.to_owned())).collect()
+}

@@ -1,0 +1,94 @@
+//! Stopping and destroying.
+
+use talmox_engine::plan::{Action, DestroyVm, OwnVm, Step, StopVm};
+use talmox_pve::api::ha::{self, Care};
+use talmox_pve::api::{cluster, qemu};
+use talmox_pve::config::{VmChange, VmOptions};
+
+use super::rig::{ADMIN, DEADLINE, RELEASES, Rig, bring_up, own, step};
+
+pub(super) fn take_down(own: &OwnVm, unprotect: bool) -> Vec<Step> {
+    let stop = StopVm { own: own.clone(), deadline: DEADLINE };
+    let destroy = DestroyVm { own: own.clone(), unprotect, deadline: DEADLINE };
+    vec![
+        step("stop", Action::StopVm(stop), &[]),
+        step("destroy", Action::DestroyVm(destroy), &["stop"]),
+    ]
+}
+
+#[tokio::test]
+async fn a_machine_goes_and_is_gone_for_the_second_run() {
+    for release in RELEASES {
+        let rig = Rig::start(release);
+        let own = own("cp-1", 300);
+        rig.run(&bring_up(&own)).await.assert_done();
+        let ran = rig.run(&take_down(&own, false)).await;
+        assert_eq!(ran.results(), ["stop done", "destroy done"]);
+        // To these rights a VM that is gone and one that is forbidden look alike.
+        let again = rig.run(&take_down(&own, false)).await;
+        assert_eq!(again.results(), ["stop already", "destroy already"]);
+    }
+}
+
+#[tokio::test]
+async fn the_marker_alone_is_not_enough() {
+    let rig = Rig::start("9.2");
+    let own = own("cp-1", 300);
+    rig.run(&bring_up(&own)).await.assert_done();
+    let admin = rig.client(ADMIN);
+    admin.run(&qemu::stop(&own.vm, true), DEADLINE).await.unwrap();
+    let other = "uuid=aaaaaaaa-0000-4000-8000-00000000ffff";
+    let set = VmOptions::new().set("smbios1", other);
+    let change = VmChange { set, ..VmChange::default() };
+    admin.send(&qemu::set_config(&own.vm, &change)).await.unwrap();
+    let ran = rig.run(&take_down(&own, true)).await;
+    let (text, _) = ran.failure();
+    assert!(text.contains("it has our marker, but the UUID aaaaaaaa-"), "{text}");
+    assert!(!rig.record().contains("DELETE"));
+    rig.config(&own.vm).await;
+}
+
+#[tokio::test]
+async fn protection_goes_only_where_the_plan_says_so() {
+    let rig = Rig::start("9.2");
+    let own = own("cp-1", 300);
+    rig.run(&bring_up(&own)).await.assert_done();
+    let change = VmChange { set: VmOptions::new().protection(true), ..VmChange::default() };
+    rig.client(ADMIN).send(&qemu::set_config(&own.vm, &change)).await.unwrap();
+    let (text, hint) = rig.run(&take_down(&own, false)).await.failure();
+    assert!(text.contains("VM 300 is protected") && hint.contains("Options"), "{text} {hint}");
+    let ran = rig.run(&take_down(&own, true)).await;
+    assert_eq!(ran.results(), ["stop already", "destroy done"]);
+}
+
+#[tokio::test]
+async fn a_machine_in_the_care_of_ha_is_waited_for() {
+    for release in RELEASES {
+        let rig = Rig::start(release);
+        let own = own("cp-1", 300);
+        let steps = bring_up(&own);
+        rig.run(&steps[..3]).await.assert_done();
+        let admin = rig.client(ADMIN);
+        let care = Care { state: Some("stopped".to_owned()), ..Care::default() };
+        admin.send(&ha::add_resource(own.vm.vmid, &care)).await.unwrap();
+        let context = rig.context(ADMIN);
+        rig.run_with(&steps[3..], &context).await.assert_done();
+        assert!(admin.send(&qemu::current(&own.vm)).await.unwrap().running);
+        let ran = rig.run_with(&take_down(&own, false), &context).await;
+        assert_eq!(ran.results(), ["stop done", "destroy done"]);
+        assert_eq!(admin.send(&cluster::is_free(own.vm.vmid)).await.unwrap(), own.vm.vmid);
+        assert!(admin.send(&ha::resources()).await.unwrap().is_empty());
+    }
+}
+
+#[tokio::test]
+async fn a_machine_that_was_moved_is_followed() {
+    let rig = Rig::start("9.2");
+    let there = own("cp-1", 300);
+    rig.run(&bring_up(&there)[..1]).await.assert_done();
+    let mut elsewhere = there.clone();
+    elsewhere.vm.node = super::rig::id("pve2");
+    let ran = rig.run(&bring_up(&elsewhere)[1..3]).await;
+    ran.assert_done();
+    assert!(rig.config(&there.vm).await.tags().contains("talmox"));
+}

@@ -1,0 +1,154 @@
+//! What the executor does with steps, whatever they are.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use talmox_engine::event::{Event, RunEnd, StepEnd};
+use talmox_engine::execute::Cancel;
+use talmox_engine::plan::{Action, PostSchematic};
+use talmox_engine::step::{Context, Cut, Moment};
+use talmox_lab::pve::Action as FaultAction;
+
+use super::rig::{DEADLINE, Rig, TALMOX, bring_up, create, own, run, step};
+
+#[tokio::test]
+async fn one_failure_stops_only_what_depends_on_it() {
+    let rig = Rig::start("9.2");
+    let (one, other) = (own("cp-1", 300), own("cp-2", 301));
+    let mut steps = bring_up(&one);
+    steps.extend(bring_up(&other));
+    let refused = FaultAction::Refuse { status: 500, message: "no such luck".to_owned() };
+    rig.strike("PUT", "/nodes/pve1/qemu/300/resize", refused);
+    let ran = rig.run(&steps).await;
+    let results = ran.results();
+    assert_eq!(ran.outcome.end, RunEnd::Failed);
+    assert_eq!(results[0], "cp-1/create done");
+    assert!(results[1].starts_with("cp-1/resize failed: grow scsi0 of VM 300"), "{results:?}");
+    assert_eq!(results[2], "cp-1/finish blocked by cp-1/resize");
+    assert_eq!(results[3], "cp-1/start blocked by cp-1/finish");
+    assert!(results[4..].iter().all(|result| result.ends_with("done")), "{results:?}");
+    assert!(ran.failure().0.contains("no such luck"));
+}
+
+#[tokio::test]
+async fn a_panic_stays_in_its_step() {
+    let rig = Rig::start("9.2");
+    let (one, other) = (own("cp-1", 300), own("cp-2", 301));
+    let mut steps = bring_up(&one);
+    steps.extend(bring_up(&other));
+    let panics: talmox_engine::step::CutHook = Arc::new(|step, moment| {
+        let is_it = step.as_str() == "cp-1/create" && moment == Moment::BeforeAct;
+        assert!(!is_it, "an invariant that was none");
+        Cut::Go
+    });
+    let context = Context { cut: Some(panics), ..rig.context(TALMOX) };
+    let ran = rig.run_with(&steps, &context).await;
+    let (text, hint) = ran.failure();
+    assert!(text.contains("a bug in talmox: an invariant that was none"), "{text}");
+    assert!(hint.contains("report"), "{hint}");
+    assert_eq!(ran.results()[7], "cp-2/start done");
+}
+
+#[tokio::test]
+async fn who_wants_to_stop_is_not_kept_waiting() {
+    let rig = Rig::start("9.2");
+    let own = own("cp-1", 300);
+    rig.strike_task("qmcreate", FaultAction::Delay(Duration::from_mins(10)));
+    let cancel = Cancel::default();
+    let context = rig.context(TALMOX);
+    let steps = bring_up(&own);
+    let (ran, ()) = tokio::join!(run(&steps, &context, &cancel), async {
+        while rig.asked().is_empty() {
+            rig.lab.clock().sleep(Duration::from_secs(5)).await;
+        }
+        cancel.cancel();
+    });
+    assert_eq!(ran.outcome.end, RunEnd::Cancelled);
+    assert!(
+        ran.results().iter().all(|result| result.ends_with("cancelled")),
+        "{:?}",
+        ran.results()
+    );
+    let seconds = ran.events.last().map(|event| match event.what {
+        Event::RunEnded { seconds, .. } => seconds,
+        _ => f64::INFINITY,
+    });
+    assert!(seconds.unwrap() < 300.0, "{seconds:?}");
+    // What it began goes on, and the next run finds it.
+    let again = rig.run(&steps).await;
+    again.assert_done();
+    assert_eq!(again.results()[0], "cp-1/create already");
+}
+
+#[tokio::test]
+async fn everything_that_can_run_side_by_side_does() {
+    let rig = Rig::start("9.2");
+    rig.lab.faults().add(talmox_lab::pve::Fault {
+        when: talmox_lab::pve::When { task: Some("qmstart".to_owned()), ..Default::default() },
+        nth: 1,
+        times: None,
+        action: FaultAction::Delay(Duration::from_mins(2)),
+    });
+    let owns: Vec<_> = (0..4).map(|nth| own(&format!("cp-{nth}"), 300 + nth)).collect();
+    let steps: Vec<_> = owns.iter().flat_map(bring_up).collect();
+    let ran = rig.run(&steps).await;
+    ran.assert_done();
+    let begun = |step: &str| {
+        let is_it = |event: &&talmox_engine::event::Stamped| matches!(&event.what, Event::StepStarted { step: name } if name == step);
+        ran.events.iter().find(is_it).unwrap().time
+    };
+    let ended = |step: &str| {
+        let is_it = |event: &&talmox_engine::event::Stamped| matches!(&event.what, Event::StepEnded { step: name, .. } if name == step);
+        ran.events.iter().find(is_it).unwrap().time
+    };
+    let first_end = (0..4).map(|nth| ended(&format!("cp-{nth}/start"))).fold(f64::MAX, f64::min);
+    for nth in 0..4 {
+        assert!(begun(&format!("cp-{nth}/start")) < first_end, "cp-{nth} waited for another");
+    }
+}
+
+#[tokio::test]
+async fn events_tell_the_story_of_a_run() {
+    let rig = Rig::start("9.2");
+    let own = own("cp-1", 300);
+    let ran = rig.run(&bring_up(&own)).await;
+    let Event::RunStarted { cluster, steps } = &ran.events[0].what else {
+        panic!("{:?}", ran.events[0]);
+    };
+    assert_eq!((cluster.as_str(), steps.len()), ("home", 4));
+    assert_eq!(steps[1].after, ["cp-1/create"]);
+    let ends: Vec<_> = ran
+        .events
+        .iter()
+        .filter_map(|event| match &event.what {
+            Event::StepEnded { step, end, .. } => Some((step.as_str(), end.clone())),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(ends.len(), 4);
+    assert!(ends.iter().all(|(_, end)| *end == StepEnd::Done));
+    assert!(ran.events.iter().any(|event| matches!(
+        &event.what,
+        Event::StepWaits { reason, .. } if reason == "the task qmcreate on pve1"
+    )));
+}
+
+#[tokio::test]
+async fn what_cannot_be_reached_is_given_up_after_a_while() {
+    let rig = Rig::start("9.2");
+    let post = PostSchematic {
+        factory: "http://127.0.0.1:9".to_owned(),
+        id: "x".to_owned(),
+        yaml: "customization: {}\n".to_owned(),
+        deadline: DEADLINE,
+    };
+    let steps = [
+        step("schematic", Action::PostSchematic(post), &[]),
+        step("create", create(&own("cp-1", 300)), &["schematic"]),
+    ];
+    let ran = rig.run(&steps).await;
+    let (text, _) = ran.failure();
+    assert!(text.contains("(tried 12 times): cannot connect for http://127.0.0.1:9/"), "{text}");
+    assert_eq!(ran.results()[1], "create blocked by schematic");
+    assert_eq!(ran.retries(), 11);
+}

@@ -1,0 +1,230 @@
+//! Schematics and images.
+
+use std::collections::BTreeMap;
+
+use talmox_engine::factory;
+use talmox_engine::plan::{Action, DeleteImage, FetchImage, FetchWay, PostSchematic, Step};
+use talmox_engine::step::Moment;
+use talmox_lab::pve::Action as FaultAction;
+use talmox_pve::api::storage::{self, Checksum, Content, Upload, Volume};
+use talmox_pve::client::FileSource;
+use talmox_talos_config::schematic::Schematic;
+
+use super::rig::{ADMIN, DEADLINE, RELEASES, Rig, TALMOX, id, step};
+use super::website::{Website, qcow2};
+
+const URL: &str = "http://factory.example/image/x/nocloud-amd64.qcow2";
+const PATH: &str = "/image/x/nocloud-amd64.qcow2";
+const VOLUME: &str = "local:import/talos-x.qcow2";
+const SIZE: u64 = 1 << 30;
+
+fn rig(release: &str) -> (Rig, Website) {
+    let site = Website::default();
+    site.put(PATH, qcow2(SIZE));
+    let reach = BTreeMap::from([("factory.example:80".to_owned(), site.start())]);
+    (Rig::reaching(release, reach), site)
+}
+
+fn fetch(ways: &[FetchWay], checksum: Option<Checksum>) -> [Step; 1] {
+    let fetch = FetchImage {
+        host: id("pve1"),
+        volume: id(VOLUME),
+        url: URL.to_owned(),
+        checksum,
+        ways: ways.to_vec(),
+        present: None,
+        deadline: DEADLINE,
+    };
+    [step("image", Action::FetchImage(fetch), &[])]
+}
+
+const BOTH: &[FetchWay] = &[FetchWay::Download, FetchWay::Stream];
+
+async fn found(rig: &Rig) -> Vec<Volume> {
+    let list = storage::content(&id("pve1"), &id("local"), Some(Content::Import), None);
+    let mut files = rig.client(ADMIN).send(&list).await.unwrap();
+    files.retain(|file| file.volid == id(VOLUME));
+    files
+}
+
+async fn assert_whole(rig: &Rig) {
+    let files = found(rig).await;
+    assert_eq!(files.len(), 1);
+    assert_eq!(files[0].size, Some(qcow2(SIZE).len() as u64));
+    let info = storage::volume(&id("pve1"), &id(VOLUME));
+    assert_eq!(rig.client(ADMIN).send(&info).await.unwrap().size, SIZE);
+}
+
+/// Puts something under the image's name.
+async fn put_there(rig: &Rig, bytes: &'static [u8]) {
+    let upload = Upload {
+        node: id("pve1"),
+        storage: id("local"),
+        content: Content::Import,
+        name: id("talos-x.qcow2"),
+        checksum: None,
+    };
+    let client = rig.client(ADMIN);
+    let file = FileSource::new(bytes, bytes.len() as u64);
+    let running = client.upload(&upload, file).await.unwrap();
+    client.finish(running, DEADLINE).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_schematic_is_posted_once() {
+    let (rig, site) = rig("9.2");
+    let schematic = Schematic::default().with_extensions(["siderolabs/qemu-guest-agent"]);
+    let post = |id: String| {
+        let action = Action::PostSchematic(PostSchematic {
+            factory: "http://factory.example".to_owned(),
+            id,
+            yaml: schematic.to_yaml(),
+            deadline: DEADLINE,
+        });
+        [step("schematic", action, &[])]
+    };
+    site.refuse(2);
+    let ran = rig.run(&post(schematic.id())).await;
+    assert_eq!((ran.results(), ran.retries()), (vec!["schematic done".to_owned()], 2));
+    assert_eq!(rig.run(&post(schematic.id())).await.results(), ["schematic already"]);
+    let posts = site.asked().iter().filter(|asked| asked.starts_with("POST")).count();
+    assert_eq!(posts, 1);
+    let (text, hint) = rig.run(&post("0".repeat(64))).await.failure();
+    assert!(text.contains("and not by 000") && hint.contains("image.schematic"), "{text} {hint}");
+}
+
+#[tokio::test]
+async fn extensions_are_listed() {
+    let (rig, site) = rig("9.2");
+    let list = br#"[{"name": "siderolabs/tailscale", "ref": "ghcr.io/x:1", "digest": "d"}]"#;
+    site.put("/version/v1.11.2/extensions/official", list.to_vec());
+    let web = rig.context(TALMOX).web;
+    let found = factory::extensions(&web, "http://factory.example/", "v1.11.2").await.unwrap();
+    assert_eq!(found[0].name, "siderolabs/tailscale");
+    let error = factory::extensions(&web, "http://factory.example", "v9").await.unwrap_err();
+    assert!(error.to_string().ends_with("answered with status 404: no such thing"), "{error}");
+}
+
+#[tokio::test]
+async fn the_host_fetches_an_image_once() {
+    for release in RELEASES {
+        let (rig, _site) = rig(release);
+        assert_eq!(rig.run(&fetch(BOTH, None)).await.results(), ["image done"]);
+        assert_whole(&rig).await;
+        assert_eq!(rig.run(&fetch(BOTH, None)).await.results(), ["image already"]);
+        assert!(!rig.record().contains("/upload"));
+    }
+}
+
+#[tokio::test]
+async fn an_image_is_passed_on_where_the_host_may_not_fetch_it() {
+    let (rig, _site) = rig("9.2");
+    let acl = "/nodes/pve1/storage/local/download-url";
+    let refuse = FaultAction::Refuse { status: 403, message: "Permission check failed".to_owned() };
+    rig.strike("POST", acl, refuse);
+    let ran = rig.run(&fetch(BOTH, None)).await;
+    assert_eq!(ran.results(), ["image done"]);
+    assert!(ran.notes()[0].contains("Permission check failed"), "{:?}", ran.notes());
+    assert_whole(&rig).await;
+    let length = Some(qcow2(SIZE).len() as u64);
+    assert!(ran.events.iter().any(|event| matches!(
+        event.what,
+        talmox_engine::event::Event::StepProgress { total, bytes, .. }
+            if total == length && Some(bytes) == length
+    )));
+}
+
+#[tokio::test]
+async fn an_image_is_passed_on_where_the_host_has_no_internet() {
+    let (rig, _site) = rig("9.2");
+    let words = "download failed: wget: unable to resolve host address 'factory.example'";
+    rig.strike_task("download", FaultAction::Fail { percent: 0, message: words.to_owned() });
+    let ran = rig.run(&fetch(BOTH, None)).await;
+    assert_eq!(ran.results(), ["image done"]);
+    assert!(rig.record().contains("/upload"));
+    assert_whole(&rig).await;
+}
+
+#[tokio::test]
+async fn a_short_or_wrong_file_is_fetched_again() {
+    static SHORT: [u8; 512] = {
+        let mut bytes = [0; 512];
+        (bytes[0], bytes[1], bytes[2], bytes[3]) = (b'Q', b'F', b'I', 0xfb);
+        (bytes[7], bytes[23], bytes[30]) = (3, 16, 1);
+        bytes
+    };
+    for token in [ADMIN, TALMOX] {
+        let (rig, _site) = rig("9.2");
+        put_there(&rig, &SHORT).await;
+        // With the right to delete the host fetches it again, without it we overwrite it.
+        let ran = rig.run_with(&fetch(BOTH, None), &rig.context(token)).await;
+        assert_eq!(ran.results(), ["image done"]);
+        assert!(ran.notes()[0].contains("it has 512 bytes instead of"), "{:?}", ran.notes());
+        assert_whole(&rig).await;
+        assert_eq!(
+            rig.record().contains(
+                "/local/upload\",\"params\":{\"content\":\"import\",\"filename\":\"talos-x"
+            ),
+            true
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_download_that_breaks_off_is_tried_again() {
+    let (rig, site) = rig("9.2");
+    site.cut(3);
+    let ran = rig.run(&fetch(&[FetchWay::Stream], None)).await;
+    assert_eq!(ran.results(), ["image done"]);
+    assert_eq!(ran.retries(), 3);
+    assert_whole(&rig).await;
+}
+
+#[tokio::test]
+async fn a_pinned_checksum_is_held() {
+    let (rig, _site) = rig("9.2");
+    let digest = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, &qcow2(SIZE));
+    let value: String = digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
+    let sha256 = |value: String| Some(Checksum { algorithm: "sha256".to_owned(), value });
+    for ways in [&[FetchWay::Download][..], &[FetchWay::Stream]] {
+        let (text, _) = rig.run(&fetch(ways, sha256("0".repeat(64)))).await.failure();
+        assert!(text.contains("checksum mismatch"), "{text}");
+        assert_eq!(found(&rig).await, []);
+    }
+    let ran = rig.run(&fetch(BOTH, sha256(value))).await;
+    assert_eq!(ran.results(), ["image done"]);
+}
+
+#[tokio::test]
+async fn what_is_no_image_is_told_before_it_is_fetched() {
+    let (rig, site) = rig("9.2");
+    site.put(PATH, b"<html>a page that says so kindly</html>".to_vec());
+    let (text, _) = rig.run(&fetch(BOTH, None)).await.failure();
+    assert!(text.contains("gives no qcow2 image"), "{text}");
+    assert_eq!(found(&rig).await, []);
+}
+
+#[tokio::test]
+async fn a_download_of_an_earlier_run_is_waited_for() {
+    let (rig, _site) = rig("9.2");
+    let slow = FaultAction::Delay(std::time::Duration::from_mins(1));
+    rig.strike_task("download", slow);
+    let first = rig.run_until(&fetch(BOTH, None), "image", Moment::AfterAct).await;
+    assert!(!first.outcome.is_done());
+    assert_eq!(rig.run(&fetch(BOTH, None)).await.results(), ["image already"]);
+    let downloads = rig.asked().iter().filter(|call| call.ends_with("download-url")).count();
+    assert_eq!(downloads, 1);
+}
+
+#[tokio::test]
+async fn images_are_deleted_by_who_may() {
+    let (rig, _site) = rig("9.2");
+    rig.run(&fetch(BOTH, None)).await.assert_done();
+    let delete = DeleteImage { host: id("pve1"), volume: id(VOLUME), deadline: DEADLINE };
+    let delete = [step("delete", Action::DeleteImage(delete), &[])];
+    let (text, hint) = rig.run(&delete).await.failure();
+    assert!(text.contains("Datastore.Allocate") && hint.contains("lacks a right"), "{text} {hint}");
+    let context = rig.context(ADMIN);
+    assert_eq!(rig.run_with(&delete, &context).await.results(), ["delete done"]);
+    assert_eq!(rig.run_with(&delete, &context).await.results(), ["delete already"]);
+}

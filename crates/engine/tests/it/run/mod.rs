@@ -1,0 +1,13 @@
+//! Steps and the executor, against a lab.
+
+mod create;
+mod cut;
+mod destroy;
+mod executor;
+mod fault;
+mod image;
+mod rig;
+mod template;
+mod trap;
+mod volume;
+mod website;

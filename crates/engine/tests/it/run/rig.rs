@@ -1,0 +1,327 @@
+//! A lab, what is needed to run steps on it, and short ways to say things.
+
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use serde_json::Value as Json;
+use talmox_engine::desired::SmbiosUuid;
+use talmox_engine::event::{Event, Events, Stamped};
+use talmox_engine::execute::{Cancel, Outcome, StepResult, execute};
+use talmox_engine::ownership::{ClusterMark, Identity, Marker, Stage};
+use talmox_engine::plan::{
+    Action, CreateVm, FinishVm, OwnVm, Plan, ResizeDisk, StartVm, Step, StepId,
+};
+use talmox_engine::step::{Context, Cut, CutHook, Moment};
+use talmox_engine::web::{Web, WebSettings};
+use talmox_lab::pve::{Action as FaultAction, Fault, PathPattern, Profile, When};
+use talmox_lab::{Lab, Scenario, Settings};
+use talmox_pve::api::qemu::{self, Vm};
+use talmox_pve::client::{self, Client, Credentials, Endpoint, Limits, Timeouts, Trust};
+use talmox_pve::config::{VmConfig, VmOptions};
+use talmox_pve::id::VmId;
+use talmox_pve::property::{BootOrder, Drive, IpConfig, Net, Smbios, Tags};
+use talmox_talos_api::Reach;
+use tempfile::TempDir;
+
+/// How much faster than ours the lab's time passes.
+const SPEED: f64 = 100.0;
+pub(super) const DEADLINE: Duration = Duration::from_mins(30);
+pub(super) const RELEASES: [&str; 2] = ["9.2", "8.4"];
+pub(super) const ADMIN: &str = "root@pam!lab=00000000-1111-4222-8333-444444444444";
+pub(super) const TALMOX: &str = "talmox@pve!ci=aaaaaaaa-bbbb-4ccc-8ddd-eeeeeeeeeeee";
+
+pub(super) struct Rig {
+    pub(super) lab: Lab,
+    record: PathBuf,
+    reach: BTreeMap<String, SocketAddr>,
+    _folder: TempDir,
+}
+
+/// How a run went, and what was heard of it.
+pub(super) struct Ran {
+    pub(super) outcome: Outcome,
+    pub(super) events: Vec<Stamped>,
+}
+
+impl Rig {
+    pub(super) fn start(release: &str) -> Self {
+        Self::reaching(release, BTreeMap::new())
+    }
+
+    /// A lab whose hosts, like us, find `host:port` there.
+    pub(super) fn reaching(release: &str, reach: BTreeMap<String, SocketAddr>) -> Self {
+        let folder = TempDir::new().unwrap();
+        let record = folder.path().join("record");
+        let text = include_str!("yard.yaml").replace("RELEASE", release);
+        let settings = Settings {
+            scenario: Scenario::parse("yard", &text).unwrap(),
+            speed: SPEED,
+            profile: Profile::Fast,
+            record: Some(record.clone()),
+            reach: reach.clone(),
+            ..Settings::default()
+        };
+        Self { lab: Lab::start(settings).unwrap(), record, reach, _folder: folder }
+    }
+
+    pub(super) fn client(&self, token: &str) -> Client {
+        let address = self.lab.address();
+        let endpoint = Endpoint {
+            node: Some(id("pve1")),
+            reach: Some((address.ip().to_string(), address.port())),
+            ..Endpoint::new("pve1", 8006)
+        };
+        Client::new(client::Settings {
+            endpoints: vec![endpoint],
+            trust: Trust::Authorities(std::fs::read(self.lab.ready().pve.ca).unwrap()),
+            credentials: Credentials::Token(token.parse().unwrap()),
+            limits: Limits::default(),
+            timeouts: Timeouts::default(),
+            clock: self.lab.clock(),
+            seed: 0,
+        })
+        .unwrap()
+    }
+
+    pub(super) fn context(&self, token: &str) -> Context {
+        let reach = self.reach.iter().map(|(name, address)| (name.clone(), address.to_string()));
+        let web = WebSettings { reach: Reach::new(reach), authorities: vec![] };
+        Context {
+            clock: self.lab.clock(),
+            pve: self.client(token),
+            web: Web::new(web).unwrap(),
+            seed: 7,
+            cut: None,
+        }
+    }
+
+    /// Runs steps with the documented roles and no more.
+    pub(super) async fn run(&self, steps: &[Step]) -> Ran {
+        self.run_with(steps, &self.context(TALMOX)).await
+    }
+
+    pub(super) async fn run_with(&self, steps: &[Step], context: &Context) -> Ran {
+        run(steps, context, &Cancel::default()).await
+    }
+
+    /// Runs steps until the cut, as if the process had been killed there.
+    pub(super) async fn run_until(&self, steps: &[Step], step: &str, at: Moment) -> Ran {
+        let context = Context { cut: Some(once(step, at, Cut::Crash)), ..self.context(TALMOX) };
+        self.run_with(steps, &context).await
+    }
+
+    /// The config of a VM, as one sees it who may see everything.
+    pub(super) async fn config(&self, vm: &Vm) -> VmConfig {
+        self.client(ADMIN).send(&qemu::config(vm)).await.unwrap()
+    }
+
+    /// What was asked so far: method and path, but for looks at tasks.
+    pub(super) fn asked(&self) -> Vec<String> {
+        let text = std::fs::read_to_string(&self.record).unwrap();
+        let lines = text.lines().map(|line| serde_json::from_str::<Json>(line).unwrap());
+        let call = |line: Json| {
+            format!("{} {}", line["method"].as_str().unwrap(), line["path"].as_str().unwrap())
+        };
+        lines.map(call).filter(|call| !call.contains("/tasks/")).collect()
+    }
+
+    pub(super) fn record(&self) -> String {
+        std::fs::read_to_string(&self.record).unwrap()
+    }
+
+    /// Strikes the first call of this kind.
+    pub(super) fn strike(&self, method: &str, path: &str, action: FaultAction) {
+        let when = When {
+            method: Some(method.to_owned()),
+            path: Some(PathPattern::parse(path).unwrap()),
+            ..When::default()
+        };
+        self.lab.faults().add(Fault::new(when, action));
+    }
+
+    /// Strikes the first task of this kind.
+    pub(super) fn strike_task(&self, task: &str, action: FaultAction) {
+        let when = When { task: Some(task.to_owned()), ..When::default() };
+        self.lab.faults().add(Fault::new(when, action));
+    }
+}
+
+pub(super) async fn run(steps: &[Step], context: &Context, cancel: &Cancel) -> Ran {
+    let plan = Plan {
+        cluster: "home".to_owned(),
+        changes: vec![],
+        findings: vec![],
+        steps: steps.to_vec(),
+    };
+    let (events, mut heard) = Events::channel(context.clock);
+    let outcome = execute(&plan, context, cancel, &events).await;
+    drop(events);
+    let mut all = vec![];
+    while let Some(event) = heard.recv().await {
+        all.push(event);
+    }
+    Ran { outcome, events: all }
+}
+
+/// Does this to a step the first time that it comes there.
+pub(super) fn once(step: &str, at: Moment, what: Cut) -> CutHook {
+    let step = StepId::new(step);
+    let left = Mutex::new(true);
+    Arc::new(move |id, moment| {
+        let is_it = *id == step && moment == at;
+        if is_it && std::mem::take(&mut *left.lock().unwrap()) { what } else { Cut::Go }
+    })
+}
+
+impl Ran {
+    /// Every step and how it went, in the order of the plan.
+    pub(super) fn results(&self) -> Vec<String> {
+        let shown = |result: &StepResult| match result {
+            StepResult::Done => "done".to_owned(),
+            StepResult::Already => "already".to_owned(),
+            StepResult::Failed(error) => format!("failed: {error}"),
+            StepResult::Blocked { by } => format!("blocked by {by}"),
+            StepResult::Cancelled => "cancelled".to_owned(),
+        };
+        self.outcome
+            .steps
+            .iter()
+            .map(|(step, result)| format!("{step} {}", shown(result)))
+            .collect()
+    }
+
+    #[track_caller]
+    pub(super) fn assert_done(&self) {
+        assert!(self.outcome.is_done(), "{:#?}", self.outcome.steps);
+    }
+
+    /// The one failure, with its causes, and its hint.
+    #[track_caller]
+    pub(super) fn failure(&self) -> (String, String) {
+        let (_, error) = self.outcome.failures().next().expect("nothing failed");
+        let mut texts = vec![error.to_string()];
+        texts.extend(error.causes());
+        (texts.join(": "), error.hint.clone().unwrap_or_default())
+    }
+
+    pub(super) fn notes(&self) -> Vec<&str> {
+        let note = |event: &'_ Stamped| matches!(event.what, Event::StepNote { .. });
+        let notes = self.events.iter().filter(|event| note(event));
+        notes
+            .filter_map(|event| match &event.what {
+                Event::StepNote { text, .. } => Some(text.as_str()),
+                _ => None,
+            })
+            .collect()
+    }
+
+    pub(super) fn retries(&self) -> usize {
+        let is_retry = |event: &&Stamped| matches!(event.what, Event::StepRetries { .. });
+        self.events.iter().filter(is_retry).count()
+    }
+}
+
+/// A name of whatever kind is wanted.
+pub(super) fn id<T: FromStr<Err: Debug>>(text: &str) -> T {
+    text.parse().unwrap()
+}
+
+pub(super) fn vm(number: u32) -> Vm {
+    Vm::new(&id("pve1"), VmId::new(number).unwrap())
+}
+
+pub(super) fn own(name: &str, number: u32) -> OwnVm {
+    let identity = Identity {
+        cluster: ClusterMark::of("test"),
+        node: name.to_owned(),
+        uuid: SmbiosUuid::of("test", name),
+    };
+    OwnVm { vm: vm(number), identity }
+}
+
+pub(super) fn description(own: &OwnVm, stage: Stage) -> String {
+    let node = own.identity.node.clone();
+    Marker { cluster: ClusterMark::of("test"), node, stage, data: None }.description("home")
+}
+
+/// A machine as talmox makes it, without tags: those come after.
+pub(super) fn machine(own: &OwnVm, image: &str) -> VmOptions {
+    let lvm = id("local-lvm");
+    VmOptions::new()
+        .name(&own.identity.node)
+        .description(&description(own, Stage::Create))
+        .machine("q35")
+        .bios("ovmf")
+        .cpu("host")
+        .cores(2)
+        .memory_mib(2048)
+        .balloon_mib(0)
+        .scsihw("virtio-scsi-pci")
+        .set("efidisk0", "local-lvm:1,efitype=4m,pre-enrolled-keys=0")
+        .drive(&id("scsi0"), &Drive::import(&lvm, &id(image)).with("discard", "on"))
+        .drive(&id("ide2"), &Drive::cloudinit(&lvm))
+        .ipconfig(0, &IpConfig::parse("ip=10.0.0.30/24,gw=10.0.0.1"))
+        .net(0, &Net::virtio(id("BC:24:11:00:00:01"), &id("vmbr0")))
+        .serial_socket(0)
+        .smbios1(&Smbios::with_uuid(&own.identity.uuid.to_string()))
+        .boot(&BootOrder::of(["scsi0"]))
+}
+
+pub(super) fn step(name: &str, action: Action, after: &[&str]) -> Step {
+    Step {
+        id: StepId::new(name),
+        node: None,
+        action,
+        after: after.iter().map(|name| StepId::new(*name)).collect(),
+    }
+}
+
+pub(super) fn create(own: &OwnVm) -> Action {
+    Action::CreateVm(CreateVm {
+        own: own.clone(),
+        pool: Some(id("talos")),
+        options: machine(own, "local:import/talos.qcow2"),
+        running: None,
+        deadline: DEADLINE,
+    })
+}
+
+pub(super) fn resize(own: &OwnVm) -> Action {
+    Action::ResizeDisk(ResizeDisk {
+        own: own.clone(),
+        slot: id("scsi0"),
+        storage: id("local-lvm"),
+        gib: 40,
+        deadline: DEADLINE,
+    })
+}
+
+/// The stage `made`, tags, and what else is given.
+pub(super) fn finish(own: &OwnVm, also: VmOptions) -> Action {
+    let set = also
+        .description(&description(own, Stage::Made))
+        .tags(&Tags::of(["talmox", "home"]))
+        .onboot(true);
+    Action::FinishVm(FinishVm { own: own.clone(), set, delete: vec![], deadline: DEADLINE })
+}
+
+pub(super) fn start(own: &OwnVm) -> Action {
+    Action::StartVm(StartVm { own: own.clone(), deadline: DEADLINE })
+}
+
+/// From nothing to a machine that runs: `NAME/create` and so on.
+pub(super) fn bring_up(own: &OwnVm) -> Vec<Step> {
+    let name = |act: &str| format!("{}/{act}", own.identity.node);
+    let (made, grown, finished) = (name("create"), name("resize"), name("finish"));
+    vec![
+        step(&made, create(own), &[]),
+        step(&grown, resize(own), &[&made]),
+        step(&finished, finish(own, VmOptions::new()), &[&grown]),
+        step(&name("start"), start(own), &[&finished]),
+    ]
+}

@@ -1,0 +1,153 @@
+//! Templates, clones, and mappings.
+
+use std::time::Duration;
+
+use talmox_engine::ownership::{Marker, Stage};
+use talmox_engine::plan::{Action, CloneVm, CreateMapping, FinishVm, MakeTemplate, OwnVm, Step};
+use talmox_engine::step::Moment;
+use talmox_lab::pve::Action as FaultAction;
+use talmox_pve::api::mapping::{self, Mapped, MappedDevice};
+use talmox_pve::api::qemu;
+use talmox_pve::config::VmOptions;
+use talmox_pve::property::{Drive, Net, Smbios, Tags};
+
+use super::rig::{ADMIN, DEADLINE, RELEASES, Rig, description, id, own, resize, start, step, vm};
+
+fn clone(own: &OwnVm, full: bool) -> Action {
+    Action::CloneVm(CloneVm {
+        own: own.clone(),
+        template: vm(900),
+        clone: qemu::CloneVm {
+            newid: own.vm.vmid,
+            name: own.identity.node.clone(),
+            description: description(own, Stage::Clone),
+            pool: Some(id("talos")),
+            full,
+            storage: full.then(|| id("local-lvm")),
+            target: None,
+        },
+        running: None,
+        deadline: DEADLINE,
+    })
+}
+
+/// What makes a clone a machine of its own.
+fn settle(own: &OwnVm) -> Action {
+    let set = VmOptions::new()
+        .description(&description(own, Stage::Made))
+        .smbios1(&Smbios::with_uuid(&own.identity.uuid.to_string()))
+        .net(0, &Net::virtio(id("BC:24:11:00:00:07"), &id("vmbr0")))
+        .cores(4)
+        .drive(&id("ide2"), &Drive::cloudinit(&id("local-lvm")))
+        .tags(&Tags::of(["talmox"]));
+    let delete = vec!["protection".to_owned(), "ciuser".to_owned()];
+    Action::FinishVm(FinishVm { own: own.clone(), set, delete, deadline: DEADLINE })
+}
+
+fn from_template(own: &OwnVm, full: bool) -> Vec<Step> {
+    vec![
+        step("clone", clone(own, full), &[]),
+        step("finish", settle(own), &["clone"]),
+        step("resize", resize(own), &["finish"]),
+        step("start", start(own), &["resize"]),
+    ]
+}
+
+#[tokio::test]
+async fn a_clone_becomes_a_machine_of_its_own() {
+    for release in RELEASES {
+        for full in [true, false] {
+            let rig = Rig::start(release);
+            let own = own("cp-1", 300);
+            rig.run(&from_template(&own, full)).await.assert_done();
+            let config = rig.config(&own.vm).await;
+            assert_eq!(config.smbios().uuid, Some(own.identity.uuid.to_string()));
+            assert_eq!(Marker::find(config.description()).unwrap().stage, Stage::Made);
+            assert!(!config.is_protected() && !config.tags().contains("golden"));
+            assert!(config.cloudinit().is_some() && config.get("unused0").is_none());
+            let again = rig.run(&from_template(&own, full)).await;
+            let all = again.results();
+            assert!(all.iter().all(|result| result.ends_with("already")), "{all:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_clone_that_was_cut_off_is_gone_on_with() {
+    for moment in [Moment::BeforeAct, Moment::AfterAct] {
+        for at in ["clone", "finish"] {
+            let rig = Rig::start("9.2");
+            let own = own("cp-1", 300);
+            rig.strike_task("qmclone", FaultAction::Delay(Duration::from_secs(30)));
+            let first = rig.run_until(&from_template(&own, true), at, moment).await;
+            assert!(!first.outcome.is_done());
+            rig.run(&from_template(&own, true)).await.assert_done();
+            let config = rig.config(&own.vm).await;
+            assert_eq!(config.smbios().uuid, Some(own.identity.uuid.to_string()), "{at}");
+            let clones = rig.asked().iter().filter(|call| call.ends_with("900/clone")).count();
+            assert!(clones <= 2, "{clones}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_template_is_made_and_found_again() {
+    for release in RELEASES {
+        let rig = Rig::start(release);
+        let options = VmOptions::new()
+            .name("talos-v1.12.0-base")
+            .description("Talos alone, for clones")
+            .cores(1)
+            .memory_mib(1024)
+            .scsihw("virtio-scsi-pci")
+            .drive(&id("scsi0"), &Drive::import(&id("local-lvm"), &id("local:import/talos.qcow2")));
+        let make = |name: &str| {
+            let action = Action::MakeTemplate(MakeTemplate {
+                vm: vm(901),
+                name: name.to_owned(),
+                pool: Some(id("talos")),
+                options: options.clone(),
+                deadline: DEADLINE,
+            });
+            [step("template", action, &[])]
+        };
+        let make_it = make("talos-v1.12.0-base");
+        let cut = rig.run_until(&make_it, "template", Moment::AfterAct).await;
+        assert!(!cut.outcome.is_done());
+        assert_eq!(rig.run(&make_it).await.results(), ["template done"]);
+        assert!(rig.config(&vm(901)).await.is_template());
+        assert_eq!(rig.run(&make_it).await.results(), ["template already"]);
+        let (text, _) = rig.run(&make("talos-v1.13.0-base")).await.failure();
+        assert!(text.contains("something else than the template"), "{text}");
+    }
+}
+
+#[tokio::test]
+async fn a_mapping_gets_what_it_lacks_and_loses_nothing() {
+    let rig = Rig::start("9.2");
+    let context = rig.context(ADMIN);
+    let device = |node: &str, path: &str| MappedDevice {
+        node: id(node),
+        path: path.to_owned(),
+        id: "10de:2204".to_owned(),
+        iommu_group: Some(1),
+        subsystem_id: None,
+    };
+    let map = |devices: Vec<MappedDevice>| {
+        let mapped = Mapped { devices, ..Mapped::default() };
+        let action =
+            Action::CreateMapping(CreateMapping { id: id("gpu"), mapped, deadline: DEADLINE });
+        [step("mapping", action, &[])]
+    };
+    let (one, two) = (device("pve2", "0000:01:00.0"), device("pve1", "0000:02:00.0"));
+    assert_eq!(rig.run_with(&map(vec![one.clone()]), &context).await.results(), ["mapping done"]);
+    assert_eq!(
+        rig.run_with(&map(vec![one.clone()]), &context).await.results(),
+        ["mapping already"]
+    );
+    assert_eq!(rig.run_with(&map(vec![two.clone()]), &context).await.results(), ["mapping done"]);
+    let known = rig.client(ADMIN).send(&mapping::get(&id("gpu"))).await.unwrap();
+    assert_eq!(known.devices, [one, two]);
+    let ran = rig.run_with(&map(vec![device("pve2", "0000:09:00.0")]), &context).await;
+    assert!(ran.failure().0.contains("means another device on pve2 already"));
+}

@@ -1,0 +1,165 @@
+//! The nine ways in which the obvious sequence of calls goes wrong, each walked into on purpose.
+
+use std::time::Duration;
+
+use talmox_engine::ownership::{Marker, Stage};
+use talmox_engine::step::Moment;
+use talmox_lab::pve::Action as FaultAction;
+use talmox_pve::api::storage::{self, Content};
+use talmox_pve::api::{cluster, qemu};
+use talmox_pve::config::VmOptions;
+use talmox_pve::property::{BootOrder, Drive};
+
+use super::destroy::take_down;
+use super::rig::{ADMIN, RELEASES, Rig, bring_up, create, finish, id, own, resize, step};
+
+#[tokio::test]
+async fn trap_1_a_machine_in_the_making_belongs_to_nobody() {
+    for release in RELEASES {
+        let rig = Rig::start(release);
+        let own = own("cp-1", 300);
+        rig.strike_task("qmcreate", FaultAction::Delay(Duration::from_mins(1)));
+        let steps = bring_up(&own);
+        let first = rig.run_until(&steps, "cp-1/create", Moment::AfterAct).await;
+        assert!(!first.outcome.is_done());
+        // To these rights it is hidden, and yet its number is taken: our own task tells.
+        let ran = rig.run(&steps).await;
+        ran.assert_done();
+        assert_eq!(ran.results()[0], "cp-1/create already");
+        assert!(rig.asked().contains(&"GET /nodes/pve1/tasks".to_owned()));
+    }
+}
+
+#[tokio::test]
+async fn trap_1_what_a_crash_of_the_host_left_locked_is_for_people() {
+    let rig = Rig::start("9.2");
+    let steps = [step("create", create(&own("cp-1", 310)), &[])];
+    let (text, hint) = rig.run_with(&steps, &rig.context(ADMIN)).await.failure();
+    assert!(text.contains("VM 310 is half made: its create broke off"), "{text}");
+    assert_eq!(hint, "on pve1: qm unlock 310 && qm destroy 310");
+}
+
+#[tokio::test]
+async fn trap_3_tags_come_after_create() {
+    for release in RELEASES {
+        let rig = Rig::start(release);
+        let own = own("cp-1", 300);
+        rig.run(&bring_up(&own)).await.assert_done();
+        let record = rig.record();
+        let create = record.lines().find(|line| line.contains("\"POST\"")).unwrap();
+        assert!(create.contains("efidisk0") && !create.contains("\"tags\""), "{create}");
+        assert!(rig.config(&own.vm).await.tags().contains("talmox"));
+    }
+}
+
+#[tokio::test]
+async fn trap_4_a_refused_change_is_taken_back() {
+    for release in RELEASES {
+        let rig = Rig::start(release);
+        let own = own("cp-1", 300);
+        // The boot order is judged amid the change, when others may have been taken already.
+        let bad = VmOptions::new().boot(&BootOrder::of(["scsi7"])).cores(8).memory_mib(4096);
+        let steps =
+            [step("create", create(&own), &[]), step("finish", finish(&own, bad), &["create"])];
+        let ran = rig.run(&steps).await;
+        let (text, _) = ran.failure();
+        assert!(text.starts_with("configure VM 300 on pve1"), "{text}");
+        let pending = rig.client(ADMIN).send(&qemu::pending(&own.vm)).await.unwrap();
+        let left: Vec<_> = pending.iter().filter(|option| option.pending.is_some()).collect();
+        assert!(left.is_empty(), "{left:?}");
+        assert_eq!(rig.config(&own.vm).await.get("cores"), Some("2"));
+        // And then the right one works.
+        rig.run(&bring_up(&own)).await.assert_done();
+    }
+}
+
+#[tokio::test]
+async fn trap_5_gone_and_forbidden_look_alike() {
+    let rig = Rig::start("9.2");
+    let (ours, foreign) = (own("cp-1", 300), own("cp-1", 101));
+    let gone = rig.run(&take_down(&ours, false)).await;
+    assert_eq!(gone.results(), ["stop already", "destroy already"]);
+    let (text, _) = rig.run(&take_down(&foreign, false)).await.failure();
+    assert!(text.contains("may not be seen"), "{text}");
+    assert!(!rig.record().contains("DELETE"));
+}
+
+#[tokio::test]
+async fn trap_6_disks_that_merely_carry_the_number_stay() {
+    let rig = Rig::start("9.2");
+    let own = own("cp-1", 300);
+    rig.run(&bring_up(&own)).await.assert_done();
+    rig.run(&take_down(&own, false)).await.assert_done();
+    let admin = rig.client(ADMIN);
+    let on = |storage: &str| {
+        storage::content(&id("pve1"), &id(storage), Some(Content::Images), Some(own.vm.vmid))
+    };
+    assert_eq!(admin.send(&on("local-lvm")).await.unwrap(), []);
+    assert_eq!(admin.send(&on("tank")).await.unwrap().len(), 1);
+    assert!(!rig.record().contains("destroy-unreferenced-disks"));
+}
+
+#[tokio::test]
+async fn trap_8_a_cloudinit_drive_is_named_once() {
+    for release in RELEASES {
+        let rig = Rig::start(release);
+        let own = own("cp-1", 300);
+        let drive = Drive::cloudinit(&id("local-lvm"));
+        let again = VmOptions::new().drive(&id("ide2"), &drive);
+        let elsewhere = VmOptions::new().drive(&id("ide0"), &drive);
+        let steps = [
+            step("create", create(&own), &[]),
+            step("finish", finish(&own, again), &["create"]),
+            step("more", finish(&own, elsewhere.cores(3)), &["finish"]),
+        ];
+        rig.run(&steps).await.assert_done();
+        let config = rig.config(&own.vm).await;
+        assert_eq!(config.get("ide2"), Some("local-lvm:vm-300-cloudinit,media=cdrom"));
+        assert_eq!((config.get("ide0"), config.get("cores")), (None, Some("3")));
+        let volumes = storage::content(
+            &id("pve1"),
+            &id("local-lvm"),
+            Some(Content::Images),
+            Some(own.vm.vmid),
+        );
+        let left = rig.client(ADMIN).send(&volumes).await.unwrap();
+        assert!(left.iter().any(|volume| volume.volid.is_cloudinit()), "{left:?}");
+    }
+}
+
+#[tokio::test]
+async fn trap_9_disks_are_made_once() {
+    for release in RELEASES {
+        let rig = Rig::start(release);
+        let own = own("cp-1", 300);
+        let disk = VmOptions::new().drive(&id("scsi2"), &Drive::new(&id("local-lvm"), 5));
+        let finished = finish(&own, disk);
+        let steps = [
+            step("create", create(&own), &[]),
+            step("resize", resize(&own), &["create"]),
+            step("finish", finished.clone(), &["resize"]),
+        ];
+        rig.run(&steps).await.assert_done();
+        let before = rig.config(&own.vm).await;
+        assert_eq!(rig.run(&[step("finish", finished, &[])]).await.results(), ["finish already"]);
+        assert_eq!(rig.config(&own.vm).await, before);
+        assert!(before.get("scsi2").is_some() && before.get("unused0").is_none());
+    }
+}
+
+#[tokio::test]
+async fn a_change_by_somebody_else_in_between_is_noticed() {
+    let rig = Rig::start("9.2");
+    let own = own("cp-1", 300);
+    let words = "checksum mismatch (file change by other user?)".to_owned();
+    let put = "/nodes/pve1/qemu/300/config";
+    rig.strike("PUT", put, FaultAction::Refuse { status: 500, message: words });
+    let ran = rig.run(&bring_up(&own)).await;
+    ran.assert_done();
+    assert_eq!(ran.retries(), 1);
+    let config = rig.config(&own.vm).await;
+    assert_eq!(Marker::find(config.description()).unwrap().stage, Stage::Made);
+    let puts = rig.asked().iter().filter(|call| **call == format!("PUT {put}")).count();
+    assert_eq!(puts, 2);
+    assert!(rig.client(ADMIN).send(&cluster::is_free(own.vm.vmid)).await.is_err());
+}

@@ -1,0 +1,128 @@
+//! A web server on loopback with a few files and a factory's schematics, which does what it is told.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+use talmox_talos_config::schematic::Schematic;
+
+#[derive(Clone, Default)]
+pub(super) struct Website(Arc<Mutex<State>>);
+
+#[derive(Default)]
+struct State {
+    files: BTreeMap<String, Vec<u8>>,
+    schematics: BTreeSet<String>,
+    /// How many of the next whole downloads end early.
+    cuts: u32,
+    /// How many of the next requests are refused with 503.
+    refusals: u32,
+    asked: Vec<String>,
+}
+
+impl Website {
+    pub(super) fn start(&self) -> SocketAddr {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let site = self.clone();
+        thread::spawn(move || {
+            for socket in listener.incoming() {
+                // Who hangs up early has seen enough.
+                let _served = site.serve(socket.unwrap());
+            }
+        });
+        address
+    }
+
+    pub(super) fn put(&self, path: &str, bytes: Vec<u8>) {
+        self.0.lock().unwrap().files.insert(path.to_owned(), bytes);
+    }
+
+    pub(super) fn cut(&self, times: u32) {
+        self.0.lock().unwrap().cuts = times;
+    }
+
+    pub(super) fn refuse(&self, times: u32) {
+        self.0.lock().unwrap().refusals = times;
+    }
+
+    pub(super) fn asked(&self) -> Vec<String> {
+        self.0.lock().unwrap().asked.clone()
+    }
+
+    fn serve(&self, mut socket: TcpStream) -> std::io::Result<()> {
+        let mut reader = BufReader::new(socket.try_clone()?);
+        let mut head = vec![];
+        loop {
+            let mut line = String::new();
+            if reader.read_line(&mut line)? == 0 || line == "\r\n" {
+                break;
+            }
+            head.push(line.trim_end().to_owned());
+        }
+        let first = head.first().cloned().unwrap_or_default();
+        let mut words = first.split(' ');
+        let (method, path) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+        let field = |name: &str| {
+            let lines = head.iter().filter_map(|line| line.split_once(": "));
+            let mut found = lines.filter(|(key, _)| key.eq_ignore_ascii_case(name));
+            found.next().map(|(_, value)| value.to_owned())
+        };
+        let length = field("content-length").and_then(|text| text.parse().ok()).unwrap_or(0);
+        let mut body = vec![0; length];
+        reader.read_exact(&mut body)?;
+        let mut state = self.0.lock().unwrap();
+        state.asked.push(format!("{method} {path}"));
+        let (status, mut bytes) = state.answer(method, path, &body);
+        let mut told = bytes.len();
+        if method == "HEAD" {
+            bytes.clear();
+        } else if field("range").is_some() {
+            bytes.truncate(32);
+            told = bytes.len();
+        } else if state.cuts > 0 && status == "200 OK" {
+            state.cuts -= 1;
+            bytes.truncate(told / 2);
+        }
+        drop(state);
+        let head =
+            format!("HTTP/1.1 {status}\r\nContent-Length: {told}\r\nConnection: close\r\n\r\n");
+        socket.write_all(head.as_bytes())?;
+        socket.write_all(&bytes)
+    }
+}
+
+impl State {
+    fn answer(&mut self, method: &str, path: &str, body: &[u8]) -> (&'static str, Vec<u8>) {
+        if self.refusals > 0 {
+            self.refusals -= 1;
+            return ("503 Service Unavailable", b"come back later".to_vec());
+        }
+        if method == "POST" {
+            let id = Schematic::read(std::str::from_utf8(body).unwrap()).unwrap().id();
+            let answer = format!("{{\"id\": \"{id}\"}}").into_bytes();
+            self.schematics.insert(id);
+            return ("201 Created", answer);
+        }
+        match path.strip_prefix("/schematics/") {
+            Some(id) if self.schematics.contains(id) => ("200 OK", vec![]),
+            _ => match self.files.get(path) {
+                Some(bytes) => ("200 OK", bytes.clone()),
+                None => ("404 Not Found", b"no such thing".to_vec()),
+            },
+        }
+    }
+}
+
+/// The beginning of an empty qcow2 image with a disk of this size, and something behind it.
+pub(super) fn qcow2(size: u64) -> Vec<u8> {
+    let mut bytes = vec![0; 3 << 20];
+    bytes[..4].copy_from_slice(b"QFI\xfb");
+    bytes[7] = 3;
+    bytes[23] = 16;
+    bytes[24..32].copy_from_slice(&size.to_be_bytes());
+    bytes[103] = 104;
+    bytes
+}

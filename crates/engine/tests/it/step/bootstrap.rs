@@ -1,0 +1,103 @@
+use std::time::Duration;
+
+use talmox_engine::execute::StepResult;
+use talmox_engine::plan::{Action, BootstrapEtcd, Evidence, Witness};
+use tokio::net::TcpListener;
+
+use super::node::Etcd;
+use super::rig::{Rig, talos_node};
+
+const FIRST: &str = "10.0.0.11";
+const OTHER: &str = "10.0.0.12";
+
+fn bootstrap(evidence: &[Evidence]) -> Action {
+    let witness = |evidence: &Evidence| Witness { node: talos_node(OTHER), evidence: *evidence };
+    Action::BootstrapEtcd(BootstrapEtcd {
+        node: talos_node(FIRST),
+        witnesses: evidence.iter().map(witness).collect(),
+        deadline: Duration::from_mins(10),
+    })
+}
+
+#[tokio::test]
+async fn etcd_is_bootstrapped_once_and_when_it_can_be() {
+    let mut rig = Rig::new();
+    let node = rig
+        .node(FIRST, |facts| {
+            facts.is_configured = true;
+            facts.not_yet = 2;
+        })
+        .await;
+    let told = rig.run(bootstrap(&[])).await;
+    assert!(matches!(told.result, StepResult::Done), "{:?}", told.result);
+    assert_eq!(told.waits, ["time is not in sync yet", "etcd starts"]);
+    let again = rig.run(bootstrap(&[])).await;
+    assert!(matches!(again.result, StepResult::Already), "{:?}", again.result);
+    assert_eq!(node.facts().bootstraps, 1);
+}
+
+#[tokio::test]
+async fn data_that_is_there_is_waited_for_not_bootstrapped() {
+    let mut rig = Rig::new();
+    let node = rig
+        .node(FIRST, |facts| {
+            facts.is_configured = true;
+            facts.etcd = Etcd::Data;
+        })
+        .await;
+    let later = node.clone();
+    let clock = rig.clock;
+    tokio::spawn(async move {
+        clock.sleep(Duration::from_secs(20)).await;
+        later.facts().etcd = Etcd::Member;
+    });
+    let told = rig.run(bootstrap(&[])).await;
+    assert!(matches!(told.result, StepResult::Already), "{:?}", told.result);
+    assert_eq!(told.waits, ["etcd has data and is not up yet"]);
+    assert_eq!(node.facts().bootstraps, 0);
+}
+
+#[tokio::test]
+async fn another_member_forbids_it() {
+    for etcd in [Etcd::Member, Etcd::Data] {
+        let mut rig = Rig::new();
+        let first = rig.node(FIRST, |facts| facts.is_configured = true).await;
+        rig.node(OTHER, |facts| {
+            facts.is_configured = true;
+            facts.etcd = etcd;
+        })
+        .await;
+        let told = rig.run(bootstrap(&[Evidence::Answer])).await;
+        let failure = told.failure();
+        assert!(failure.starts_with("etcd is not bootstrapped: cp-12 "), "{failure}");
+        assert_eq!(first.facts().bootstraps, 0);
+    }
+}
+
+#[tokio::test]
+async fn who_answers_and_has_nothing_does_not() {
+    for is_configured in [true, false] {
+        let mut rig = Rig::new();
+        let first = rig.node(FIRST, |facts| facts.is_configured = true).await;
+        rig.node(OTHER, |facts| facts.is_configured = is_configured).await;
+        let told = rig.run(bootstrap(&[Evidence::Answer])).await;
+        assert!(matches!(told.result, StepResult::Done), "{:?}", told.result);
+        assert_eq!(first.facts().bootstraps, 1);
+    }
+}
+
+#[tokio::test]
+async fn who_may_have_data_and_does_not_answer_forbids_it() {
+    let mut rig = Rig::new();
+    let first = rig.node(FIRST, |facts| facts.is_configured = true).await;
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    rig.lead(OTHER, 50000, listener.local_addr().unwrap());
+    drop(listener);
+    let told = rig.run(bootstrap(&[Evidence::Answer])).await;
+    let failure = told.failure();
+    assert!(failure.contains("cp-12 was made earlier and may have its data"), "{failure}");
+    assert_eq!(first.facts().bootstraps, 0);
+    // With a fresh disk it cannot have any.
+    let told = rig.run(bootstrap(&[Evidence::FreshDisk])).await;
+    assert!(matches!(told.result, StepResult::Done), "{:?}", told.result);
+}

@@ -1,0 +1,145 @@
+use std::time::Duration;
+
+use talmox_engine::execute::StepResult;
+use talmox_engine::plan::{Action, ApplyConfig, ConfigBy};
+use talmox_talos_config::pki::{KeyKind, PrivateKey};
+use talmox_talos_config::random::SystemRandomness;
+use talmox_talos_config::secret::SecretText;
+use talmox_talos_config::secrets::generate_with;
+use talmox_talos_config::time::UnixTime;
+use tokio::net::TcpListener;
+
+use super::rig::{Rig, apply_config};
+
+const ADDRESS: &str = "10.0.0.11";
+
+#[tokio::test]
+async fn a_waiting_machine_gets_its_config_once() {
+    let mut rig = Rig::new();
+    let node = rig.node(ADDRESS, |_| {}).await;
+    let step = Action::ApplyConfig(apply_config(ADDRESS));
+    let told = rig.run(step.clone()).await;
+    assert!(matches!(told.result, StepResult::Done), "{:?}", told.result);
+    assert_eq!(node.facts().applied, ["the config"]);
+    let again = rig.run(step).await;
+    assert!(matches!(again.result, StepResult::Already), "{:?}", again.result);
+    assert_eq!(node.facts().applied.len(), 1);
+    assert_eq!(again.notes, Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn a_stranger_gets_nothing() {
+    let mut rig = Rig::new();
+    let other = "00000000-0000-4000-8000-000000000001";
+    let node = rig.node(ADDRESS, |facts| facts.uuid = other.to_owned()).await;
+    let told = rig.run(Action::ApplyConfig(apply_config(ADDRESS))).await;
+    assert_eq!(
+        told.failure(),
+        format!(
+            "at 10.0.0.11 there is not the VM 300 of cp-11: its SMBIOS UUID is {other}, \
+             not 4c4c4544-0042-3510-8051-b4c04f333732"
+        )
+    );
+    assert!(node.facts().applied.is_empty());
+}
+
+#[tokio::test]
+async fn another_machine_of_the_cluster_is_a_stranger_too() {
+    let mut rig = Rig::new();
+    rig.node(ADDRESS, |facts| {
+        facts.is_configured = true;
+        facts.mac = "02:00:00:00:00:99".to_owned();
+    })
+    .await;
+    let told = rig.run(Action::ApplyConfig(apply_config(ADDRESS))).await;
+    assert!(told.failure().ends_with("it has no network card 02:00:00:00:00:11"));
+}
+
+#[tokio::test]
+async fn a_node_of_another_cluster_is_left_alone() {
+    let mut rig = Rig::new();
+    let mut randomness = SystemRandomness::new();
+    let key = PrivateKey::generate(KeyKind::EcdsaP256, &mut randomness);
+    let made = UnixTime::from_seconds(1_700_000_000);
+    let other = generate_with(&key, made, &mut randomness).unwrap();
+    rig.node_of(ADDRESS, &other, |facts| facts.is_configured = true).await;
+    let told = rig.run(Action::ApplyConfig(apply_config(ADDRESS))).await;
+    assert!(told.failure().ends_with("it is a node of another cluster"), "{}", told.failure());
+}
+
+#[tokio::test]
+async fn a_config_that_is_not_taken_is_told_with_the_reason() {
+    let mut rig = Rig::new();
+    rig.node(ADDRESS, |_| {}).await;
+    let step = ApplyConfig { config: SecretText::new("bad"), ..apply_config(ADDRESS) };
+    let told = rig.run(Action::ApplyConfig(step)).await;
+    let failure = told.failure();
+    assert!(failure.starts_with("cp-11 does not take its config: "), "{failure}");
+    assert!(failure.contains("configuration validation failed: it is bad"), "{failure}");
+}
+
+#[tokio::test]
+async fn two_addresses_are_one_too_many() {
+    let mut rig = Rig::new();
+    rig.node(ADDRESS, |facts| facts.addresses.push("10.0.0.77/24".to_owned())).await;
+    let step = ApplyConfig { deadline: Duration::from_mins(1), ..apply_config(ADDRESS) };
+    let told = rig.run(Action::ApplyConfig(step)).await;
+    assert_eq!(
+        told.failure(),
+        "cp-11 does not become what its config says in time: \
+         eth0 has several addresses: 10.0.0.11, 10.0.0.77"
+    );
+}
+
+#[tokio::test]
+async fn a_shared_address_is_not_counted_but_the_kubelet_must_not_use_it() {
+    let mut rig = Rig::new();
+    let node = rig.node(ADDRESS, |facts| facts.addresses.push("10.0.0.20/32".to_owned())).await;
+    let step = ApplyConfig { deadline: Duration::from_mins(1), ..apply_config(ADDRESS) };
+    let told = rig.run(Action::ApplyConfig(step.clone())).await;
+    assert!(matches!(told.result, StepResult::Done), "{:?}", told.result);
+    node.facts().node_ip = "10.0.0.20".to_owned();
+    let told = rig.run(Action::ApplyConfig(step.clone())).await;
+    assert!(told.failure().ends_with("its kubelet uses the address 10.0.0.20"));
+    node.facts().node_ip = ADDRESS.to_owned();
+    node.facts().hostname = "talos-xyz".to_owned();
+    let told = rig.run(Action::ApplyConfig(step)).await;
+    assert!(told.failure().ends_with("it calls itself talos-xyz, not cp-11"));
+}
+
+#[tokio::test]
+async fn a_volume_is_waited_for_and_nothing_is_sent() {
+    let mut rig = Rig::new();
+    let node = rig.node(ADDRESS, |_| {}).await;
+    let (by, deadline) = (ConfigBy::Volume, Duration::from_mins(1));
+    let step = ApplyConfig { by, deadline, ..apply_config(ADDRESS) };
+    let told = rig.run(Action::ApplyConfig(step)).await;
+    assert_eq!(
+        told.failure(),
+        "cp-11 does not come up: it has not read its config from the volume"
+    );
+    assert!(node.facts().applied.is_empty());
+}
+
+#[tokio::test]
+async fn another_version_is_worth_a_word() {
+    let mut rig = Rig::new();
+    rig.node(ADDRESS, |_| {}).await;
+    let step = ApplyConfig { talos_version: "v1.12.0".to_owned(), ..apply_config(ADDRESS) };
+    let told = rig.run(Action::ApplyConfig(step)).await;
+    assert!(matches!(told.result, StepResult::Done), "{:?}", told.result);
+    assert_eq!(told.notes, ["cp-11 runs Talos v1.11.2, and its config is made for v1.12.0"]);
+}
+
+#[tokio::test]
+async fn a_port_that_stays_closed_is_told() {
+    let mut rig = Rig::new();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    rig.lead(ADDRESS, 50000, listener.local_addr().unwrap());
+    drop(listener);
+    let (resets, deadline) = (0, Duration::from_mins(1));
+    let step = ApplyConfig { resets, deadline, ..apply_config(ADDRESS) };
+    let told = rig.run(Action::ApplyConfig(step)).await;
+    assert!(told.failure().starts_with("cp-11 does not come up: nothing answers: cannot connect"));
+    assert_eq!(told.waits.len(), 1, "{:?}", told.waits);
+}

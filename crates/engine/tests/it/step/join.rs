@@ -1,0 +1,110 @@
+use std::time::Duration;
+
+use talmox_engine::execute::StepResult;
+use talmox_engine::plan::{
+    Action, AwaitHealth, AwaitMember, AwaitVip, HealthGoal, WriteClientFiles,
+};
+use talmox_talos_config::client::{kubeconfig, talosconfig};
+
+use super::node::Etcd;
+use super::rig::{Rig, talos_node};
+use crate::kube::cluster::{Cluster, VIP};
+
+const ADDRESS: &str = "10.0.0.11";
+
+/// One control plane that has come up, and its Kubernetes behind the shared address.
+async fn grown(cluster: &Cluster) -> Rig {
+    let mut rig = Rig::at(cluster.clock);
+    rig.lead(VIP, 6443, cluster.address);
+    rig.lead(ADDRESS, 6443, cluster.address);
+    rig.node(ADDRESS, |facts| {
+        facts.is_configured = true;
+        facts.etcd = Etcd::Member;
+    })
+    .await;
+    rig
+}
+
+fn health(goal: HealthGoal) -> Action {
+    let nodes = vec![talos_node(ADDRESS)];
+    Action::AwaitHealth(AwaitHealth { nodes, goal, deadline: Duration::from_mins(5) })
+}
+
+#[tokio::test]
+async fn a_node_has_joined_when_etcd_and_kubernetes_know_it() {
+    let cluster = Cluster::start(&["cp-11"]).await;
+    let rig = grown(&cluster).await;
+    let member = |name: &str| {
+        let mut node = talos_node(ADDRESS);
+        name.clone_into(&mut node.name);
+        node.is_control_plane = name == "cp-11";
+        Action::AwaitMember(AwaitMember { node, deadline: Duration::from_mins(2) })
+    };
+    let told = rig.run(member("cp-11")).await;
+    assert!(matches!(told.result, StepResult::Already), "{:?}", told.result);
+    let told = rig.run(member("worker-1")).await;
+    assert_eq!(
+        told.failure(),
+        "worker-1 does not join in time: its kubelet has not registered it yet"
+    );
+}
+
+#[tokio::test]
+async fn the_shared_address_must_answer_for_this_cluster() {
+    let cluster = Cluster::start(&[]).await;
+    let rig = grown(&cluster).await;
+    let address = VIP.parse().unwrap();
+    let vip = Action::AwaitVip(AwaitVip { address, port: 6443, deadline: Duration::from_mins(1) });
+    let told = rig.run(vip.clone()).await;
+    assert!(matches!(told.result, StepResult::Already), "{:?}", told.result);
+    cluster.server.stop().await;
+    let told = rig.run(vip).await;
+    let failure = told.failure();
+    let start = "10.0.0.20:6443 does not answer as the Kubernetes API of this cluster in time: ";
+    assert!(failure.starts_with(start), "{failure}");
+}
+
+#[tokio::test]
+async fn a_cluster_with_a_network_gets_well() {
+    let cluster = Cluster::start_ready(&["cp-11"]).await;
+    let rig = grown(&cluster).await;
+    let told = rig.run(health(HealthGoal::Ready)).await;
+    assert!(matches!(told.result, StepResult::Already), "{:?}", told.result);
+    assert_eq!(told.notes, Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn without_a_network_registered_is_the_end_that_is_expected() {
+    let cluster = Cluster::start(&["cp-11"]).await;
+    let rig = grown(&cluster).await;
+    let told = rig.run(health(HealthGoal::Registered)).await;
+    assert!(matches!(told.result, StepResult::Already), "{:?}", told.result);
+    assert_eq!(told.notes.len(), 1);
+    assert!(told.notes[0].starts_with("1 of 1 nodes are registered, NotReady: CNI missing"));
+    let told = rig.run(health(HealthGoal::Ready)).await;
+    assert!(told.failure().contains("all nodes are ready: cp-11 is not ready"));
+}
+
+#[tokio::test]
+async fn client_files_name_what_is_found_from_here() {
+    let cluster = Cluster::start(&[]).await;
+    let rig = grown(&cluster).await;
+    let told = rig
+        .run(Action::WriteClientFiles(WriteClientFiles {
+            cluster: "home".to_owned(),
+            server: format!("https://{VIP}:6443"),
+            endpoints: vec![talos_node(ADDRESS)],
+            nodes: vec![talos_node(ADDRESS)],
+            deadline: Duration::from_mins(1),
+        }))
+        .await;
+    assert!(matches!(told.result, StepResult::Done), "{:?}", told.result);
+    let files = rig.files.lock().unwrap();
+    let kube = files[0].kubeconfig.expose();
+    assert!(kube.contains(&format!("server: https://{}\n", cluster.address)), "no server");
+    assert!(kube.contains("tls-server-name: 10.0.0.20\n"), "no name");
+    assert_eq!(kubeconfig::expiry(kube).unwrap()[0].context, "admin@home");
+    let talos = files[0].talosconfig.expose();
+    assert_eq!(talosconfig::expiry(talos).unwrap()[0].context, "home");
+    assert!(talos.contains("nodes:\n            - 10.0.0.11\n"), "no nodes");
+}

@@ -1,0 +1,304 @@
+//! A node with the two faces of a real one, made of the API's own stubs.
+
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::WebPkiClientVerifier;
+use rustls::{RootCertStore, ServerConfig};
+use talmox_clock::Clock;
+use talmox_talos_api::proto::common::Data;
+use talmox_talos_api::proto::cosi::resource::state_server::{State, StateServer};
+use talmox_talos_api::proto::cosi::resource::{
+    GetRequest, GetResponse, ListRequest, ListResponse, Metadata, Resource, Spec,
+};
+use talmox_talos_api::proto::machine::machine_service_server::{
+    MachineService, MachineServiceServer,
+};
+use talmox_talos_api::proto::machine::*;
+use talmox_talos_api::server::{Answered, Asked, Services, Status};
+use talmox_talos_config::pki::{
+    AltName, Authority, AuthorityRequest, KeyKind, LeafRequest, Name, Usage, new_authority,
+};
+use talmox_talos_config::random::SystemRandomness;
+use talmox_talos_config::secrets::Bundle;
+use talmox_talos_config::time::UnixTime;
+use tokio::net::TcpListener;
+use tokio_rustls::TlsAcceptor;
+use tonic::codegen::{BoxStream, tokio_stream};
+
+/// What etcd has on a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Etcd {
+    Nothing,
+    /// It does not run, but has.
+    Data,
+    Member,
+}
+
+/// What a node says, and what was said to it.
+#[derive(Clone, Debug)]
+pub(crate) struct Facts {
+    pub(crate) is_configured: bool,
+    pub(crate) uuid: String,
+    pub(crate) mac: String,
+    pub(crate) hostname: String,
+    /// Of the only network card, with the network's prefix.
+    pub(crate) addresses: Vec<String>,
+    pub(crate) node_ip: String,
+    pub(crate) etcd: Etcd,
+    /// How often a bootstrap is not possible yet.
+    pub(crate) not_yet: u32,
+    pub(crate) bootstraps: u32,
+    pub(crate) applied: Vec<String>,
+}
+
+#[derive(Clone)]
+pub(crate) struct Node {
+    pub(crate) at: SocketAddr,
+    facts: Arc<Mutex<Facts>>,
+}
+
+const DAY: Duration = Duration::from_hours(24);
+
+impl Node {
+    /// A node at this address that is about to get its config from whoever has this bundle.
+    pub(crate) async fn start(address: &str, bundle: &Bundle, facts: Facts) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let at = listener.local_addr().unwrap();
+        let node = Self { at, facts: Arc::new(Mutex::new(facts)) };
+        let (maintenance, configured) = (maintenance(address), configured(address, bundle));
+        let services = Services::builder()
+            .with(MachineServiceServer::new(node.clone()))
+            .with(StateServer::new(node.clone()))
+            .build();
+        let this = node.clone();
+        tokio::spawn(async move {
+            while let Ok((socket, _)) = listener.accept().await {
+                let face = if this.facts().is_configured { &configured } else { &maintenance };
+                let (acceptor, services) = (TlsAcceptor::from(Arc::clone(face)), services.clone());
+                tokio::spawn(async move {
+                    let Ok(stream) = acceptor.accept(socket).await else { return };
+                    // A connection that breaks is the client's to notice.
+                    services.serve(stream).await.ok();
+                });
+            }
+        });
+        node
+    }
+
+    pub(crate) fn facts(&self) -> MutexGuard<'_, Facts> {
+        self.facts.lock().unwrap()
+    }
+}
+
+fn now() -> UnixTime {
+    UnixTime::from_seconds(Clock::real().unix().try_into().unwrap())
+}
+
+fn maintenance(address: &str) -> Arc<ServerConfig> {
+    let request = AuthorityRequest {
+        subject: Name::organization("talos"),
+        kind: KeyKind::Ed25519,
+        not_before: now().minus(DAY / 2),
+        lifetime: DAY * 2,
+    };
+    let authority = new_authority(&request, &mut SystemRandomness::new()).unwrap();
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let config = ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth();
+    with_certificate(config, &authority, address)
+}
+
+fn configured(address: &str, bundle: &Bundle) -> Arc<ServerConfig> {
+    let authority = bundle.certs.os.authority().unwrap();
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let mut roots = RootCertStore::empty();
+    roots.add(CertificateDer::from(authority.certificate.as_der().to_vec())).unwrap();
+    let clients = WebPkiClientVerifier::builder_with_provider(roots.into(), Arc::clone(&provider));
+    let config = ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_client_cert_verifier(clients.build().unwrap());
+    with_certificate(config, &authority, address)
+}
+
+fn with_certificate(
+    config: rustls::ConfigBuilder<ServerConfig, rustls::server::WantsServerCert>,
+    authority: &Authority,
+    address: &str,
+) -> Arc<ServerConfig> {
+    let request = LeafRequest {
+        subject: Name { organizations: vec![], common_name: Some("node".to_owned()) },
+        alt_names: vec![AltName::Ip(address.parse().unwrap())],
+        usage: Usage::Server,
+        key_encipherment: false,
+        not_before: now().minus(DAY / 2),
+        lifetime: DAY * 2,
+    };
+    let (certificate, key) = authority.issue(&request, &mut SystemRandomness::new()).unwrap();
+    let chain = vec![CertificateDer::from(certificate.as_der().to_vec())];
+    let key = PrivateKeyDer::from_pem_slice(key.to_pkcs8_pem().expose().as_bytes()).unwrap();
+    let mut config = config.with_single_cert(chain, key).unwrap();
+    config.alpn_protocols = vec![b"h2".to_vec()];
+    Arc::new(config)
+}
+
+fn pieces<T: Send + 'static>(pieces: Vec<T>) -> BoxStream<T> {
+    Box::pin(tokio_stream::iter(pieces.into_iter().map(Ok)))
+}
+
+#[tonic::async_trait]
+impl MachineService for Node {
+    async fn version(&self, _: Asked<()>) -> Result<Answered<VersionResponse>, Status> {
+        let version = VersionInfo { tag: "v1.11.2".to_owned(), ..VersionInfo::default() };
+        let messages = vec![Version { version: Some(version), ..Version::default() }];
+        Ok(Answered::new(VersionResponse { messages }))
+    }
+
+    async fn hostname(&self, _: Asked<()>) -> Result<Answered<HostnameResponse>, Status> {
+        let hostname = self.facts().hostname.clone();
+        Ok(Answered::new(HostnameResponse {
+            messages: vec![Hostname { hostname, metadata: None }],
+        }))
+    }
+
+    async fn apply_configuration(
+        &self,
+        request: Asked<ApplyConfigurationRequest>,
+    ) -> Result<Answered<ApplyConfigurationResponse>, Status> {
+        let text = String::from_utf8(request.into_inner().data).unwrap();
+        if text == "bad" {
+            return Err(Status::invalid_argument("configuration validation failed: it is bad"));
+        }
+        let mut facts = self.facts();
+        facts.applied.push(text);
+        facts.is_configured = true;
+        let messages = vec![ApplyConfiguration::default()];
+        Ok(Answered::new(ApplyConfigurationResponse { messages }))
+    }
+
+    async fn bootstrap(
+        &self,
+        _: Asked<BootstrapRequest>,
+    ) -> Result<Answered<BootstrapResponse>, Status> {
+        let mut facts = self.facts();
+        if facts.not_yet > 0 {
+            facts.not_yet -= 1;
+            return Err(Status::failed_precondition("time is not in sync yet"));
+        }
+        if facts.etcd != Etcd::Nothing {
+            return Err(Status::already_exists("etcd data directory is not empty"));
+        }
+        facts.bootstraps += 1;
+        facts.etcd = Etcd::Member;
+        Ok(Answered::new(BootstrapResponse::default()))
+    }
+
+    async fn etcd_member_list(
+        &self,
+        _: Asked<EtcdMemberListRequest>,
+    ) -> Result<Answered<EtcdMemberListResponse>, Status> {
+        let facts = self.facts();
+        if facts.etcd != Etcd::Member {
+            return Err(Status::unknown("error building etcd client: connection refused"));
+        }
+        let member = EtcdMember { hostname: facts.hostname.clone(), ..EtcdMember::default() };
+        let messages = vec![EtcdMembers { members: vec![member], ..EtcdMembers::default() }];
+        Ok(Answered::new(EtcdMemberListResponse { messages }))
+    }
+
+    async fn etcd_status(&self, _: Asked<()>) -> Result<Answered<EtcdStatusResponse>, Status> {
+        let status = EtcdMemberStatus {
+            member_id: 5,
+            leader: 5,
+            db_size: 4096,
+            ..EtcdMemberStatus::default()
+        };
+        let messages = vec![EtcdStatus { member_status: Some(status), metadata: None }];
+        Ok(Answered::new(EtcdStatusResponse { messages }))
+    }
+
+    async fn service_list(&self, _: Asked<()>) -> Result<Answered<ServiceListResponse>, Status> {
+        let is_member = self.facts().etcd == Etcd::Member;
+        let service = |id: &str, is_up: bool| ServiceInfo {
+            id: id.to_owned(),
+            state: if is_up { "Running" } else { "Preparing" }.to_owned(),
+            events: None,
+            health: is_up.then(|| ServiceHealth { healthy: true, ..ServiceHealth::default() }),
+        };
+        let services = vec![service("etcd", is_member), service("kubelet", true)];
+        let messages = vec![ServiceList { services, metadata: None }];
+        Ok(Answered::new(ServiceListResponse { messages }))
+    }
+
+    async fn memory(&self, _: Asked<()>) -> Result<Answered<MemoryResponse>, Status> {
+        let meminfo = Some(MemInfo { memtotal: 4 << 20, ..MemInfo::default() });
+        Ok(Answered::new(MemoryResponse { messages: vec![Memory { meminfo, metadata: None }] }))
+    }
+
+    async fn read(&self, request: Asked<ReadRequest>) -> Result<Answered<BoxStream<Data>>, Status> {
+        let path = request.into_inner().path;
+        if path == "/var/lib/etcd/member/snap/db" && self.facts().etcd != Etcd::Nothing {
+            return Ok(Answered::new(pieces(vec![Data { bytes: vec![0; 512], metadata: None }])));
+        }
+        Err(Status::not_found(format!("stat {path}: no such file or directory")))
+    }
+}
+
+fn resource(kind: &str, id: &str, yaml: String) -> Resource {
+    let metadata = Metadata { r#type: kind.to_owned(), id: id.to_owned(), ..Metadata::default() };
+    Resource { metadata: Some(metadata), spec: Some(Spec { yaml_spec: yaml, proto_spec: vec![] }) }
+}
+
+#[tonic::async_trait]
+impl State for Node {
+    async fn get(&self, request: Asked<GetRequest>) -> Result<Answered<GetResponse>, Status> {
+        let request = request.into_inner();
+        let facts = self.facts().clone();
+        let yaml = match request.r#type.as_str() {
+            "SystemInformations.hardware.talos.dev" => format!("uuid: {}\n", facts.uuid),
+            "PlatformMetadatas.talos.dev" => "instanceId: abc\n".to_owned(),
+            "MachineStatuses.runtime.talos.dev" => "stage: running\n".to_owned(),
+            "VolumeStatuses.block.talos.dev" => "size: 34359738368\n".to_owned(),
+            "NodeIPs.kubernetes.talos.dev" => format!("addresses:\n    - {}\n", facts.node_ip),
+            _ => return Err(Status::not_found("resource doesn't exist")),
+        };
+        let resource = resource(&request.r#type, &request.id, yaml);
+        Ok(Answered::new(GetResponse { resource: Some(resource) }))
+    }
+
+    async fn list(
+        &self,
+        request: Asked<ListRequest>,
+    ) -> Result<Answered<BoxStream<ListResponse>>, Status> {
+        let kind = request.into_inner().r#type;
+        let facts = self.facts().clone();
+        let all = match kind.as_str() {
+            "LinkStatuses.net.talos.dev" => vec![
+                ("lo".to_owned(), "type: loopback\n".to_owned()),
+                ("eth0".to_owned(), format!("type: ether\nhardwareAddr: \"{}\"\n", facts.mac)),
+                ("cni0".to_owned(), "type: ether\nkind: bridge\n".to_owned()),
+            ],
+            "AddressStatuses.net.talos.dev" => {
+                let own = facts.addresses.iter().map(|address| ("eth0", address.as_str()));
+                let all = own.chain([("cni0", "10.244.0.1/24"), ("lo", "127.0.0.1/8")]);
+                let one = |(link, address): (&str, &str)| {
+                    let scope = if link == "lo" { "host" } else { "global" };
+                    let yaml = format!("address: {address}\nlinkName: {link}\nscope: {scope}\n");
+                    (format!("{link}/{address}"), yaml)
+                };
+                all.map(one).collect()
+            }
+            _ => vec![],
+        };
+        let found = all
+            .into_iter()
+            .map(|(id, yaml)| ListResponse { resource: Some(resource(&kind, &id, yaml)) });
+        Ok(Answered::new(pieces(found.collect())))
+    }
+}

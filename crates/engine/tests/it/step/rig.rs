@@ -1,0 +1,213 @@
+//! Runs single steps, and tells what came of them.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use talmox_clock::Clock;
+use talmox_engine::access::{ClientFiles, ClusterAccess};
+use talmox_engine::desired::SmbiosUuid;
+use talmox_engine::event::{Event, Events};
+use talmox_engine::execute::{Cancel, StepResult, execute};
+use talmox_engine::kube::endpoints;
+use talmox_engine::ownership::{ClusterMark, Identity};
+use talmox_engine::plan::{
+    Action, ApplyConfig, ConfigBy, Contact, OwnVm, Plan, Step, StepId, TalosNode,
+};
+use talmox_engine::step::Context;
+use talmox_engine::web::{Web, WebSettings};
+use talmox_pve::api::qemu::Vm;
+use talmox_pve::client as pve;
+use talmox_pve::id::VmId;
+use talmox_talos_api::{Credentials, Expected, Limits, Reach, Settings};
+use talmox_talos_config::client::Role;
+use talmox_talos_config::random::SystemRandomness;
+use talmox_talos_config::secret::SecretText;
+use talmox_talos_config::secrets::Bundle;
+use talmox_talos_config::time::UnixTime;
+
+use super::node::{Etcd, Facts, Node};
+use crate::support::bundle;
+
+pub(crate) const UUID: &str = "4c4c4544-0042-3510-8051-b4c04f333732";
+pub(crate) const MAC: &str = "02:00:00:00:00:11";
+
+/// Who and what a step has to do with.
+pub(crate) struct Rig {
+    pub(crate) clock: Clock,
+    pub(crate) pve: pve::Client,
+    reach: BTreeMap<String, String>,
+    pub(crate) files: Arc<Mutex<Vec<ClientFiles>>>,
+}
+
+/// How a step went, and what it said on the way.
+pub(crate) struct Told {
+    pub(crate) result: StepResult,
+    pub(crate) waits: Vec<String>,
+    pub(crate) notes: Vec<String>,
+}
+
+impl Told {
+    /// What went wrong, with all that it came from.
+    pub(crate) fn failure(&self) -> String {
+        let StepResult::Failed(error) = &self.result else { panic!("{:?}", self.result) };
+        let mut texts = vec![error.to_string()];
+        texts.extend(error.causes());
+        texts.join(": ")
+    }
+}
+
+impl Rig {
+    pub(crate) fn new() -> Self {
+        Self::at(Clock::scaled(50.0))
+    }
+
+    pub(crate) fn at(clock: Clock) -> Self {
+        // Nobody is there: steps that ask Proxmox bring their own.
+        let settings = pve::Settings {
+            endpoints: vec![pve::Endpoint {
+                reach: Some(("127.0.0.1".to_owned(), 1)),
+                ..pve::Endpoint::new("pve1", 8006)
+            }],
+            trust: pve::Trust::Authorities(bundle().certs.os.crt.clone().into_bytes()),
+            credentials: pve::Credentials::Token(
+                "root@pam!lab=00000000-1111-4222-8333-444444444444".parse().unwrap(),
+            ),
+            limits: pve::Limits::default(),
+            timeouts: pve::Timeouts::default(),
+            clock,
+            seed: 0,
+        };
+        let pve = pve::Client::new(settings).unwrap();
+        Self { clock, pve, reach: BTreeMap::new(), files: Arc::default() }
+    }
+
+    /// From now on the address leads there.
+    pub(crate) fn lead(&mut self, host: &str, port: u16, to: SocketAddr) {
+        self.reach.insert(format!("{host}:{port}"), to.to_string());
+    }
+
+    /// A node as it should be, at its place.
+    pub(crate) async fn node(&mut self, address: &str, change: impl FnOnce(&mut Facts)) -> Node {
+        self.node_of(address, bundle(), change).await
+    }
+
+    pub(crate) async fn node_of(
+        &mut self,
+        address: &str,
+        bundle: &Bundle,
+        change: impl FnOnce(&mut Facts),
+    ) -> Node {
+        let mut facts = Facts {
+            is_configured: false,
+            uuid: UUID.to_owned(),
+            mac: MAC.to_owned(),
+            hostname: name(address),
+            addresses: vec![format!("{address}/24")],
+            node_ip: address.to_owned(),
+            etcd: Etcd::Nothing,
+            not_yet: 0,
+            bootstraps: 0,
+            applied: vec![],
+        };
+        change(&mut facts);
+        let node = Node::start(address, bundle, facts).await;
+        self.lead(address, 50000, node.at);
+        node
+    }
+
+    pub(crate) fn access(&self) -> ClusterAccess {
+        let now = UnixTime::from_seconds(self.clock.unix().try_into().unwrap());
+        let day = Duration::from_hours(24);
+        let randomness = &mut SystemRandomness::new();
+        let credentials = Credentials::issue(bundle(), &[Role::Admin], day, now, randomness);
+        let files = Arc::clone(&self.files);
+        ClusterAccess {
+            bundle: Arc::new(bundle().clone()),
+            credentials: credentials.unwrap(),
+            settings: Settings {
+                clock: self.clock,
+                reach: Reach::new(self.reach.clone()),
+                limits: Limits { connect: Duration::from_secs(20), ..Limits::default() },
+            },
+            api: endpoints(["10.0.0.20", "10.0.0.11"]).to_vec(),
+            write_files: Arc::new(move |made| {
+                files.lock().unwrap().push(made);
+                Ok(())
+            }),
+        }
+    }
+
+    pub(crate) async fn run(&self, action: Action) -> Told {
+        let context = Context {
+            clock: self.clock,
+            pve: self.pve.clone(),
+            web: Web::new(WebSettings::default()).unwrap(),
+            cluster: Some(self.access()),
+            seed: 0,
+            cut: None,
+        };
+        let step = Step { id: StepId::new("the/step"), node: None, action, after: vec![] };
+        let plan = Plan {
+            cluster: "home".to_owned(),
+            changes: vec![],
+            findings: vec![],
+            steps: vec![step],
+        };
+        let (events, mut heard) = Events::channel(self.clock);
+        let mut outcome = execute(&plan, &context, &Cancel::default(), &events).await;
+        let (mut waits, mut notes) = (vec![], vec![]);
+        while let Ok(event) = heard.try_recv() {
+            match event.what {
+                Event::StepWaits { reason, .. } => waits.push(reason),
+                Event::StepNote { text, .. } => notes.push(text),
+                _ => {}
+            }
+        }
+        Told { result: outcome.steps.remove(0).1, waits, notes }
+    }
+}
+
+/// `cp-11` for `10.0.0.11`.
+pub(crate) fn name(address: &str) -> String {
+    format!("cp-{}", address.rsplit('.').next().unwrap())
+}
+
+pub(crate) fn own_vm(node: &str) -> OwnVm {
+    let identity = Identity {
+        cluster: ClusterMark::of(&bundle().cluster.id),
+        node: node.to_owned(),
+        uuid: SmbiosUuid::of(&bundle().cluster.id, node),
+    };
+    OwnVm { vm: Vm::new(&"pve1".parse().unwrap(), VmId::new(300).unwrap()), identity }
+}
+
+/// The node at this address, a control plane.
+pub(crate) fn talos_node(address: &str) -> TalosNode {
+    TalosNode {
+        name: name(address),
+        own: own_vm(&name(address)),
+        contact: Contact::At(address.parse().unwrap()),
+        is_control_plane: true,
+    }
+}
+
+pub(crate) fn apply_config(address: &str) -> ApplyConfig {
+    ApplyConfig {
+        node: talos_node(address),
+        by: ConfigBy::Maintenance,
+        expected: Expected {
+            uuid: Some(UUID.to_owned()),
+            macs: vec![MAC.to_owned()],
+            instance_id: None,
+        },
+        config: SecretText::new("the config"),
+        talos_version: "v1.11.2".to_owned(),
+        hostname: name(address),
+        addresses: vec![address.parse().unwrap()],
+        resets: 2,
+        boot: Duration::from_mins(3),
+        deadline: Duration::from_mins(15),
+    }
+}

@@ -1,0 +1,77 @@
+use std::time::Duration;
+
+use talmox_engine::plan::{Change, Class, Contact, FieldChange, Object};
+use talmox_engine::status::{Role, Seen, Sources, Subject, gather};
+use tokio::net::TcpListener;
+
+use super::node::Etcd;
+use super::rig::{Rig, name, own_vm};
+use crate::kube::cluster::{Cluster, VIP};
+
+fn subject(address: &str, role: Role) -> Subject {
+    Subject {
+        name: name(address),
+        role,
+        own: own_vm(&name(address)),
+        contact: Contact::At(address.parse().unwrap()),
+    }
+}
+
+#[tokio::test]
+async fn what_answers_is_shown_and_what_does_not_is_said() {
+    let cluster = Cluster::start_ready(&["cp-11"]).await;
+    let mut rig = Rig::at(cluster.clock);
+    rig.lead(VIP, 6443, cluster.address);
+    rig.node("10.0.0.11", |facts| {
+        facts.is_configured = true;
+        facts.etcd = Etcd::Member;
+    })
+    .await;
+    rig.node("10.0.0.12", |_| {}).await;
+    // One takes connections and never says a word.
+    let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    rig.lead("10.0.0.13", 50000, silent.local_addr().unwrap());
+    let subjects = [
+        subject("10.0.0.11", Role::ControlPlane),
+        subject("10.0.0.12", Role::Worker),
+        subject("10.0.0.13", Role::ControlPlane),
+        subject("10.0.0.14", Role::Ubuntu),
+    ];
+    let field =
+        FieldChange { path: "memory".to_owned(), old: Some("1".into()), new: Some("2".into()) };
+    let change = Change {
+        object: Object::Vm("cp-11".to_owned()),
+        class: Class::Reboot,
+        fields: vec![field],
+        note: None,
+        is_planned: true,
+    };
+    let sources =
+        Sources { pve: rig.pve.clone(), cluster: rig.access(), limit: Duration::from_secs(3) };
+    let status = gather("home", &subjects, &sources, &[change]).await;
+
+    assert_eq!(status.kubernetes, Seen::Is("v1.32.4".to_owned()));
+    assert_eq!(status.authorities.len(), 4);
+    let first = &status.nodes[0];
+    let talos = first.talos.as_ref().unwrap().get().unwrap();
+    assert_eq!((talos.stage.as_str(), talos.version.as_deref()), ("running", Some("v1.11.2")));
+    assert!(talos.certificate_end.unwrap() > i64::try_from(cluster.clock.unix()).unwrap());
+    assert_eq!(talos.troubles, Vec::<String>::new());
+    assert!(first.kubernetes.as_ref().unwrap().get().unwrap().ready);
+    assert!(first.etcd.as_ref().unwrap().get().unwrap().leader);
+    assert_eq!(first.drift, ["reboot vm cp-11: memory"]);
+    // Nobody plays Proxmox here.
+    let Seen::Unknown(why) = &first.vm else { panic!("{:?}", first.vm) };
+    assert!(why.contains("was not sent"), "{why}");
+
+    let waiting = status.nodes[1].talos.as_ref().unwrap().get().unwrap();
+    assert_eq!(waiting.stage, "maintenance");
+    assert_eq!(status.nodes[1].etcd, None);
+    let unregistered = Seen::Unknown("it is not registered".to_owned());
+    assert_eq!(status.nodes[1].kubernetes, Some(unregistered));
+    assert!(matches!(status.nodes[2].talos, Some(Seen::Unknown(_))));
+    assert_eq!((&status.nodes[3].talos, &status.nodes[3].kubernetes), (&None, &None));
+
+    let text = serde_json::to_string(&status).unwrap();
+    assert!(text.contains(r#""kubernetes":{"is":"v1.32.4"}"#), "{text}");
+}

@@ -1,0 +1,217 @@
+//! Files, logs and META.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use talmox_talos_api::proto::common::Data;
+use talmox_talos_api::proto::machine::{DmesgRequest, LogsRequest};
+use talmox_talos_api::server::Status;
+use talmox_talos_config::time::UnixTime;
+use tonic::codegen::BoxStream;
+
+use super::stream::{self, data};
+use super::{Session, status};
+use crate::talos::land::Node;
+
+/// As many bytes as fit into the partition META.
+const META: usize = 256 << 10;
+
+pub(super) fn read(session: &Session, path: &str) -> Result<BoxStream<Data>, Status> {
+    let now = session.realm.now();
+    let text = session.node(|node| contents(node, path, now))?;
+    let missing = || Status::not_found(format!("stat {path}: no such file or directory"));
+    Ok(stream::bytes(text.ok_or_else(missing)?.as_bytes()))
+}
+
+/// The files that a node has, as far as anybody reads them.
+fn contents(node: &Node, path: &str, now: Duration) -> Option<String> {
+    let version = &node.version;
+    Some(match path {
+        "/proc/sys/kernel/random/boot_id" => format!("{}\n", node.boot_id),
+        "/etc/os-release" => format!(
+            "NAME=\"Talos\"\nID=talos\nVERSION_ID={version}\nPRETTY_NAME=\"Talos ({version})\"\n\
+             HOME_URL=\"https://www.talos.dev/\"\nBUG_REPORT_URL=\"https://github.com/siderolabs/talos/issues\"\n\
+             VENDOR_NAME=\"Sidero Labs\"\nVENDOR_URL=\"https://www.siderolabs.com/\"\n"
+        ),
+        "/proc/version" => format!("Linux version {}-talos\n", kernel(version.minor)),
+        "/proc/sys/kernel/osrelease" => format!("{}-talos\n", kernel(version.minor)),
+        "/proc/meminfo" => {
+            let (total, free, available) = status::memory_in_kib(node);
+            format!(
+                "MemTotal:       {total:>8} kB\nMemFree:        {free:>8} kB\nMemAvailable:   {available:>8} kB\n"
+            )
+        }
+        "/proc/uptime" => {
+            let up = now.saturating_sub(node.booted);
+            format!("{:.2} {:.2}\n", up.as_secs_f64(), up.as_secs_f64())
+        }
+        "/proc/cpuinfo" => {
+            let cpus = 0..node.hardware.cpus;
+            cpus.map(|cpu| format!("processor\t: {cpu}\nmodel name\t: QEMU Virtual CPU\n\n"))
+                .collect()
+        }
+        "/proc/cmdline" => command_line(node),
+        "/etc/hostname" | "/proc/sys/kernel/hostname" => format!("{}\n", node.hostname()),
+        "/etc/machine-id" => format!("{}\n", node.boot_id.replace('-', "")),
+        "/etc/resolv.conf" => {
+            node.network.nameservers.iter().map(|server| format!("nameserver {server}\n")).collect()
+        }
+        "/etc/kubernetes/kubelet.yaml" => node.config.as_ref().map(|_| {
+            "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n".to_owned()
+        })?,
+        "/system/state/config.yaml" => node.config.as_ref().map(|config| config.text.clone())?,
+        _ => return None,
+    })
+}
+
+/// The kernels of releases.
+pub(crate) fn kernel(minor: u32) -> &'static str {
+    match minor {
+        ..=8 => "6.6.64",
+        9 => "6.12.23",
+        10 => "6.12.57",
+        11 => "6.12.52",
+        12 => "6.18.24",
+        13 => "6.18.33",
+        14.. => "6.18.38",
+    }
+}
+
+/// What the kernel was told, with the arguments of the schematic.
+pub(crate) fn command_line(node: &Node) -> String {
+    let names = if node.platform.name == "nocloud" { " net.ifnames=0" } else { "" };
+    let mut line =
+        format!("talos.platform={} console=tty1 console=ttyS0{names}", node.platform.name);
+    for argument in &node.image.schematic.customization.extra_kernel_args {
+        line.push(' ');
+        line.push_str(argument);
+    }
+    line.push('\n');
+    line
+}
+
+pub(super) fn logs(
+    session: &Arc<Session>,
+    request: LogsRequest,
+) -> Result<BoxStream<Data>, Status> {
+    let id = request.id.clone();
+    let lines = move |node: &Node| -> Option<Vec<String>> {
+        match (id.as_str(), node.services.get(&id)) {
+            ("kernel", _) => Some(node.dmesg.clone()),
+            (_, service) => service.map(|service| service.log.iter().cloned().collect()),
+        }
+    };
+    let Some(found) = session.node(&lines)? else {
+        return Err(Status::unknown(format!("log \"{}\" was not registered", request.id)));
+    };
+    // A negative number is all of it, as zero would be nothing.
+    let wanted = usize::try_from(request.tail_lines).unwrap_or(usize::MAX);
+    let skipped = found.len().saturating_sub(wanted);
+    let past = found[skipped..].to_vec();
+    Ok(follow(session, past, request.follow, lines, |line| format!("{line}\n")))
+}
+
+pub(super) fn dmesg(
+    session: &Arc<Session>,
+    request: DmesgRequest,
+) -> Result<BoxStream<Data>, Status> {
+    let (found, booted) = session.node(|node| (node.dmesg.clone(), node.booted))?;
+    let past = if request.tail { vec![] } else { found };
+    let seconds = i64::try_from(booted.as_secs()).unwrap_or(i64::MAX);
+    let prefix = format!("kern:    info: [{}]: ", UnixTime::from_seconds(seconds));
+    let lines = |node: &Node| Some(node.dmesg.clone());
+    Ok(follow(session, past, request.follow, lines, move |line| format!("{prefix}{line}\n")))
+}
+
+/// Lines that are there and, where wanted, those that come.
+fn follow(
+    session: &Arc<Session>,
+    past: Vec<String>,
+    goes_on: bool,
+    lines: impl Fn(&Node) -> Option<Vec<String>> + Send + 'static,
+    print: impl Fn(&str) -> String + Send + 'static,
+) -> BoxStream<Data> {
+    if !goes_on {
+        return stream::all(past.iter().map(|line| data(print(line).as_bytes())).collect());
+    }
+    let mut known = session.node(&lines).ok().flatten().unwrap_or_default();
+    let watcher = Arc::clone(session);
+    stream::run(session, |sender| async move {
+        for line in past {
+            if sender.send(Ok(data(print(&line).as_bytes()))).await.is_err() {
+                return;
+            }
+        }
+        let mut news = watcher.realm.news();
+        loop {
+            let Ok(Some(now)) = watcher.node(&lines) else { return };
+            for line in fresh(&known, &now) {
+                if sender.send(Ok(data(print(line).as_bytes()))).await.is_err() {
+                    return;
+                }
+            }
+            known = now;
+            if news.changed().await.is_err() {
+                return;
+            }
+        }
+    })
+}
+
+/// The lines that were added, where old ones may have been forgotten meanwhile.
+fn fresh<'a>(before: &[String], now: &'a [String]) -> &'a [String] {
+    let begins = (0..=before.len()).find(|dropped| now.starts_with(&before[*dropped..]));
+    &now[begins.map_or(0, |dropped| before.len() - dropped)..]
+}
+
+pub(super) fn write_meta(session: &Session, key: u32, value: &[u8]) -> Result<(), Status> {
+    let key = meta_key(key)?;
+    let value = String::from_utf8_lossy(value).into_owned();
+    let disk = session.change(|node| {
+        let used: usize = node.meta.values().map(String::len).sum();
+        if used + value.len() > META {
+            return Err(Status::resource_exhausted("meta write failed"));
+        }
+        node.meta.insert(key, value.clone());
+        Ok(node.system_disk.clone())
+    })??;
+    if let Some(disk) = disk {
+        session.realm.site.write_disk(&disk, |written| {
+            written.meta.insert(key, value);
+        });
+    }
+    Ok(())
+}
+
+pub(super) fn delete_meta(session: &Session, key: u32) -> Result<(), Status> {
+    let key = meta_key(key)?;
+    let (removed, disk) =
+        session.change(|node| (node.meta.remove(&key), node.system_disk.clone()))?;
+    if removed.is_none() {
+        return Err(Status::not_found("meta key not found"));
+    }
+    if let Some(disk) = disk {
+        session.realm.site.write_disk(&disk, |written| {
+            written.meta.remove(&key);
+        });
+    }
+    Ok(())
+}
+
+fn meta_key(key: u32) -> Result<u8, Status> {
+    u8::try_from(key).map_err(|_| Status::invalid_argument("key must be a uint8"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_log_that_forgets_still_tells_what_is_new() {
+        let texts = |all: &str| all.split(' ').map(str::to_owned).collect::<Vec<_>>();
+        assert_eq!(fresh(&texts("a b"), &texts("a b c")), texts("c"));
+        assert_eq!(fresh(&texts("a b"), &texts("b c d")), texts("c d"));
+        assert_eq!(fresh(&texts("a b"), &texts("x y")), texts("x y"));
+        assert!(fresh(&texts("a b"), &texts("a b")).is_empty());
+    }
+}

@@ -1,0 +1,112 @@
+//! Where every call comes in: sent on, refused, or answered here.
+
+use std::convert::Infallible;
+use std::fmt;
+use std::marker::PhantomData;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use hyper::body::Incoming;
+use hyper::{Request, Response};
+use talmox_talos_api::proto::cluster::cluster_service_server::ClusterServiceServer;
+use talmox_talos_api::proto::cosi::resource::state_server::StateServer;
+use talmox_talos_api::proto::machine::image_service_server::ImageServiceServer;
+use talmox_talos_api::proto::machine::lifecycle_service_server::LifecycleServiceServer;
+use talmox_talos_api::proto::machine::machine_service_server::MachineServiceServer;
+use talmox_talos_api::proto::storage::storage_service_server::StorageServiceServer;
+use talmox_talos_api::server::Status;
+use tonic::body::Body;
+use tonic::codegen::{BoxFuture, Service};
+use tonic::server::NamedService;
+
+use super::forward::{self, Route};
+use super::{NodeApi, Session, fan, method};
+
+/// The biggest message that goes through: snapshots come in pieces, configs do not.
+const MESSAGE: usize = 32 << 20;
+
+/// The gate in front of one service.
+pub(super) struct Gate<S> {
+    session: Arc<Session>,
+    service: PhantomData<fn() -> S>,
+}
+
+impl<S> Gate<S> {
+    pub(super) fn new(session: &Arc<Session>) -> Self {
+        Self { session: Arc::clone(session), service: PhantomData }
+    }
+}
+
+impl<S> Clone for Gate<S> {
+    fn clone(&self) -> Self {
+        Self::new(&self.session)
+    }
+}
+
+impl<S> fmt::Debug for Gate<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Gate").field("session", &self.session).finish_non_exhaustive()
+    }
+}
+
+impl<S: NamedService> NamedService for Gate<S> {
+    const NAME: &'static str = S::NAME;
+}
+
+impl<S> Service<Request<Incoming>> for Gate<S> {
+    type Response = Response<Body>;
+    type Error = Infallible;
+    type Future = BoxFuture<Response<Body>, Infallible>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<Incoming>) -> Self::Future {
+        let session = Arc::clone(&self.session);
+        Box::pin(async move { Ok(route(&session, request.map(Body::new)).await) })
+    }
+}
+
+/// What apid does: finds out who is meant.
+async fn route(session: &Arc<Session>, request: Request<Body>) -> Response<Body> {
+    let path = request.uri().path().to_owned();
+    let target = match forward::route(session, &path, request.headers()) {
+        Ok(Route::Here) => Ok(Arc::clone(session)),
+        Ok(Route::One(target)) => forward::dial(session, &target).map(Arc::new),
+        Ok(Route::Many(targets)) => return fan::out(session, &targets, request).await,
+        Err(status) => Err(status),
+    };
+    match target {
+        Ok(target) => answer(target, request).await,
+        Err(status) => status.into_http(),
+    }
+}
+
+/// What machined does: answers, if the caller may ask.
+pub(super) async fn answer(session: Arc<Session>, request: Request<Body>) -> Response<Body> {
+    let path = request.uri().path();
+    if let Err(status) = method::admit(&session, path) {
+        return status.into_http();
+    }
+    let name = path.split('/').nth(1).unwrap_or_default().to_owned();
+    let api = NodeApi(session);
+    let answered = match name.as_str() {
+        "machine.MachineService" => {
+            MachineServiceServer::new(api)
+                .max_decoding_message_size(MESSAGE)
+                .max_encoding_message_size(MESSAGE)
+                .call(request)
+                .await
+        }
+        "cluster.ClusterService" => ClusterServiceServer::new(api).call(request).await,
+        "storage.StorageService" => StorageServiceServer::new(api).call(request).await,
+        "cosi.resource.State" => {
+            StateServer::new(api).max_encoding_message_size(MESSAGE).call(request).await
+        }
+        "machine.LifecycleService" => LifecycleServiceServer::new(api).call(request).await,
+        "machine.ImageService" => ImageServiceServer::new(api).call(request).await,
+        _ => Ok(Status::unimplemented(format!("unknown service {name}")).into_http()),
+    };
+    answered.unwrap_or_else(|never| match never {})
+}

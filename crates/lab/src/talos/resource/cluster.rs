@@ -1,0 +1,142 @@
+//! The cluster as its members know it.
+
+use serde_json::{Value, json};
+
+use super::config::MACHINE_TYPES;
+use super::proto::{Field, Form};
+use super::{Item, KIND, Kind, View};
+use crate::talos::land::Node;
+
+const CONTROL_PLANE: &[Field] = &[("port", 1, Form::Number)];
+const MEMBER: &[Field] = &[
+    ("nodeId", 1, Form::Text),
+    ("addresses", 2, Form::Each(&Form::Address)),
+    ("hostname", 3, Form::Text),
+    ("machineType", 4, Form::Enum(MACHINE_TYPES)),
+    ("operatingSystem", 5, Form::Text),
+    ("controlPlane", 6, Form::Message(CONTROL_PLANE)),
+];
+const AFFILIATE: &[Field] = &[
+    ("nodeId", 1, Form::Text),
+    ("addresses", 2, Form::Each(&Form::Address)),
+    ("hostname", 3, Form::Text),
+    ("nodename", 4, Form::Text),
+    ("operatingSystem", 5, Form::Text),
+    ("machineType", 6, Form::Enum(MACHINE_TYPES)),
+    ("controlPlane", 8, Form::Message(CONTROL_PLANE)),
+];
+
+pub(super) const KINDS: &[Kind] = &[
+    Kind {
+        name: "Members.cluster.talos.dev",
+        namespace: "cluster",
+        columns: &[
+            ("Hostname", "{.hostname}"),
+            ("Machine Type", "{.machineType}"),
+            ("OS", "{.operatingSystem}"),
+            ("Addresses", "{.addresses}"),
+        ],
+        proto: MEMBER,
+        list: |view| {
+            let members = known(view).into_iter();
+            members.map(|node| Item::new(node.hostname(), described(node, false))).collect()
+        },
+        ..KIND
+    },
+    Kind {
+        name: "Affiliates.cluster.talos.dev",
+        namespace: "cluster",
+        columns: &[
+            ("Hostname", "{.hostname}"),
+            ("Machine Type", "{.machineType}"),
+            ("Addresses", "{.addresses}"),
+        ],
+        proto: AFFILIATE,
+        list: |view| {
+            let members = known(view).into_iter();
+            members.map(|node| Item::new(node_id(node), described(node, true))).collect()
+        },
+        ..KIND
+    },
+    Kind {
+        name: "Identities.cluster.talos.dev",
+        namespace: "cluster",
+        columns: &[("ID", "{.nodeId}")],
+        proto: &[("nodeId", 1, Form::Text)],
+        list: |view| {
+            if view.node.config.is_none() {
+                return vec![];
+            }
+            vec![Item::new("local", json!({ "nodeId": node_id(view.node) }))]
+        },
+        ..KIND
+    },
+    Kind {
+        name: "Infos.cluster.talos.dev",
+        namespace: "cluster",
+        columns: &[("Cluster ID", "{.clusterId}"), ("Cluster Name", "{.clusterName}")],
+        proto: &[("clusterId", 1, Form::Text), ("clusterName", 2, Form::Text)],
+        list: |view| {
+            let config = view.node.config.iter();
+            config
+                .map(|config| {
+                    let facts = &config.facts;
+                    let spec =
+                        json!({ "clusterId": facts.cluster_id, "clusterName": facts.cluster_name });
+                    Item::new("current", spec)
+                })
+                .collect()
+        },
+        ..KIND
+    },
+];
+
+/// The members that this node knows: itself, and whom discovery tells of.
+fn known<'a>(view: &View<'a>) -> Vec<&'a Node> {
+    let node = view.node;
+    let has_discovery = node.config.as_ref().is_some_and(|config| config.facts.has_discovery);
+    if !has_discovery {
+        return vec![];
+    }
+    let key = |node: &'a Node| {
+        let facts = &node.config.as_ref()?.facts;
+        facts.has_discovery.then_some((&facts.cluster_id, &facts.cluster_secret))
+    };
+    let all = view.land.nodes.values().filter(|other| key(other) == key(node));
+    all.filter(|other| other.vmid == node.vmid || view.land.is_connected(node.vmid, other.vmid))
+        .collect()
+}
+
+/// Drawn once, kept on STATE; here it follows from the machine's own identity.
+pub(super) fn node_id(node: &Node) -> String {
+    use base64::Engine as _;
+    use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+
+    let digest =
+        aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, node.hardware.uuid.as_bytes());
+    URL_SAFE_NO_PAD.encode(digest.as_ref())
+}
+
+fn described(node: &Node, is_affiliate: bool) -> Value {
+    let addresses: Vec<String> = node.network.addresses().map(|a| a.to_string()).collect();
+    let kind = if node.is_control_plane() { "controlplane" } else { "worker" };
+    let mut spec = json!({
+        "nodeId": node_id(node), "addresses": addresses, "hostname": node.hostname(),
+    });
+    if is_affiliate {
+        spec["nodename"] = node.hostname().into();
+    }
+    let system = format!("Talos ({})", node.version);
+    // Affiliates have these two the other way round.
+    if is_affiliate {
+        spec["operatingSystem"] = system.as_str().into();
+        spec["machineType"] = kind.into();
+    } else {
+        spec["machineType"] = kind.into();
+        spec["operatingSystem"] = system.as_str().into();
+    }
+    if node.is_control_plane() {
+        spec["controlPlane"] = json!({ "port": 6443 });
+    }
+    spec
+}

@@ -1,0 +1,145 @@
+//! What SMBIOS and the PCI bus tell of the machine.
+
+use serde_json::json;
+
+use super::proto::{Field, Form};
+use super::{Item, KIND, Kind, View};
+
+const SYSTEM: &[Field] = &[
+    ("manufacturer", 1, Form::Text),
+    ("productName", 2, Form::Text),
+    ("version", 3, Form::Text),
+    ("serialnumber", 4, Form::Text),
+    ("uuid", 5, Form::Text),
+    ("wakeUpType", 6, Form::Text),
+];
+const PROCESSOR: &[Field] = &[
+    ("socket", 1, Form::Text),
+    ("manufacturer", 2, Form::Text),
+    ("productName", 3, Form::Text),
+    ("maxSpeedMhz", 4, Form::Number),
+    ("bootSpeedMhz", 5, Form::Number),
+    ("status", 6, Form::Number),
+    ("coreCount", 10, Form::Number),
+    ("coreEnabled", 11, Form::Number),
+    ("threadCount", 12, Form::Number),
+];
+
+pub(super) const KINDS: &[Kind] = &[
+    Kind {
+        name: "SystemInformations.hardware.talos.dev",
+        namespace: "hardware",
+        aliases: &["systeminformation"],
+        columns: &[
+            ("Manufacturer", "{.manufacturer}"),
+            ("ProductName", "{.productName}"),
+            ("Version", "{.version}"),
+            ("SerialNumber", "{.serialnumber}"),
+            ("UUID", "{.uuid}"),
+            ("WakeUpType", "{.wakeUpType}"),
+        ],
+        proto: SYSTEM,
+        list: system,
+        ..KIND
+    },
+    Kind {
+        name: "Processors.hardware.talos.dev",
+        namespace: "hardware",
+        aliases: &["cpus", "cpu"],
+        columns: &[
+            ("Manufacturer", "{.manufacturer}"),
+            ("Model", "{.productName}"),
+            ("Cores", "{.coreCount}"),
+            ("Threads", "{.threadCount}"),
+        ],
+        proto: PROCESSOR,
+        list: processors,
+        ..KIND
+    },
+    Kind {
+        name: "MemoryModules.hardware.talos.dev",
+        namespace: "hardware",
+        aliases: &["memorymodules", "ram"],
+        columns: &[("Manufacturer", "{.manufacturer}"), ("SizeMiB", "{.sizeMiB}")],
+        proto: &[
+            ("sizeMiB", 1, Form::Number),
+            ("deviceLocator", 2, Form::Text),
+            ("manufacturer", 5, Form::Text),
+        ],
+        list: memory,
+        ..KIND
+    },
+    Kind {
+        name: "PCIDevices.hardware.talos.dev",
+        namespace: "hardware",
+        aliases: &["devices", "device"],
+        columns: &[
+            ("Class", "{.class}"),
+            ("Subclass", "{.subclass}"),
+            ("Vendor", "{.vendor}"),
+            ("Product", "{.product}"),
+        ],
+        proto: &[
+            ("class_id", 5, Form::Text),
+            ("subclass_id", 6, Form::Text),
+            ("vendor_id", 7, Form::Text),
+            ("product_id", 8, Form::Text),
+        ],
+        list: devices,
+        ..KIND
+    },
+];
+
+fn system(view: &View<'_>) -> Vec<Item> {
+    let hardware = &view.node.hardware;
+    let mut spec = json!({
+        "manufacturer": "QEMU",
+        "productName": "Standard PC (Q35 + ICH9, 2009)",
+        "version": "pc-q35-9.2",
+    });
+    if !hardware.serial.is_empty() {
+        spec["serialnumber"] = hardware.serial.as_str().into();
+    }
+    spec["uuid"] = hardware.uuid.as_str().into();
+    spec["wakeUpType"] = "Power Switch".into();
+    vec![Item::new("systeminformation", spec)]
+}
+
+/// QEMU shows all cores as those of one processor.
+fn processors(view: &View<'_>) -> Vec<Item> {
+    let cores = view.node.hardware.cpus;
+    let spec = json!({
+        "socket": "CPU 0", "manufacturer": "QEMU", "productName": "pc-q35-9.2",
+        "maxSpeedMhz": 2000, "bootSpeedMhz": 2000, "status": 65,
+        "coreCount": cores, "coreEnabled": cores, "threadCount": cores,
+    });
+    vec![Item::new("CPU-0", spec)]
+}
+
+/// QEMU makes modules of 16 GiB at most.
+fn memory(view: &View<'_>) -> Vec<Item> {
+    const LARGEST: u64 = 16 << 10;
+    let total = view.node.hardware.memory >> 20;
+    (0..total.div_ceil(LARGEST))
+        .map(|number| {
+            let size = LARGEST.min(total - number * LARGEST);
+            let name = format!("DIMM {number}");
+            let spec = json!({ "sizeMiB": size, "deviceLocator": name, "manufacturer": "QEMU" });
+            Item::new(format!("DIMM-{number}"), spec)
+        })
+        .collect()
+}
+
+/// Devices that are passed through.
+fn devices(view: &View<'_>) -> Vec<Item> {
+    let passed = view.node.hardware.pci.iter().enumerate();
+    passed
+        .map(|(index, device)| {
+            let spec = json!({
+                "class_id": "0x03", "subclass_id": "0x00",
+                "vendor_id": device.vendor, "product_id": device.device,
+            });
+            Item::new(format!("0000:{:02x}:00.0", index + 1), spec)
+        })
+        .collect()
+}

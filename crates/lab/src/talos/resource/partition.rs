@@ -1,0 +1,215 @@
+//! The partitions of the system disk, the volumes on them, and where these are mounted.
+
+use serde_json::{Value, json};
+
+use super::block::pretty;
+use super::proto::{Field, Form};
+use super::{Item, KIND, Kind, View};
+use crate::talos::land::Node;
+
+const PHASES: &[(&str, u64)] = &[("waiting", 0), ("failed", 1), ("missing", 2), ("ready", 6)];
+const VOLUME: &[Field] = &[
+    ("phase", 1, Form::Enum(PHASES)),
+    ("location", 2, Form::Text),
+    ("parentLocation", 7, Form::Text),
+    ("partitionIndex", 8, Form::Number),
+    ("size", 9, Form::Number),
+    ("filesystem", 10, Form::Enum(&[("xfs", 1), ("vfat", 2)])),
+    ("mountLocation", 11, Form::Text),
+    ("prettySize", 13, Form::Text),
+];
+const DISCOVERED: &[Field] = &[
+    ("size", 1, Form::Number),
+    ("name", 4, Form::Text),
+    ("label", 6, Form::Text),
+    ("partition_label", 12, Form::Text),
+    ("partition_index", 13, Form::Number),
+    ("type", 14, Form::Text),
+    ("device_path", 15, Form::Text),
+    ("parent", 16, Form::Text),
+    ("dev_path", 17, Form::Text),
+    ("parent_dev_path", 18, Form::Text),
+    ("pretty_size", 19, Form::Text),
+];
+
+pub(super) const KINDS: &[Kind] = &[
+    Kind {
+        name: "VolumeStatuses.block.talos.dev",
+        columns: &[
+            ("Type", "{.type}"),
+            ("Phase", "{.phase}"),
+            ("Location", "{.location}"),
+            ("Size", "{.prettySize}"),
+        ],
+        proto: VOLUME,
+        list: volumes,
+        ..KIND
+    },
+    Kind {
+        name: "DiscoveredVolumes.block.talos.dev",
+        columns: &[
+            ("Type", "{.type}"),
+            ("Size", "{.pretty_size}"),
+            ("Discovered", "{.name}"),
+            ("Label", "{.label}"),
+            ("PartitionLabel", "{.partition_label}"),
+        ],
+        proto: DISCOVERED,
+        list: discovered,
+        ..KIND
+    },
+    Kind {
+        name: "MountStatuses.runtime.talos.dev",
+        aliases: &["mounts"],
+        columns: &[
+            ("Source", "{.source}"),
+            ("Target", "{.target}"),
+            ("Filesystem Type", "{.filesystemType}"),
+        ],
+        proto: &[
+            ("source", 1, Form::Text),
+            ("target", 2, Form::Text),
+            ("filesystemType", 3, Form::Text),
+            ("options", 4, Form::Each(&Form::Text)),
+        ],
+        list: mounts,
+        ..KIND
+    },
+];
+
+/// A partition of the system disk.
+struct Partition {
+    label: &'static str,
+    index: u8,
+    size: u64,
+    filesystem: &'static str,
+    /// Where it is mounted, if it is.
+    mount: &'static str,
+}
+
+const MIB: u64 = 1 << 20;
+
+/// What an image has, and what the first boot adds: STATE and EPHEMERAL, which takes the rest.
+fn partitions(node: &Node) -> Vec<Partition> {
+    let Some(disk) = system_disk(node) else { return vec![] };
+    let boot_size = if node.version.is_at_least(11) { 2048 } else { 1000 } * MIB;
+    let has_uki = node.version.is_at_least(10);
+    let mut list = vec![];
+    let mut add = |label, size, filesystem, mount| {
+        let index = u8::try_from(list.len() + 1).unwrap_or(u8::MAX);
+        list.push(Partition { label, index, size, filesystem, mount });
+    };
+    add("EFI", if has_uki { boot_size } else { 100 * MIB }, "vfat", "");
+    if !has_uki {
+        add("BIOS", MIB, "", "");
+        add("BOOT", 1000 * MIB, "xfs", "");
+    }
+    add("META", MIB, "talosmeta", "");
+    if node.config.is_some() {
+        add("STATE", 100 * MIB, "xfs", "/system/state");
+        let used: u64 = list_size(has_uki, boot_size);
+        add("EPHEMERAL", disk.size.saturating_sub(used), "xfs", "/var");
+    }
+    list
+}
+
+fn list_size(has_uki: bool, boot_size: u64) -> u64 {
+    let boot = if has_uki { boot_size } else { 1101 * MIB };
+    boot + 103 * MIB
+}
+
+fn system_disk(node: &Node) -> Option<&crate::talos::hardware::Disk> {
+    let system = node.system_disk.as_ref()?;
+    node.hardware.disks.iter().find(|disk| disk.device == system.device)
+}
+
+fn volumes(view: &View<'_>) -> Vec<Item> {
+    let node = view.node;
+    let parent = node.system_disk.as_ref().map(|disk| disk.device.clone()).unwrap_or_default();
+    let found = partitions(node);
+    let mut items: Vec<Item> = ["META", "STATE", "EPHEMERAL"]
+        .into_iter()
+        .map(|label| {
+            let Some(partition) = found.iter().find(|partition| partition.label == label) else {
+                let phase = if label == "META" || node.config.is_none() { "missing" } else { "waiting" };
+                return Item::new(label, json!({ "phase": phase, "type": "partition" }));
+            };
+            let location = format!("{parent}{}", partition.index);
+            let mut spec = json!({
+                "phase": "ready", "type": "partition", "location": location, "mountLocation": location,
+                "partitionIndex": partition.index, "parentLocation": parent,
+                "size": partition.size, "prettySize": pretty(partition.size),
+            });
+            if partition.filesystem == "xfs" {
+                spec["filesystem"] = "xfs".into();
+            }
+            if !partition.mount.is_empty() {
+                spec["mountSpec"] = json!({ "targetPath": partition.mount });
+            }
+            Item::new(label, spec)
+        })
+        .collect();
+    let user = node.config.iter().flat_map(|config| config.config.documents());
+    items.extend(user.filter(|document| document.kind() == "UserVolumeConfig").filter_map(
+        |document| {
+            let spec = json!({ "phase": "ready", "type": "partition" });
+            Some(Item::new(format!("u-{}", document.name()?), spec))
+        },
+    ));
+    items
+}
+
+fn discovered(view: &View<'_>) -> Vec<Item> {
+    let node = view.node;
+    let system = node.system_disk.as_ref().map(|disk| disk.device.as_str());
+    let mut items = vec![];
+    for disk in &node.hardware.disks {
+        let id = disk.device.trim_start_matches("/dev/");
+        let is_system = system == Some(disk.device.as_str());
+        let name = match (disk.is_cdrom, is_system) {
+            (true, _) => "iso9660",
+            (_, true) => "gpt",
+            _ => "",
+        };
+        items.push(Item::new(
+            id,
+            json!({
+                "dev_path": disk.device, "type": "disk", "device_path": format!("/sys/block/{id}"),
+                "size": disk.size, "pretty_size": pretty(disk.size), "name": name,
+            }),
+        ));
+        if !is_system {
+            continue;
+        }
+        items.extend(partitions(node).into_iter().map(|partition| {
+            let id = format!("{id}{}", partition.index);
+            Item::new(id.clone(), described(&id, &disk.device, &partition))
+        }));
+    }
+    items
+}
+
+fn described(id: &str, parent: &str, partition: &Partition) -> Value {
+    json!({
+        "dev_path": format!("/dev/{id}"), "type": "partition",
+        "device_path": format!("/sys/block/{}/{id}", parent.trim_start_matches("/dev/")),
+        "parent": parent.trim_start_matches("/dev/"), "parent_dev_path": parent,
+        "size": partition.size, "pretty_size": pretty(partition.size),
+        "name": partition.filesystem, "label": if partition.filesystem == "xfs" { partition.label } else { "" },
+        "partition_label": partition.label, "partition_index": partition.index,
+    })
+}
+
+fn mounts(view: &View<'_>) -> Vec<Item> {
+    let Some(disk) = &view.node.system_disk else { return vec![] };
+    let mounted = partitions(view.node).into_iter().filter(|partition| !partition.mount.is_empty());
+    mounted
+        .map(|partition| {
+            let spec = json!({
+                "source": format!("{}{}", disk.device, partition.index), "target": partition.mount,
+                "filesystemType": partition.filesystem, "options": [], "encrypted": false,
+            });
+            Item::new(partition.label, spec)
+        })
+        .collect()
+}
