@@ -260,7 +260,7 @@ fn node(
         is_time_in_sync: true,
         clock_skew: 0,
         services: [("cri".to_owned(), Service::new())].into(),
-        events: Events::new(format!("{boot:08x}")),
+        events: Events::new(format!("{boot:08x}"), Clock::real()),
         dmesg: vec![],
         sequence: None,
         etcd,

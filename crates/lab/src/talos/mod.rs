@@ -28,6 +28,7 @@ mod vip;
 mod wire;
 mod written;
 
+pub(crate) use etcd::SavedCluster;
 pub use fault::{NodeFault, Trouble};
 pub(crate) use realm::Realm;
 pub use settings::NodeSettings;

@@ -1,6 +1,5 @@
 use aws_lc_rs::digest::{SHA256, digest};
 use serde_json::json;
-use talmox_clock::Chance;
 use tonic::Code;
 
 use super::member::three;
@@ -53,16 +52,9 @@ async fn clusters_are_kept_while_a_lab_does_not_run() {
     for vmid in [11, 12, 13] {
         bench.kill(vmid);
     }
-    let saved = bench.realm.look(|land| {
-        let all: Vec<_> = land.etcds.values().map(etcd::EtcdCluster::save).collect();
-        serde_json::to_vec(&all).unwrap()
-    });
-    let saved: Vec<etcd::SavedCluster> = serde_json::from_slice(&saved).unwrap();
-    let clock = bench.realm.clock();
-    bench.realm.change(|land| {
-        let restored = saved.into_iter().map(|saved| saved.restore(clock, &Chance::new(1)));
-        land.etcds = restored.map(|cluster| (cluster.id, cluster)).collect();
-    });
+    let saved = serde_json::to_vec(&bench.realm.save_etcds()).unwrap();
+    bench.realm.change(|land| land.etcds.clear());
+    bench.realm.restore_etcds(serde_json::from_slice(&saved).unwrap());
     for vmid in [11, 12, 13] {
         bench.start_control_plane(vmid);
     }
