@@ -261,6 +261,7 @@ impl Lab {
         for running in self.running {
             running.await.map_err(io::Error::other)?;
         }
+        self.realm.real.stop();
         self.state.save_etcds(&self.realm.save_etcds())?;
         self.state.save(&self.site.world())
     }

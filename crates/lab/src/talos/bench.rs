@@ -1,6 +1,6 @@
 //! Nodes without machines: what they make together, for the tests of etcd and Kubernetes.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -26,7 +26,7 @@ use super::realm::{Realm, RealmSettings};
 use super::service::{Service, ServiceState};
 use super::version::Version;
 use super::wire::Wire;
-use super::written::DiskKey;
+use super::written::{DiskKey, Written};
 use crate::blob::Blobs;
 use crate::disk::{Medium, Platform, TalosImage};
 use crate::kube::KubeStore;
@@ -138,7 +138,7 @@ impl Bench {
 
     /// Takes all that was ever written to the disk away.
     pub(crate) fn wipe(&self, vmid: u32) {
-        self.realm.site.write_disk(&self.disk(vmid), |written| *written = Default::default());
+        self.realm.site.write_disk(&self.disk(vmid), |written| *written = Written::default());
     }
 
     fn disk(&self, vmid: u32) -> DiskKey {
@@ -232,7 +232,7 @@ fn node(
         schematic: Schematic::default(),
         secureboot: false,
         medium: Medium::Disk,
-        meta: Default::default(),
+        meta: BTreeMap::default(),
     };
     let hardware = Hardware {
         name: format!("node-{vmid}"),
@@ -251,7 +251,7 @@ fn node(
         image,
         system_disk: Some(disk),
         platform: PlatformData::default(),
-        meta: Default::default(),
+        meta: BTreeMap::default(),
         stage: Stage::Running,
         unmet: vec![],
         config: Some(config),

@@ -18,6 +18,7 @@ mod kubernetes;
 mod land;
 mod network;
 mod platform;
+mod real;
 mod realm;
 mod resource;
 mod sequence;
@@ -30,6 +31,7 @@ mod written;
 
 pub(crate) use etcd::SavedCluster;
 pub use fault::{NodeFault, Trouble};
+pub use real::RealKubernetes;
 pub(crate) use realm::Realm;
 pub use settings::NodeSettings;
 pub(crate) use wire::Incoming;

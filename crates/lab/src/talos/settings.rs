@@ -8,6 +8,7 @@ use std::sync::Arc;
 use super::config::prefix;
 use super::fault::NodeFault;
 use super::network::Dhcp;
+use super::real::RealKubernetes;
 use super::realm::{Realm, RealmSettings};
 use super::wire::Wire;
 use crate::pve::Site;
@@ -25,6 +26,8 @@ pub struct NodeSettings {
     /// What a DHCP server gives: MAC in lower case, address with prefix length.
     pub leases: BTreeMap<String, String>,
     pub faults: Vec<NodeFault>,
+    /// Real programs in the place of simulated API servers.
+    pub real: Option<RealKubernetes>,
 }
 
 impl NodeSettings {
@@ -42,7 +45,8 @@ impl NodeSettings {
         let leases: BTreeMap<_, _> = leases.collect();
         let dhcp =
             (!leases.is_empty()).then(|| Dhcp { leases, gateway: self.gateways.first().copied() });
-        let settings = RealmSettings { gateways: self.gateways.clone(), dhcp };
+        let settings =
+            RealmSettings { gateways: self.gateways.clone(), dhcp, real: self.real.clone() };
         let realm = Realm::new(Arc::clone(site), wire, settings);
         for fault in &self.faults {
             realm.troubles.add(fault.clone());

@@ -177,6 +177,10 @@ async fn leaving_and_forfeiting() {
         .await;
     // Of two members none may go while the other is away.
     bench.kill(12);
+    let has_lost = |land: &crate::talos::land::Land| {
+        etcd::status(land, 13).ok().filter(|status| status.leader == 0).map(drop)
+    };
+    bench.until("the other is missed", has_lost).await;
     let alone = etcd::remove(&bench.realm, 13, member_of(&bench, 13)).unwrap_err();
     assert_eq!(alone.code(), Code::Unavailable);
 }

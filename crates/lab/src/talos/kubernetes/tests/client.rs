@@ -32,7 +32,7 @@ pub(super) async fn get(bench: &Bench, address: IpAddr, path: &str) -> Option<(u
         alt_names: vec![],
         usage: Usage::Client,
         key_encipherment: true,
-        not_before: now.minus(Duration::from_secs(60)),
+        not_before: now.minus(Duration::from_mins(1)),
         lifetime: Duration::from_hours(24 * 30),
     };
     let (certificate, key) = authority.issue(&admin, &mut SystemRandomness::new()).unwrap();
