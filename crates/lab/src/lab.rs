@@ -194,6 +194,7 @@ impl Lab {
             factory,
         };
         site.start_daemons();
+        realm.restore_etcds(state.read_etcds()?);
         let mut running = vec![
             tokio::spawn(Arc::clone(&realm).run(told.clone())),
             tokio::spawn(server.run(told.clone())),
@@ -201,7 +202,7 @@ impl Lab {
             tokio::spawn(keep_tidy(Arc::clone(&site), told.clone())),
         ];
         if settings.state.is_some() {
-            running.push(tokio::spawn(keep_saving(Arc::clone(&site), Arc::clone(&state), told)));
+            running.push(tokio::spawn(keep_saving(Arc::clone(&realm), Arc::clone(&state), told)));
         }
         let factory = factory_address;
         Ok(Self { site, state, realm, address, factory, factory_names, stop, running })
@@ -261,6 +262,8 @@ impl Lab {
         for running in self.running {
             running.await.map_err(io::Error::other)?;
         }
+        self.realm.real.stop();
+        self.state.save_etcds(&self.realm.save_etcds())?;
         self.state.save(&self.site.world())
     }
 }
@@ -293,16 +296,19 @@ fn at(place: &dyn std::fmt::Display, error: &io::Error) -> io::Error {
 }
 
 /// Saves now and then, so that a lab that is killed loses little.
-async fn keep_saving(site: Arc<Site>, state: Arc<State>, mut stop: watch::Receiver<bool>) {
+async fn keep_saving(realm: Arc<Realm>, state: Arc<State>, mut stop: watch::Receiver<bool>) {
     let clock = Clock::real();
     loop {
         tokio::select! {
             () = clock.sleep(SAVE_EVERY) => {}
             () = stopped(&mut stop) => return,
         }
-        let picture = state.picture(&site.world());
-        let state = Arc::clone(&state);
-        let stored = tokio::task::spawn_blocking(move || state.store(picture?));
+        let picture = state.picture(&realm.site.world());
+        let (state, realm) = (Arc::clone(&state), Arc::clone(&realm));
+        let stored = tokio::task::spawn_blocking(move || {
+            state.save_etcds(&realm.save_etcds())?;
+            state.store(picture?)
+        });
         // A full disk now may have room the next time; the last save tells.
         stored.await.ok();
     }

@@ -24,4 +24,4 @@ mod tidy;
 pub use lab::{FactoryReady, Lab, PveReady, Ready, Settings};
 pub use scenario::{Scenario, ScenarioError};
 pub use state::{has_state, saved_seed};
-pub use talos::{NodeFault, NodeSettings, Trouble};
+pub use talos::{NodeFault, NodeSettings, RealKubernetes, Trouble};

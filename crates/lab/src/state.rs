@@ -1,6 +1,6 @@
 //! What a lab is when it starts again: its world, its certificate, the keys of its tickets.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::IpAddr;
 use std::path::Path;
@@ -15,9 +15,11 @@ use crate::blob::{BlobId, Blobs};
 use crate::certificate::Identity;
 use crate::folder::Folder;
 use crate::pve::world::World;
+use crate::talos::SavedCluster;
 
 const WORLD: &str = "world.json";
 const KEYS: &str = "keys.json";
+const ETCDS: &str = "etcd.json";
 /// Told apart from what later versions write.
 const FORMAT: u32 = 1;
 
@@ -44,8 +46,8 @@ pub(crate) struct State {
     /// How often a lab was started from this folder.
     pub(crate) runs: u64,
     seed: u64,
-    /// What the folder's file says now.
-    saved: Mutex<Vec<u8>>,
+    /// What the folder's files say now.
+    saved: Mutex<BTreeMap<&'static str, Vec<u8>>>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -129,10 +131,29 @@ impl State {
     }
 
     pub(crate) fn store(&self, picture: Vec<u8>) -> io::Result<()> {
+        self.store_as(WORLD, picture)
+    }
+
+    fn store_as(&self, name: &'static str, picture: Vec<u8>) -> io::Result<()> {
         let mut saved = self.saved.lock().unwrap_or_else(PoisonError::into_inner);
-        if *saved != picture {
-            self.folder.write(WORLD, &picture)?;
-            *saved = picture;
+        if saved.get(name) != Some(&picture) {
+            self.folder.write(name, &picture)?;
+            saved.insert(name, picture);
+        }
+        Ok(())
+    }
+
+    /// The etcd clusters of a lab that was kept.
+    pub(crate) fn read_etcds(&self) -> io::Result<Vec<SavedCluster>> {
+        let Some(bytes) = self.folder.read(ETCDS)? else { return Ok(vec![]) };
+        let read = serde_json::from_slice(&bytes);
+        read.map_err(|error| unreadable(&self.folder, ETCDS, &error.to_string()))
+    }
+
+    /// Writes the etcd clusters down, if they changed since the last time.
+    pub(crate) fn save_etcds(&self, clusters: &[SavedCluster]) -> io::Result<()> {
+        if self.folder.is_kept() {
+            self.store_as(ETCDS, serde_json::to_vec(clusters)?)?;
         }
         Ok(())
     }

@@ -42,7 +42,7 @@ pub(crate) fn nodes(cluster: &Cluster, cluster_id: Option<&str>) -> NodeSettings
         networks: networks.into_iter().collect(),
         gateways: gateways.into_iter().collect(),
         leases: leases(cluster, cluster_id),
-        faults: vec![],
+        ..NodeSettings::default()
     }
 }
 

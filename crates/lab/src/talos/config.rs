@@ -50,6 +50,8 @@ pub(crate) struct Facts {
     pub(crate) kube_ca: String,
     pub(crate) kube_ca_key: Option<String>,
     pub(crate) etcd_ca: Option<String>,
+    /// What tokens of service accounts are signed with.
+    pub(crate) service_account_key: Option<String>,
     pub(crate) api_sans: Vec<String>,
     pub(crate) admin_lifetime: Option<String>,
     /// Tags of the images, such as `v1.34.1`.
@@ -131,6 +133,7 @@ impl Facts {
             kube_ca: at.pem("cluster.ca.crt").unwrap_or_default(),
             kube_ca_key: at.pem("cluster.ca.key"),
             etcd_ca: at.pem("cluster.etcd.ca.crt"),
+            service_account_key: at.pem("cluster.serviceAccount.key"),
             api_sans: at.texts("cluster.apiServer.certSANs"),
             admin_lifetime: at.some("cluster.adminKubeconfig.certLifetime"),
             api_server_image: named(

@@ -5,6 +5,8 @@
 //! etcd and Kubernetes are what several nodes make together.
 
 mod api;
+#[cfg(test)]
+mod bench;
 mod config;
 mod etcd;
 mod event;
@@ -16,6 +18,7 @@ mod kubernetes;
 mod land;
 mod network;
 mod platform;
+mod real;
 mod realm;
 mod resource;
 mod sequence;
@@ -26,7 +29,9 @@ mod vip;
 mod wire;
 mod written;
 
+pub(crate) use etcd::SavedCluster;
 pub use fault::{NodeFault, Trouble};
+pub use real::RealKubernetes;
 pub(crate) use realm::Realm;
 pub use settings::NodeSettings;
 pub(crate) use wire::Incoming;

@@ -13,6 +13,7 @@ use tokio::task::AbortHandle;
 use super::fault::Troubles;
 use super::land::{Land, Node};
 use super::network::Dhcp;
+use super::real::{RealClusters, RealKubernetes};
 use super::resource::Seen;
 use super::wire::Wire;
 use crate::factory::Factory;
@@ -26,6 +27,8 @@ pub(crate) struct RealmSettings {
     pub(crate) dhcp: Option<Dhcp>,
     /// Where installers come from.
     pub(crate) factory: Option<Arc<Factory>>,
+    /// Real programs in the place of simulated API servers.
+    pub(crate) real: Option<RealKubernetes>,
 }
 
 pub(crate) struct Realm {
@@ -35,6 +38,8 @@ pub(crate) struct Realm {
     pub(crate) troubles: Troubles,
     /// Versions of the nodes' resources.
     pub(crate) seen: Seen,
+    /// What runs of the real programs.
+    pub(crate) real: RealClusters,
     land: Mutex<Land>,
     /// Counts changes of the land, for whoever waits for one.
     news: watch::Sender<u64>,
@@ -48,7 +53,17 @@ impl Realm {
         let (land, playing) = (Mutex::default(), Mutex::default());
         let troubles = Troubles::default();
         let seen = Seen::default();
-        Arc::new(Self { site, wire, settings, troubles, seen, land, news, playing })
+        Arc::new(Self {
+            site,
+            wire,
+            settings,
+            troubles,
+            seen,
+            real: RealClusters::default(),
+            land,
+            news,
+            playing,
+        })
     }
 
     pub(crate) fn clock(&self) -> Clock {

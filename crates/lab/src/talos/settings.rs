@@ -8,6 +8,7 @@ use std::sync::Arc;
 use super::config::prefix;
 use super::fault::NodeFault;
 use super::network::Dhcp;
+use super::real::RealKubernetes;
 use super::realm::{Realm, RealmSettings};
 use super::wire::Wire;
 use crate::factory::Factory;
@@ -26,6 +27,8 @@ pub struct NodeSettings {
     /// What a DHCP server gives: MAC in lower case, address with prefix length.
     pub leases: BTreeMap<String, String>,
     pub faults: Vec<NodeFault>,
+    /// Real programs in the place of simulated API servers.
+    pub real: Option<RealKubernetes>,
 }
 
 impl NodeSettings {
@@ -43,8 +46,12 @@ impl NodeSettings {
         let leases: BTreeMap<_, _> = leases.collect();
         let dhcp =
             (!leases.is_empty()).then(|| Dhcp { leases, gateway: self.gateways.first().copied() });
-        let factory = Some(Arc::clone(factory));
-        let settings = RealmSettings { gateways: self.gateways.clone(), dhcp, factory };
+        let settings = RealmSettings {
+            gateways: self.gateways.clone(),
+            dhcp,
+            factory: Some(Arc::clone(factory)),
+            real: self.real.clone(),
+        };
         let realm = Realm::new(Arc::clone(site), wire, settings);
         for fault in &self.faults {
             realm.troubles.add(fault.clone());

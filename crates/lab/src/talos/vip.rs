@@ -11,11 +11,11 @@ use std::time::Duration;
 use talmox_clock::Clock;
 use tokio::sync::watch;
 
+use super::kubernetes::{Behind, Listening};
 use super::land::{Land, Membership, Stage};
 use super::realm::Realm;
 use super::wire::PORTS;
 use crate::kube::object::{has_condition, list, text};
-use crate::kube::{ApiServer, Door, KubeServer, serve_at};
 
 /// How long a holder that says nothing still counts as one.
 const LEASE: Duration = Duration::from_mins(1);
@@ -29,7 +29,7 @@ pub(super) async fn run(
     realm: &Arc<Realm>,
     vmid: u32,
     boot: u64,
-    mut served: watch::Receiver<Option<ApiServer>>,
+    mut served: watch::Receiver<Option<Behind>>,
 ) {
     let candidate = Candidate { realm, vmid, boot };
     let mut held: Vec<Held> = vec![];
@@ -116,7 +116,7 @@ impl Candidate<'_> {
         }
     }
 
-    fn take(&self, address: IpAddr, server: Option<ApiServer>) -> Held {
+    fn take(&self, address: IpAddr, server: Option<Behind>) -> Held {
         let now = self.realm.now();
         self.realm.change(|land| {
             land.vips.insert(address, self.vmid);
@@ -177,12 +177,12 @@ struct Held {
     boot: u64,
     address: IpAddr,
     is_given_up: bool,
-    server: Option<KubeServer>,
+    server: Option<Listening>,
 }
 
 impl Held {
     /// Serves Kubernetes on the address while the node does.
-    fn follow(&mut self, server: Option<ApiServer>, is_new: bool) {
+    fn follow(&mut self, server: Option<Behind>, is_new: bool) {
         let [_, kubernetes] = PORTS;
         if is_new {
             self.server = None;
@@ -190,7 +190,7 @@ impl Held {
         match (server, &self.server) {
             (Some(server), None) => {
                 let incoming = self.realm.wire.answer(self.address, kubernetes, self.vmid);
-                self.server = incoming.ok().map(|incoming| serve_at(Door::Wire(incoming), server));
+                self.server = incoming.ok().map(|incoming| server.listen(incoming));
             }
             (None, Some(_)) => self.server = None,
             _ => {}

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use talmox_lab::pve::{Fault, Profile, Release};
-use talmox_lab::{Lab, Ready, Scenario, ScenarioError, Settings};
+use talmox_lab::{Lab, NodeSettings, Ready, RealKubernetes, Scenario, ScenarioError, Settings};
 use talmox_talos_config::random::Randomness as _;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -70,6 +70,16 @@ pub(crate) struct ServeArgs {
     /// What goes wrong, beside what the scenario says: a YAML file with `faults:`
     #[arg(long, value_name = "FILE")]
     faults: Option<PathBuf>,
+
+    /// Run this kube-apiserver behind the control planes instead of the simulated one
+    ///
+    /// It gets an etcd of its own, and is told of nodes and pods by the lab. Its data is not kept.
+    #[arg(long, value_name = "PATH", requires = "etcd")]
+    kube_apiserver: Option<PathBuf>,
+
+    /// The etcd for --kube-apiserver
+    #[arg(long, value_name = "PATH", requires = "kube_apiserver")]
+    etcd: Option<PathBuf>,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -185,8 +195,14 @@ fn settings(args: &ServeArgs, printer: &Printer) -> Result<Settings, CommandErro
         state: args.state.clone(),
         record: args.record.clone(),
         faults,
+        nodes: NodeSettings { real: real_kubernetes(args), ..NodeSettings::default() },
         ..Settings::default()
     })
+}
+
+fn real_kubernetes(args: &ServeArgs) -> Option<RealKubernetes> {
+    let (apiserver, etcd) = (args.kube_apiserver.clone()?, args.etcd.clone()?);
+    Some(RealKubernetes { apiserver, etcd })
 }
 
 pub(crate) fn read(path: &Path) -> Result<String, CommandError> {

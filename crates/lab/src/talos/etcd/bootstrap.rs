@@ -42,7 +42,8 @@ pub(crate) fn bootstrap(
             None => KubeStore::new(settings),
             Some(recover) => {
                 let bytes = node.snapshot.take().ok_or_else(no_snapshot)?;
-                let saved = snapshot::read(&bytes, recover.skip_hash_check).map_err(damaged)?;
+                let saved = snapshot::read(&bytes, recover.skip_hash_check)
+                    .map_err(|reason| damaged(&reason))?;
                 KubeStore::restore(settings, saved)
             }
         };
@@ -83,7 +84,7 @@ fn no_snapshot() -> Status {
     )
 }
 
-fn damaged(reason: String) -> Status {
+fn damaged(reason: &str) -> Status {
     Status::unknown(format!("error recovering etcd: {reason}"))
 }
 

@@ -11,6 +11,8 @@ mod quorum;
 mod saved;
 mod service;
 mod snapshot;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;

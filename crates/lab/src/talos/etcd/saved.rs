@@ -7,6 +7,7 @@ use talmox_clock::{Chance, Clock};
 
 use super::{EtcdCluster, Member};
 use crate::kube::{KubeSettings, KubeStore, SavedStore};
+use crate::talos::realm::Realm;
 
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct SavedCluster {
@@ -67,5 +68,20 @@ impl SavedCluster {
             no_space: self.no_space,
             api_servers: BTreeMap::new(),
         }
+    }
+}
+
+impl Realm {
+    pub(crate) fn save_etcds(&self) -> Vec<SavedCluster> {
+        self.look(|land| land.etcds.values().map(EtcdCluster::save).collect())
+    }
+
+    /// Brings clusters back, for the nodes whose disks say that they are members.
+    pub(crate) fn restore_etcds(&self, saved: Vec<SavedCluster>) {
+        let (clock, chance) = (self.clock(), self.chance("etcd"));
+        let restored = saved.into_iter().map(|saved| saved.restore(clock, &chance));
+        let restored: BTreeMap<u64, EtcdCluster> =
+            restored.map(|cluster| (cluster.id, cluster)).collect();
+        self.change(|land| land.etcds.extend(restored));
     }
 }

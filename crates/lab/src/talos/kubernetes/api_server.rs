@@ -1,7 +1,7 @@
 //! The API server of one control plane: its certificate, and where it listens.
 
 use std::collections::BTreeSet;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,12 +9,17 @@ use talmox_clock::Clock;
 use talmox_talos_config::pki::{AltName, Authority};
 use talmox_talos_config::random::SystemRandomness;
 use talmox_talos_config::time::UnixTime;
+use tokio::io::copy_bidirectional;
+use tokio::net::TcpStream;
 use tokio::sync::watch;
+use tokio::task::JoinSet;
 
 use crate::kube::{ApiServer, Door, KubeServer, KubeStore, KubeTls, Memory, serve_at};
 use crate::talos::config::Facts;
 use crate::talos::land::Membership;
+use crate::talos::real::RealCluster;
 use crate::talos::realm::Realm;
+use crate::talos::wire::Incoming;
 
 pub(crate) const PORT: u16 = 6443;
 
@@ -23,8 +28,55 @@ pub(super) struct Running {
     realm: Arc<Realm>,
     cluster: u64,
     vmid: u32,
-    _listening: Vec<KubeServer>,
-    pub(super) server: ApiServer,
+    _listening: Vec<Listening>,
+    pub(super) behind: Behind,
+}
+
+/// What answers on the addresses of a control plane.
+#[derive(Clone, Debug)]
+pub(crate) enum Behind {
+    Simulated(ApiServer),
+    /// While etcd does not answer, nobody is let through.
+    Real(Arc<RealCluster>, watch::Receiver<Memory>),
+}
+
+/// An address that is answered on, until this is dropped.
+#[derive(Debug)]
+pub(crate) enum Listening {
+    Simulated { _server: KubeServer },
+    Real { _relay: JoinSet<()> },
+}
+
+impl Behind {
+    pub(crate) fn listen(&self, incoming: Incoming) -> Listening {
+        match self {
+            Self::Simulated(server) => {
+                Listening::Simulated { _server: serve_at(Door::Wire(incoming), server.clone()) }
+            }
+            Self::Real(cluster, memory) => {
+                let mut relaying = JoinSet::new();
+                relaying.spawn(relay(incoming, cluster.port, memory.clone()));
+                Listening::Real { _relay: relaying }
+            }
+        }
+    }
+}
+
+/// Passes connections on as they are.
+async fn relay(mut incoming: Incoming, port: u16, memory: watch::Receiver<Memory>) {
+    let mut connections = JoinSet::new();
+    while let Some(mut outside) = incoming.next().await {
+        while connections.try_join_next().is_some() {}
+        if *memory.borrow() == Memory::Lost {
+            continue;
+        }
+        connections.spawn(async move {
+            if let Ok(mut inside) = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await {
+                // However it ends, both sides notice.
+                copy_bidirectional(&mut outside, &mut inside).await.ok();
+            }
+        });
+    }
 }
 
 /// What an API server is started with; where this changes, it starts anew.
@@ -45,14 +97,20 @@ pub(super) fn start(
     store: &Arc<KubeStore>,
     memory: watch::Receiver<Memory>,
 ) -> Result<Running, String> {
-    let tls = certificate(realm, facts, &start.names)?;
-    let version = start.image.rsplit_once(':').map_or("v0.0.0", |(_, tag)| tag);
-    let version = version.split('@').next().unwrap_or(version).into();
-    let server = ApiServer { store: Arc::clone(store), tls, version, memory };
+    let behind = if let Some(programs) = &realm.settings.real {
+        let cluster = realm.real.of(programs, membership.cluster, facts)?;
+        cluster.answer_to(&start.names)?;
+        Behind::Real(cluster, memory)
+    } else {
+        let tls = certificate(realm, facts, &start.names)?;
+        let version = start.image.rsplit_once(':').map_or("v0.0.0", |(_, tag)| tag);
+        let version = version.split('@').next().unwrap_or(version).into();
+        Behind::Simulated(ApiServer { store: Arc::clone(store), tls, version, memory })
+    };
     let mut listening = vec![];
     for address in &start.addresses {
         let incoming = realm.wire.answer(*address, PORT, vmid).map_err(|e| e.to_string())?;
-        listening.push(serve_at(Door::Wire(incoming), server.clone()));
+        listening.push(behind.listen(incoming));
     }
     let first = start.addresses.first().copied();
     realm.change(|land| {
@@ -61,7 +119,7 @@ pub(super) fn start(
         }
     });
     let (realm, cluster) = (Arc::clone(realm), membership.cluster);
-    let running = Running { realm, cluster, vmid, _listening: listening, server };
+    let running = Running { realm, cluster, vmid, _listening: listening, behind };
     running.tell_cluster();
     Ok(running)
 }
@@ -122,8 +180,8 @@ pub(super) fn names(
 /// The first address of a subnet, which the service `kubernetes` has.
 fn first_address(subnet: &str) -> Option<String> {
     let (address, _) = subnet.split_once('/')?;
-    let number = u32::from(address.parse::<std::net::Ipv4Addr>().ok()?);
-    Some(std::net::Ipv4Addr::from(number.checked_add(1)?).to_string())
+    let number = u32::from(address.parse::<Ipv4Addr>().ok()?);
+    Some(Ipv4Addr::from(number.checked_add(1)?).to_string())
 }
 
 fn certificate(realm: &Realm, facts: &Facts, names: &BTreeSet<String>) -> Result<KubeTls, String> {

@@ -6,15 +6,15 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
-use super::api_server::{self, Start};
+use super::api_server::{self, Behind, Start};
 use super::component::API_SERVER;
 use super::manifest;
-use crate::kube::{ApiServer, KubeStore, Memory, control};
+use crate::kube::{KubeStore, Memory, control};
 use crate::pve::Work;
 use crate::talos::config::Applied;
 use crate::talos::land::{Land, Membership};
 use crate::talos::realm::Realm;
-use crate::talos::{etcd, vip};
+use crate::talos::{etcd, real, vip};
 
 /// How long it is before an API server that cannot start is started again.
 const BACK_OFF: Duration = Duration::from_secs(10);
@@ -96,7 +96,7 @@ impl ControlPlane<'_> {
     }
 
     /// Runs the API server whenever there is what it needs.
-    async fn serve(&self, serving: watch::Sender<Option<ApiServer>>) {
+    async fn serve(&self, serving: watch::Sender<Option<Behind>>) {
         let name = format!("api-server/{}", self.vmid);
         let mut wait = Work::Pull;
         loop {
@@ -115,7 +115,7 @@ impl ControlPlane<'_> {
     }
 
     /// Until it has to start anew.
-    async fn serve_once(&self, view: &View, serving: &watch::Sender<Option<ApiServer>>) {
+    async fn serve_once(&self, view: &View, serving: &watch::Sender<Option<Behind>>) {
         let (remember, memory) = watch::channel(view.memory);
         let who = (view.membership, self.vmid);
         let facts = &view.config.facts;
@@ -128,7 +128,7 @@ impl ControlPlane<'_> {
                 return;
             }
         };
-        serving.send_replace(Some(running.server.clone()));
+        serving.send_replace(Some(running.behind.clone()));
         let follow = async {
             let mut memory = view.memory;
             loop {
@@ -182,10 +182,25 @@ impl ControlPlane<'_> {
                     self.leads(land, view.membership).then_some((view.membership, view.store))
                 })
                 .await;
-            let controllers = control(store);
-            self.realm.until(|land| (!self.leads(land, membership)).then_some(())).await;
+            let controllers = control(Arc::clone(&store));
+            let ends = self.realm.until(|land| (!self.leads(land, membership)).then_some(()));
+            tokio::select! {
+                () = ends => {}
+                () = self.tell_real(membership, store) => {}
+            }
             controllers.stop().await;
         }
+    }
+
+    /// Where the API server is a real one, it is told what the simulated kubelets say.
+    async fn tell_real(&self, membership: Membership, store: Arc<KubeStore>) {
+        let config = self.realm.look(|land| self.config(land).cloned());
+        if let (Some(programs), Some(config)) = (&self.realm.settings.real, config)
+            && let Ok(cluster) = self.realm.real.of(programs, membership.cluster, &config.facts)
+        {
+            real::tell(cluster, store).await;
+        }
+        std::future::pending::<()>().await;
     }
 
     fn leads(&self, land: &Land, membership: Membership) -> bool {

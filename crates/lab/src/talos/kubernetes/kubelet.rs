@@ -93,21 +93,21 @@ impl Kubelet<'_> {
 
     fn attempt(&self, known: &str) -> Result<(Arc<KubeStore>, Machine), String> {
         let realm = self.realm;
-        let (found, machine, token, disk) = realm.look(|land| {
-            let found = reach::api_server(land, &realm.settings.gateways, self.vmid)?;
+        let (store, machine, token, disk) = realm.look(|land| {
+            let store = reach::api_server(land, &realm.settings.gateways, self.vmid)?;
             let machine = self.machine(land).ok_or("the node has no address")?;
             let node = land.nodes.get(&self.vmid).ok_or("the node is gone")?;
             let config = node.config.as_ref().ok_or("the node has no config")?;
             let token = config.facts.bootstrap_token.clone();
-            Ok::<_, String>((found, machine, token, node.system_disk.clone()))
+            Ok::<_, String>((store, machine, token, node.system_disk.clone()))
         })?;
-        if known == machine.name && found.store.get("nodes", "", known).is_none() {
+        if known == machine.name && store.get("nodes", "", known).is_none() {
             return Err(format!("node \"{known}\" not found"));
         }
         let is_known = disk.as_ref().is_some_and(|disk| {
             realm.site.written(disk).ephemeral.is_some_and(|ephemeral| ephemeral.has_kubelet)
         });
-        if !is_known && !found.store.takes_token(&token) {
+        if !is_known && !store.takes_token(&token) {
             return Err("Unauthorized".to_owned());
         }
         if let Some(disk) = disk.filter(|_| !is_known) {
@@ -116,9 +116,9 @@ impl Kubelet<'_> {
                 written.ephemeral.get_or_insert_default().has_kubelet = true;
             });
         }
-        found.store.start_kubelet(machine.clone());
-        node_spec::apply(&found.store, &machine.name, &machine.labels, &machine.taints);
-        Ok((found.store, machine))
+        store.start_kubelet(machine.clone());
+        node_spec::apply(&store, &machine.name, &machine.labels, &machine.taints);
+        Ok((store, machine))
     }
 
     fn machine(&self, land: &Land) -> Option<Machine> {
@@ -140,7 +140,7 @@ impl Kubelet<'_> {
                 let found = reach::api_server(land, &self.realm.settings.gateways, self.vmid).ok();
                 (found, self.machine(land))
             });
-            let is_same = found.is_some_and(|found| Arc::ptr_eq(&found.store, store));
+            let is_same = found.is_some_and(|found| Arc::ptr_eq(&found, store));
             let Some(next) = next.filter(|_| is_same) else { return };
             if next.name != registered.name {
                 return;

@@ -10,7 +10,10 @@ mod manifest;
 mod node_spec;
 mod reach;
 mod static_pod;
+#[cfg(test)]
+mod tests;
 
+pub(crate) use api_server::{Behind, Listening};
 pub(crate) use component::Components;
 pub(crate) use control_plane::run_control_plane;
 pub(crate) use kubelet::run_kubelet;

@@ -1,0 +1,206 @@
+use talmox_talos_config::generate::Role;
+use tonic::Code;
+
+use crate::talos::bench::{Bench, new_bundle};
+use crate::talos::etcd;
+use crate::talos::service::ServiceState;
+
+/// Three control planes that found each other.
+pub(super) async fn three() -> Bench {
+    let bench = Bench::new();
+    let boot = bench.start_control_plane(11);
+    bench.start_control_plane(12);
+    bench.start_control_plane(13);
+    etcd::bootstrap(&bench.realm, 11, boot, None).unwrap();
+    for vmid in [11, 12, 13] {
+        bench.until_healthy(vmid, "etcd").await;
+    }
+    bench
+}
+
+fn member_of(bench: &Bench, vmid: u32) -> u64 {
+    bench.realm.look(|land| land.nodes[&vmid].etcd.unwrap().member)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn others_join_the_first_as_learners_and_become_voters() {
+    let bench = three().await;
+    let members = bench.realm.look(|land| etcd::members(land, 12, false)).unwrap();
+    assert_eq!(members.len(), 3);
+    assert!(members.iter().all(|member| !member.is_learner));
+    let mut names: Vec<&str> = members.iter().map(|member| member.hostname.as_str()).collect();
+    names.sort_unstable();
+    assert_eq!(names, ["node-11", "node-12", "node-13"]);
+    let status = bench.realm.look(|land| etcd::status(land, 13)).unwrap();
+    assert_eq!(status.leader, member_of(&bench, 11));
+    assert!(status.errors.is_empty() && status.raft_index > 4 && status.db_size > 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn bootstrap_is_refused_where_it_must_be() {
+    let bench = Bench::new();
+    let boot = bench.start_control_plane(11);
+    let refused = |vmid, boot| etcd::bootstrap(&bench.realm, vmid, boot, None).unwrap_err();
+    bench.realm.change_node(11, boot, |node| node.is_time_in_sync = false);
+    let early = refused(11, boot);
+    assert_eq!(
+        (early.code(), early.message()),
+        (Code::FailedPrecondition, "time is not in sync yet")
+    );
+    bench.realm.change_node(11, boot, |node| node.is_time_in_sync = true);
+    bench.realm.enter(11, boot, "cri", ServiceState::Starting, "");
+    let early = refused(11, boot);
+    assert_eq!(early.message(), "bootstrap is not available yet");
+    bench.realm.enter(11, boot, "cri", ServiceState::Running, "");
+    etcd::bootstrap(&bench.realm, 11, boot, None).unwrap();
+    let twice = refused(11, boot);
+    assert_eq!(
+        (twice.code(), twice.message()),
+        (Code::AlreadyExists, "etcd data directory is not empty")
+    );
+    let worker = bench.start_worker(21);
+    assert_eq!(refused(21, worker).code(), Code::Unimplemented);
+    bench.kill(11);
+    let again = bench.start_control_plane(11);
+    assert_eq!(refused(11, again).code(), Code::AlreadyExists);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_second_bootstrap_makes_a_second_cluster() {
+    let bench = Bench::new();
+    let first = bench.start_control_plane(11);
+    etcd::bootstrap(&bench.realm, 11, first, None).unwrap();
+    let second = bench.start_control_plane(12);
+    etcd::bootstrap(&bench.realm, 12, second, None).unwrap();
+    bench.until_healthy(11, "etcd").await;
+    bench.until_healthy(12, "etcd").await;
+    let counts = [11, 12]
+        .map(|vmid| bench.realm.look(|land| etcd::members(land, vmid, false)).unwrap().len());
+    assert_eq!(counts, [1, 1]);
+    assert_eq!(bench.realm.look(|land| land.etcds.len()), 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn another_leads_when_the_leader_dies_and_nobody_when_two_do() {
+    let bench = three().await;
+    let term = bench.realm.look(|land| etcd::status(land, 12)).unwrap().raft_term;
+    bench.kill(11);
+    bench
+        .until("another leader", |land| {
+            let status = etcd::status(land, 12).ok()?;
+            (status.leader != 0 && status.raft_term > term).then_some(())
+        })
+        .await;
+    bench.until_healthy(12, "etcd").await;
+    bench.kill(12);
+    bench
+        .until("no quorum", |land| {
+            let status = etcd::status(land, 13).ok()?;
+            (status.leader == 0).then_some(())
+        })
+        .await;
+    let lost = bench.realm.look(|land| etcd::members(land, 13, false)).unwrap_err();
+    assert_eq!(lost.message(), "etcdserver: request timed out");
+    assert_eq!(bench.realm.look(|land| etcd::members(land, 13, true)).unwrap().len(), 3);
+    bench.start_control_plane(12);
+    bench.until_healthy(13, "etcd").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_member_behind_a_partition_is_alone() {
+    let bench = three().await;
+    bench.realm.change(|land| land.partitions.extend([(11, 12), (11, 13)]));
+    bench
+        .until("the majority goes on without the old leader", |land| {
+            let one = etcd::status(land, 11).ok()?;
+            let other = etcd::status(land, 12).ok()?;
+            (one.leader == 0 && other.leader != 0).then_some(())
+        })
+        .await;
+    bench.realm.change(|land| land.partitions.clear());
+    bench.until_healthy(11, "etcd").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_was_removed_does_not_come_back() {
+    let bench = three().await;
+    let gone = member_of(&bench, 13);
+    etcd::remove(&bench.realm, 11, gone).unwrap();
+    let twice = etcd::remove(&bench.realm, 11, gone).unwrap_err();
+    assert_eq!(twice.code(), Code::NotFound);
+    let failed = |land: &crate::talos::land::Land| {
+        let service = land.nodes.get(&13)?.services.get("etcd")?;
+        (service.state == ServiceState::Failed).then_some(())
+    };
+    bench.until("etcd fails", failed).await;
+    bench.kill(13);
+    bench.start_control_plane(13);
+    bench.until("etcd fails again", failed).await;
+    assert!(bench.last_message(13, "etcd").contains("permanently removed"));
+    bench.kill(13);
+    bench.wipe(13);
+    bench.start_control_plane(13);
+    bench.until_healthy(13, "etcd").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_wiped_node_waits_until_its_old_member_is_removed() {
+    let bench = three().await;
+    let old = member_of(&bench, 13);
+    bench.kill(13);
+    bench.wipe(13);
+    bench.start_control_plane(13);
+    bench
+        .until("it is told of its old self", |land| {
+            let last = land.nodes.get(&13)?.services.get("etcd")?.events.back()?;
+            last.message.contains("has already been bootstrapped").then_some(())
+        })
+        .await;
+    etcd::remove(&bench.realm, 11, old).unwrap();
+    bench.until_healthy(13, "etcd").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn leaving_and_forfeiting() {
+    let bench = three().await;
+    let next = etcd::forfeit(&bench.realm, 11).unwrap();
+    assert!(matches!(next.as_deref(), Some("node-12" | "node-13")), "{next:?}");
+    assert_eq!(etcd::forfeit(&bench.realm, 11).unwrap(), None);
+    let boot = bench.realm.look(|land| land.nodes[&11].boot);
+    etcd::leave(&bench.realm, 11, boot).unwrap();
+    assert_eq!(bench.realm.look(|land| etcd::members(land, 12, false)).unwrap().len(), 2);
+    bench
+        .until("the service ends", |land| {
+            let service = land.nodes.get(&11)?.services.get("etcd")?;
+            (service.state == ServiceState::Finished).then_some(())
+        })
+        .await;
+    // Of two members none may go while the other is away.
+    bench.kill(12);
+    let has_lost = |land: &crate::talos::land::Land| {
+        etcd::status(land, 13).ok().filter(|status| status.leader == 0).map(drop)
+    };
+    bench.until("the other is missed", has_lost).await;
+    let alone = etcd::remove(&bench.realm, 13, member_of(&bench, 13)).unwrap_err();
+    assert_eq!(alone.code(), Code::Unavailable);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn another_authority_is_not_believed() {
+    let bench = Bench::new();
+    let boot = bench.start_control_plane(11);
+    etcd::bootstrap(&bench.realm, 11, boot, None).unwrap();
+    bench.until_healthy(11, "etcd").await;
+    let other = new_bundle();
+    let config = bench.config(&bench.bundle, Role::ControlPlane, |facts| {
+        facts.etcd_ca = Some(other.certs.etcd.authority().unwrap().certificate.to_pem());
+    });
+    bench.start(12, config);
+    bench
+        .until("etcd says why", |land| {
+            let last = land.nodes.get(&12)?.services.get("etcd")?.events.back()?;
+            last.message.contains("signed by unknown authority").then_some(())
+        })
+        .await;
+    assert_eq!(bench.realm.look(|land| etcd::members(land, 11, false)).unwrap().len(), 1);
+}

@@ -1,0 +1,80 @@
+use aws_lc_rs::digest::{SHA256, digest};
+use serde_json::json;
+use tonic::Code;
+
+use super::member::three;
+use crate::talos::etcd::{self, Recover};
+
+fn map(name: &str) -> serde_json::Value {
+    json!({"metadata": {"name": name, "namespace": "default"}, "data": {"a": "b"}})
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_snapshot_brings_a_lost_cluster_back() {
+    let bench = three().await;
+    let store = bench.store_of(11);
+    store.create("configmaps", map("before")).unwrap();
+    let bytes = bench.realm.look(|land| etcd::snapshot(land, 12)).unwrap();
+    assert_eq!(bytes.len() % 512, 32);
+    let (data, sum) = bytes.split_at(bytes.len() - 32);
+    assert_eq!(digest(&SHA256, data).as_ref(), sum);
+    store.create("configmaps", map("after")).unwrap();
+    for vmid in [11, 12, 13] {
+        bench.kill(vmid);
+        bench.wipe(vmid);
+        bench.start_control_plane(vmid);
+    }
+    let boot = bench.realm.look(|land| land.nodes[&12].boot);
+    let strict = Some(Recover { skip_hash_check: false });
+    let missing = etcd::bootstrap(&bench.realm, 12, boot, strict).unwrap_err();
+    assert_eq!(missing.code(), Code::FailedPrecondition);
+    let mut broken = bytes.clone();
+    broken[5000] ^= 1;
+    etcd::recover(&bench.realm, 12, boot, broken).unwrap();
+    assert!(etcd::bootstrap(&bench.realm, 12, boot, strict).is_err());
+    etcd::recover(&bench.realm, 12, boot, data.to_vec()).unwrap();
+    let bare = etcd::bootstrap(&bench.realm, 12, boot, strict).unwrap_err();
+    assert!(bare.message().contains("missing hash"), "{bare}");
+    etcd::recover(&bench.realm, 12, boot, bytes).unwrap();
+    etcd::bootstrap(&bench.realm, 12, boot, strict).unwrap();
+    for vmid in [11, 12, 13] {
+        bench.until_healthy(vmid, "etcd").await;
+    }
+    let store = bench.store_of(13);
+    assert!(store.get("configmaps", "default", "before").is_some());
+    assert!(store.get("configmaps", "default", "after").is_none());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn clusters_are_kept_while_a_lab_does_not_run() {
+    let bench = three().await;
+    bench.store_of(11).create("configmaps", map("kept")).unwrap();
+    for vmid in [11, 12, 13] {
+        bench.kill(vmid);
+    }
+    let saved = serde_json::to_vec(&bench.realm.save_etcds()).unwrap();
+    bench.realm.change(|land| land.etcds.clear());
+    bench.realm.restore_etcds(serde_json::from_slice(&saved).unwrap());
+    for vmid in [11, 12, 13] {
+        bench.start_control_plane(vmid);
+    }
+    bench.until_healthy(12, "etcd").await;
+    assert!(bench.store_of(12).get("configmaps", "default", "kept").is_some());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn alarms_and_small_files() {
+    let bench = three().await;
+    assert!(bench.realm.look(|land| etcd::alarms(land, 11)).unwrap().is_empty());
+    bench.realm.change(|land| land.etcds.values_mut().for_each(|c| c.no_space = true));
+    assert_eq!(bench.realm.look(|land| etcd::alarms(land, 11)).unwrap().len(), 3);
+    assert_eq!(etcd::disarm(&bench.realm, 12).unwrap().len(), 3);
+    assert!(bench.realm.look(|land| etcd::alarms(land, 13)).unwrap().is_empty());
+    let size = |vmid| bench.realm.look(|land| etcd::status(land, vmid)).unwrap();
+    for number in 0..50 {
+        bench.store_of(11).create("configmaps", map(&format!("filler-{number}"))).unwrap();
+    }
+    let before = size(11);
+    etcd::defragment(&bench.realm, 11).unwrap();
+    assert!(size(11).db_size < before.db_size && size(12).db_size >= before.db_size);
+}

@@ -1,0 +1,92 @@
+use serde_json::json;
+use talmox_talos_config::generate::Role;
+
+use super::client::get;
+use super::control_planes;
+use crate::talos::bench::{Bench, VIP};
+use crate::talos::config::{Facts, LinkFacts};
+use crate::talos::etcd;
+use crate::talos::land::Stage;
+
+fn with_vip(facts: &mut Facts) {
+    facts.links.push(LinkFacts { vip: Some(VIP), ..LinkFacts::default() });
+}
+
+/// Waits until a node other than `before` has the address, and serves Kubernetes there.
+async fn until_held(bench: &Bench, before: u32) -> u32 {
+    let holder = bench
+        .until("somebody has the shared address", |land| {
+            let mut nodes = land.nodes.values();
+            let holder = nodes.find(|node| node.network.shared.contains(&VIP))?.vmid;
+            let answers = bench.realm.wire.answering(VIP, 6443).contains(&holder);
+            (holder != before && answers).then_some(holder)
+        })
+        .await;
+    assert_eq!(bench.realm.look(|land| land.vips.get(&VIP).copied()), Some(holder));
+    let (status, _) = get(bench, VIP, "/version").await.unwrap();
+    assert_eq!(status, 200);
+    holder
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_shared_address_is_there_with_etcd_and_moves() {
+    let bench = Bench::new();
+    let config = bench.config(&bench.bundle, Role::ControlPlane, with_vip);
+    let boot = bench.start(11, config);
+    bench.until_healthy(11, "kubelet").await;
+    assert!(bench.realm.wire.answering(VIP, 6443).is_empty());
+    etcd::bootstrap(&bench.realm, 11, boot, None).unwrap();
+    assert_eq!(until_held(&bench, 0).await, 11);
+    for vmid in [12, 13] {
+        bench.start(vmid, bench.config(&bench.bundle, Role::ControlPlane, with_vip));
+        bench.until_healthy(vmid, "etcd").await;
+    }
+    let before = bench.realm.now();
+    bench.kill(11);
+    let second = until_held(&bench, 11).await;
+    let lease = bench.realm.now().saturating_sub(before);
+    assert!(lease.as_secs() >= 55, "it moved after {lease:?} already");
+    // Who shuts down gives it up at once.
+    let boot = bench.realm.look(|land| land.nodes[&second].boot);
+    bench.start(11, bench.config(&bench.bundle, Role::ControlPlane, with_vip));
+    bench.until_healthy(11, "etcd").await;
+    bench.realm.set_stage(second, boot, Stage::ShuttingDown);
+    until_held(&bench, second).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_address_of_kube_vip_is_there_with_its_pods() {
+    let bench = control_planes(1, |_| {}).await;
+    assert!(bench.realm.wire.answering(VIP, 6443).is_empty());
+    let container = json!({
+        "name": "kube-vip",
+        "image": "ghcr.io/kube-vip/kube-vip:v1.0.0",
+        "args": ["manager"],
+        "env": [{"name": "address", "value": VIP.to_string()}],
+    });
+    let labels = json!({"name": "kube-vip"});
+    let set = json!({
+        "metadata": {"name": "kube-vip", "namespace": "kube-system"},
+        "spec": {
+            "selector": {"matchLabels": labels},
+            "template": {
+                "metadata": {"labels": labels},
+                "spec": {
+                    "containers": [container],
+                    "hostNetwork": true,
+                    "tolerations": [{"operator": "Exists"}],
+                },
+            },
+        },
+    });
+    let store = bench.store_of(11);
+    store.create("daemonsets.apps", set).unwrap();
+    assert_eq!(until_held(&bench, 0).await, 11);
+    store.delete("daemonsets.apps", "kube-system", "kube-vip").unwrap();
+    bench
+        .until("the address is gone", |land| {
+            (!land.vips.contains_key(&VIP) && bench.realm.wire.answering(VIP, 6443).is_empty())
+                .then_some(())
+        })
+        .await;
+}

@@ -1,0 +1,54 @@
+//! A real kube-apiserver, with an etcd of its own, in the place of the simulated one.
+//!
+//! One pair of processes stands behind all control planes of an etcd cluster. Who is a member, who
+//! leads and whether there is a quorum is still simulated: while there is none, nobody is let
+//! through. Nodes and their pods are simulated too, and told to the API by a client.
+
+mod bridge;
+mod client;
+mod process;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+pub(crate) use bridge::tell;
+pub(crate) use process::RealCluster;
+
+use super::config::Facts;
+
+/// The programs to run.
+#[derive(Clone, Debug)]
+pub struct RealKubernetes {
+    pub apiserver: PathBuf,
+    pub etcd: PathBuf,
+}
+
+/// What runs of them, by the id of the etcd cluster.
+#[derive(Debug, Default)]
+pub(crate) struct RealClusters(Mutex<BTreeMap<u64, Arc<RealCluster>>>);
+
+impl RealClusters {
+    /// The processes of a cluster, started if they do not run yet.
+    pub(crate) fn of(
+        &self,
+        programs: &RealKubernetes,
+        cluster: u64,
+        facts: &Facts,
+    ) -> Result<Arc<RealCluster>, String> {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = all.get(&cluster) {
+            return Ok(Arc::clone(known));
+        }
+        let started = Arc::new(RealCluster::start(programs, facts)?);
+        all.insert(cluster, Arc::clone(&started));
+        Ok(started)
+    }
+
+    /// Ends all of them: they must not outlive the lab, whoever still knows them.
+    pub(crate) fn stop(&self) {
+        for cluster in self.0.lock().unwrap_or_else(PoisonError::into_inner).values() {
+            cluster.stop();
+        }
+    }
+}
