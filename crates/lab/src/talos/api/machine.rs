@@ -2,7 +2,20 @@
 
 use talmox_talos_api::proto::common::Data;
 use talmox_talos_api::proto::machine::machine_service_server::MachineService;
-use talmox_talos_api::proto::machine::*;
+use talmox_talos_api::proto::machine::{
+    ApplyConfigurationRequest, ApplyConfigurationResponse, BootstrapRequest, BootstrapResponse,
+    CopyRequest, DmesgRequest, EtcdAlarmDisarmResponse, EtcdAlarmListResponse,
+    EtcdDefragmentResponse, EtcdForfeitLeadershipRequest, EtcdForfeitLeadershipResponse,
+    EtcdLeaveClusterRequest, EtcdLeaveClusterResponse, EtcdMemberListRequest,
+    EtcdMemberListResponse, EtcdRecoverResponse, EtcdRemoveMemberByIdRequest,
+    EtcdRemoveMemberByIdResponse, EtcdSnapshotRequest, EtcdStatusResponse, Event, EventsRequest,
+    GenerateClientConfigurationRequest, GenerateClientConfigurationResponse, Hostname,
+    HostnameResponse, ImagePull, ImagePullRequest, ImagePullResponse, LogsRequest, MemoryResponse,
+    MetaDelete, MetaDeleteRequest, MetaDeleteResponse, MetaWrite, MetaWriteRequest,
+    MetaWriteResponse, ReadRequest, Reboot, RebootRequest, RebootResponse, Reset, ResetRequest,
+    ResetResponse, Rollback, RollbackRequest, RollbackResponse, ServiceListResponse, Shutdown,
+    ShutdownRequest, ShutdownResponse, Upgrade, UpgradeRequest, UpgradeResponse, VersionResponse,
+};
 use talmox_talos_api::server::{Answered, Asked, Status, Streaming};
 use tonic::codegen::BoxStream;
 
@@ -48,6 +61,10 @@ impl MachineService for NodeApi {
 
     async fn read(&self, request: Asked<ReadRequest>) -> Answer<BoxStream<Data>> {
         file::read(&self.0, &request.into_inner().path).map(Answered::new)
+    }
+
+    async fn copy(&self, request: Asked<CopyRequest>) -> Answer<BoxStream<Data>> {
+        file::copy(&self.0, &request.into_inner().root_path).map(Answered::new)
     }
 
     async fn logs(&self, request: Asked<LogsRequest>) -> Answer<BoxStream<Data>> {
