@@ -17,7 +17,7 @@ const MOST: u32 = 12;
 pub(super) async fn attempt(action: &Action, mut context: StepContext) -> Result<Done, StepError> {
     let mut pause = FIRST;
     loop {
-        let error = match step::run(action, &context).await {
+        let error = match Box::pin(step::run(action, &context)).await {
             Ok(done) => return Ok(done),
             Err(error) => error,
         };
