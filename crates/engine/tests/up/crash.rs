@@ -57,10 +57,7 @@ async fn converges(rig: &Rig, text: &str, expected: &Picture, place: &str) {
 fn is_wait(action: &Action) -> bool {
     matches!(
         action,
-        Action::AwaitMember(_)
-            | Action::AwaitVip(_)
-            | Action::AwaitHealth(_)
-            | Action::WriteClientFiles(_)
+        Action::AwaitMember(_) | Action::AwaitVip(_) | Action::AwaitHealth(_)
     )
 }
 

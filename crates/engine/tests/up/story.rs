@@ -42,12 +42,15 @@ async fn a_cluster_comes_up_and_is_as_the_inventory_says() {
         assert_eq!(Some(&seen.kubelet_version), desired.kubernetes_version.as_ref());
     }
 
-    // Kubernetes answers at the shared address too, and the files that were written lead there.
+    // The files lead to the shared address, and to every control plane, by what stands for them here.
     let files = rig.files.lock().unwrap().clone();
     assert_eq!(files.len(), 1);
-    assert!(files[0].kubeconfig.expose().contains("https://10.0.0.20:6443"));
+    let reach = rig.lab.ready().reach;
+    let kubeconfig = files[0].kubeconfig.expose();
+    assert!(kubeconfig.contains(&format!("server: https://{}:6443", reach["10.0.0.20"])));
+    assert!(kubeconfig.contains("tls-server-name: 10.0.0.20"));
     for node in ["10.0.0.11", "10.0.0.12", "10.0.0.13"] {
-        assert!(files[0].talosconfig.expose().contains(node), "{node}");
+        assert!(files[0].talosconfig.expose().contains(&reach[node]), "{node}");
     }
 
     let again = rig.plan(&text).await;
