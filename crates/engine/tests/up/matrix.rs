@@ -2,6 +2,7 @@
 //! Talos, every way and every Talos with both releases.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use talmox_engine::desired::Desired;
 use talmox_engine::plan::{Action, Contact, MakeTemplate, Plan, Step, StepId, show};
@@ -64,6 +65,10 @@ async fn make_template(rig: &Rig, talos: &str) {
     own.push(Step { id: StepId::new("template"), node: None, action, after });
     let plan = Plan { cluster, changes: vec![], findings: vec![], steps: own };
     rig.carry_out(plan, &text, None).await.assert_done();
+    // The list of all VMs learns of it with the next round of the status daemon.
+    while !rig.guests().await.iter().any(|guest| guest.template) {
+        rig.lab.clock().sleep(Duration::from_secs(1)).await;
+    }
 }
 
 async fn comes_up(release: &'static str, talos: &str, boot: &str) {

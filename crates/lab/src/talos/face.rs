@@ -132,6 +132,13 @@ impl Face {
         let mut connections = JoinSet::new();
         while let Some(socket) = incoming.next().await {
             while connections.try_join_next().is_some() {}
+            if realm.is_hung(vmid) {
+                connections.spawn(async move {
+                    let _held = socket;
+                    std::future::pending().await
+                });
+                continue;
+            }
             let (config, is_maintenance) = self.config(realm.now());
             let realm = Arc::clone(&realm);
             connections.spawn(async move {
