@@ -185,12 +185,7 @@ impl Wire {
 ///
 /// The port is closed here and nowhere else: who comes back to an address at once, such as a node that has
 /// just got its config, finds the desk as it was, and never a port that is about to be closed.
-async fn accept(
-    wire: Arc<Wire>,
-    at: (IpAddr, u16),
-    listener: TcpListener,
-    deserted: Arc<Notify>,
-) {
+async fn accept(wire: Arc<Wire>, at: (IpAddr, u16), listener: TcpListener, deserted: Arc<Notify>) {
     let mut count = 0;
     loop {
         let accepted = tokio::select! {
