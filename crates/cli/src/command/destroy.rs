@@ -74,7 +74,7 @@ async fn destroy(args: &DestroyArgs, session: &Session, printer: &Printer) -> Ou
         let log = report::log(&run_folder(&folder), "destroy", name, printer)?;
         let (events, listener) = Events::channel(session.clock);
         let cancel = Cancel::default();
-        let watching = tokio::spawn(watch_for_interrupts(cancel.clone(), *printer));
+        let watching = tokio::spawn(watch_for_interrupts(cancel.clone(), printer.clone()));
         let running = async {
             let outcome = session.execute(&plan, Arc::new(|_| Ok(())), &cancel, &events).await;
             drop(events);

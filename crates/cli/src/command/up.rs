@@ -6,11 +6,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::Args;
+use talmox_engine::access::{ClientFiles, WriteFiles};
 use talmox_engine::event::{Events, RunEnd};
 use talmox_engine::execute::Cancel;
 use talmox_engine::observe::World;
 use talmox_engine::plan::{self, Plan, SavedPlan, show};
-use talmox_engine::access::{ClientFiles, WriteFiles};
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::args::{Format, Global};
@@ -98,7 +98,7 @@ async fn up(args: &UpArgs, session: &Session, printer: &Printer) -> Outcome {
     let log_path = log.as_ref().map(|log| log.path().to_owned());
     let (events, listener) = Events::channel(session.clock);
     let cancel = Cancel::default();
-    let watching = tokio::spawn(watch_for_interrupts(cancel.clone(), *printer));
+    let watching = tokio::spawn(watch_for_interrupts(cancel.clone(), printer.clone()));
     let write = writer(folder.clone(), args.merge);
     let running = async {
         let outcome = session.execute(&plan, write, &cancel, &events).await;
@@ -165,7 +165,7 @@ pub(crate) async fn watch_for_interrupts(cancel: Cancel, printer: Printer) {
     cancel.cancel();
     printer.say("\nStopping: what has begun is finished first. Ctrl-C again stops at once.");
     interrupted.recv().await;
-    #[expect(clippy::exit, reason = "somebody insists")]
+    #[expect(clippy::exit, clippy::disallowed_methods, reason = "somebody insists")]
     std::process::exit(130);
 }
 

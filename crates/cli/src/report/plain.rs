@@ -20,7 +20,7 @@ impl Plain {
     pub(super) fn show(&mut self, event: &Stamped, printer: &Printer) {
         let begun = *self.begun.get_or_insert(event.time);
         let time = event.time - begun;
-        let mut say = |sign: &str, color: &str, step: &str, text: &str| {
+        let say = |sign: &str, color: &str, step: &str, text: &str| {
             let sign = printer.paint(sign, color);
             let line = format!("{time:7.1}s  {sign} {step:width$}  {text}", width = self.width);
             printer.say(line.trim_end());
@@ -31,7 +31,6 @@ impl Plain {
                 self.width =
                     steps.iter().map(|step| step.step.chars().count()).max().unwrap_or(0).min(48);
             }
-            Event::StepStarted { .. } => {}
             Event::StepWaits { step, reason } => say("·", "2", step, reason),
             Event::StepNote { step, text } => say("!", "1;33", step, text),
             Event::StepRetries { step, attempt, reason, .. } => {
@@ -53,7 +52,9 @@ impl Plain {
                     StepEnd::Already => say("✓", "2", step, &format!("already  {count}")),
                     StepEnd::Failed { message, causes, hint } => {
                         let mut text = message.clone();
-                        causes.iter().for_each(|cause| text.push_str(&format!(": {cause}")));
+                        for cause in causes {
+                            text.push_str(&format!(": {cause}"));
+                        }
                         say("✗", "1;31", step, &text);
                         if let Some(hint) = hint {
                             printer.say(&format!(
@@ -63,12 +64,12 @@ impl Plain {
                         }
                     }
                     StepEnd::Blocked { by } => {
-                        say("-", "2", step, &format!("not begun: {by} failed"))
+                        say("-", "2", step, &format!("not begun: {by} failed"));
                     }
                     StepEnd::Cancelled => say("-", "2", step, "stopped"),
                 }
             }
-            Event::RunEnded { .. } => {}
+            Event::StepStarted { .. } | Event::RunEnded { .. } => {}
         }
     }
 }

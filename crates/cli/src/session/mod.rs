@@ -11,13 +11,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use talmox_clock::Clock;
+use talmox_engine::access::{ClusterAccess, WriteFiles};
 use talmox_engine::desired::{Desired, Inputs, Phase, needed_secrets};
 use talmox_engine::event::Events;
 use talmox_engine::execute::{Cancel, Outcome, execute};
 use talmox_engine::lock::Lock;
 use talmox_engine::observe::{self, TalosAccess, World};
 use talmox_engine::plan::{Options, Plan};
-use talmox_engine::access::{ClusterAccess, WriteFiles};
 use talmox_engine::step::Context;
 use talmox_engine::web::{Web, WebSettings};
 use talmox_model::{Cluster, Node};
@@ -108,13 +108,13 @@ impl Session {
         });
         let web = web.map_err(|error| CommandError::failed("cannot use TLS").because(error))?;
         let bundle = Arc::new(bundle);
-        Ok(Self { bundle, desired, pve, access, web, clock, stage, quickstart, chosen })
+        Ok(Self { chosen, bundle, desired, pve, access, web, clock, stage, quickstart })
     }
 
     /// What there is.
     pub(crate) async fn observe(&self) -> Result<World, CommandError> {
         let seen = observe::observe(&self.desired, &self.pve, &self.access).await;
-        seen.map_err(|error| proxmox::unreachable(error))
+        seen.map_err(proxmox::unreachable)
     }
 
     /// Carries out a plan.
@@ -190,11 +190,6 @@ impl Session {
         self.chosen.folder().to_owned()
     }
 
-    /// Whether the inventory is the built-in one.
-    pub(crate) fn is_quickstart(&self) -> bool {
-        self.quickstart.is_some()
-    }
-
     pub(crate) async fn close(self) -> Result<(), CommandError> {
         match self.stage {
             Some(stage) => stage.leave().await,
@@ -219,7 +214,7 @@ fn access(
     };
     if stage.is_none() {
         let own = cluster.file.reach.entries.iter();
-        reach.extend(own.filter_map(|(from, to)| Some((from.value.clone(), to.get()?.to_string()))));
+        reach.extend(own.filter_map(|(from, to)| Some((from.value.clone(), to.get()?.clone()))));
     }
     let mut settings = Settings::new(clock);
     settings.reach = Reach::new(reach);

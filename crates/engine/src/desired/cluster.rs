@@ -254,15 +254,12 @@ fn derive_addon(
     addon: &talmox_model::inventory::Addon,
     manifests: &BTreeMap<Span, Vec<Manifest>>,
 ) -> Addon {
-    let source = match addon.url.get() {
-        Some(url) => AddonSource::Url {
-            url: url.to_string(),
-            checksum: addon.checksum.get().map(|checksum| checksum.hex()),
-        },
-        None => {
-            let texts = addon.files.iter().filter_map(|file| manifests.get(&file.span));
-            AddonSource::Texts(texts.flatten().cloned().collect())
-        }
+    let source = if let Some(url) = addon.url.get() {
+        let checksum = addon.checksum.get().map(talmox_model::value::Checksum::hex);
+        AddonSource::Url { url: url.to_string(), checksum }
+    } else {
+        let texts = addon.files.iter().filter_map(|file| manifests.get(&file.span));
+        AddonSource::Texts(texts.flatten().cloned().collect())
     };
     let name = addon.name.get().cloned().unwrap_or_else(|| "unnamed".to_owned());
     Addon { name, source }

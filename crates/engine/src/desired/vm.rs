@@ -54,6 +54,7 @@ impl GpuSpec {
 
 /// A VM.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "independent parts that a VM has or has not")]
 pub struct VmSpec {
     /// Everything but drives, PCI devices, tags and the description.
     pub options: VmOptions,
@@ -319,7 +320,7 @@ fn cloudinit(
 }
 
 fn tags(cluster: &Cluster, node: &Node) -> Tags {
-    let own = node.settings().placement.tags.values().map(|tag| tag.as_str());
+    let own = node.settings().placement.tags.values().map(talmox_model::value::Tag::as_str);
     Tags::of([TAG, cluster.name.as_str()].into_iter().chain(own))
 }
 

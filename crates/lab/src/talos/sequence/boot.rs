@@ -21,7 +21,7 @@ use super::super::service::ServiceState::{self, Running, Waiting};
 use super::super::version::Version;
 use super::super::written::{DiskKey, Written};
 use super::system::{self, Found};
-use super::{extension, meet, ubuntu};
+use super::{extension, installer, meet, ubuntu};
 use crate::disk::{Medium, TalosImage};
 use crate::pve::Work;
 
@@ -250,13 +250,27 @@ impl Me {
                 volume: disk.volume.clone()?,
                 device: disk.device.clone(),
             };
-            Some((key, node.installed(), config.text.clone()))
+            let image = config.facts.install_image.clone();
+            Some((key, node.installed(), image, config.text.clone()))
         });
         self.realm.site.wait(Work::Install, &self.object()).await;
-        let Some(Some((key, installed, config))) = installed else {
+        let Some(Some((key, running, image, config))) = installed else {
             // No such disk: the sequence fails, and Talos tries again after a reboot.
             self.realm.power_cycle(self.vmid);
             return;
+        };
+        // The installer that the config names decides what comes onto the disk, else what runs.
+        let factory = self.realm.settings.factory.as_ref();
+        let named = factory.zip(image).map(|(factory, name)| factory.installer(&name));
+        let installed = match named {
+            Some(Err(reason)) => {
+                let line = format!("install failed: {reason}");
+                self.change(|node| node.dmesg(self.realm.now(), &line));
+                self.realm.power_cycle(self.vmid);
+                return;
+            }
+            Some(Ok(image)) => installer::as_installed(&image),
+            None => running,
         };
         self.realm.site.write_disk(&key, |written| {
             written.is_blank = false;
