@@ -17,4 +17,3 @@ pub(crate) use api_server::{Behind, Listening};
 pub(crate) use component::Components;
 pub(crate) use control_plane::run_control_plane;
 pub(crate) use kubelet::run_kubelet;
-pub(crate) use manifest::of_config as manifests_of;
