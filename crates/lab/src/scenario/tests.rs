@@ -69,7 +69,7 @@ fn volumes_are_where_they_are_used() {
     let lvm = &world.storages["local-lvm"];
     assert!(lvm.volume("pve1", "vm-100-disk-0").is_none());
     let disk = lvm.volume("pve2", "vm-100-disk-0").unwrap();
-    assert_eq!(disk.snapshots["before_it"], (4096, None));
+    assert_eq!(disk.snapshots["before_it"].size, 4096);
     assert!(lvm.volume("pve1", "vm-101-disk-0").is_some());
     assert!(lvm.volume("pve2", "vm-101-disk-0").is_none());
     for host in ["pve1", "pve2"] {
@@ -107,7 +107,7 @@ fn snapshots_of_a_vm_are_snapshots_of_its_disks() {
                  snapshots: {s1: {snaptime: 1700000000, scsi0: 'local-lvm:vm-100-disk-0,size=4G'}}}]}",
     );
     let volume = world.storages["local-lvm"].volume("pve", "vm-100-disk-0").unwrap();
-    assert_eq!(volume.snapshots["s1"], (4 << 30, None));
+    assert_eq!(volume.snapshots["s1"].size, 4 << 30);
     assert_eq!(world.vms[&100].snapshots["s1"].config["snaptime"], "1700000000");
 }
 
