@@ -186,13 +186,14 @@ impl Lab {
         let factory_tls = identity.factory_config().map_err(io::Error::other)?;
         let (stop, told) = watch::channel(false);
         let state = Arc::new(state);
+        let factory = Arc::new(Factory::open(Arc::clone(&site), Arc::clone(&state))?);
+        let realm = settings.nodes.realm(&site, &factory)?;
         let factory = factory::Server {
             listener: factory_listener,
             tls: TlsAcceptor::from(Arc::new(factory_tls)),
-            factory: Arc::new(Factory::open(Arc::clone(&site), Arc::clone(&state))?),
+            factory,
         };
         site.start_daemons();
-        let realm = settings.nodes.realm(&site)?;
         realm.restore_etcds(state.read_etcds()?);
         let mut running = vec![
             tokio::spawn(Arc::clone(&realm).run(told.clone())),

@@ -7,6 +7,7 @@ mod answer;
 mod artefact;
 mod body;
 mod catalog;
+mod installer;
 mod pack;
 mod range;
 mod route;

@@ -58,17 +58,7 @@ impl Realm {
         let stage = self.look(|land| land.nodes.get(&vmid).map(|node| (node.stage, node.boot)));
         match stage {
             Some((Stage::Maintenance, _)) => self.power_cycle(vmid),
-            Some((_, boot)) => {
-                let realm = Arc::clone(self);
-                tokio::spawn(async move {
-                    realm.set_stage(vmid, boot, Stage::ShuttingDown);
-                    realm.site.wait(crate::pve::Work::PowerDown, &format!("node/{vmid}")).await;
-                    let same = realm.look(|land| land.nodes.get(&vmid).map(|node| node.boot));
-                    if same == Some(boot) {
-                        realm.power_off(vmid);
-                    }
-                });
-            }
+            Some((_, boot)) => drop(self.shut_down(vmid, boot, false)),
             None => {}
         }
     }

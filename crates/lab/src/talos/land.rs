@@ -74,6 +74,10 @@ pub(crate) struct Node {
     pub(crate) dmesg: Vec<String>,
     /// What is under way: its name as events have it, and who asked for it.
     pub(crate) sequence: Option<(String, String)>,
+    /// Images that were pulled for the system itself.
+    pub(crate) images: BTreeSet<String>,
+    /// An installer is at work.
+    pub(crate) is_installing: bool,
     /// This node's part of an etcd cluster.
     pub(crate) etcd: Option<Membership>,
     /// A snapshot that was brought for a recovery.

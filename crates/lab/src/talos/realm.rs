@@ -16,6 +16,7 @@ use super::network::Dhcp;
 use super::real::{RealClusters, RealKubernetes};
 use super::resource::Seen;
 use super::wire::Wire;
+use crate::factory::Factory;
 use crate::pve::Site;
 
 /// What is around the nodes.
@@ -26,6 +27,8 @@ pub(crate) struct RealmSettings {
     pub(crate) dhcp: Option<Dhcp>,
     /// Real programs in the place of simulated API servers.
     pub(crate) real: Option<RealKubernetes>,
+    /// Where installers come from.
+    pub(crate) factory: Option<Arc<Factory>>,
 }
 
 pub(crate) struct Realm {

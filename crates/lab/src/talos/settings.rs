@@ -11,6 +11,7 @@ use super::network::Dhcp;
 use super::real::RealKubernetes;
 use super::realm::{Realm, RealmSettings};
 use super::wire::Wire;
+use crate::factory::Factory;
 use crate::pve::Site;
 
 /// The network of a lab that was told of none.
@@ -31,7 +32,7 @@ pub struct NodeSettings {
 }
 
 impl NodeSettings {
-    pub(crate) fn realm(&self, site: &Arc<Site>) -> io::Result<Arc<Realm>> {
+    pub(crate) fn realm(&self, site: &Arc<Site>, factory: &Arc<Factory>) -> io::Result<Arc<Realm>> {
         let wire = Wire::new(site.chance("wire"));
         let usual = self.networks.is_empty().then_some(USUAL);
         for network in self.networks.iter().copied().chain(usual) {
@@ -45,8 +46,12 @@ impl NodeSettings {
         let leases: BTreeMap<_, _> = leases.collect();
         let dhcp =
             (!leases.is_empty()).then(|| Dhcp { leases, gateway: self.gateways.first().copied() });
-        let settings =
-            RealmSettings { gateways: self.gateways.clone(), dhcp, real: self.real.clone() };
+        let settings = RealmSettings {
+            gateways: self.gateways.clone(),
+            dhcp,
+            real: self.real.clone(),
+            factory: Some(Arc::clone(factory)),
+        };
         let realm = Realm::new(Arc::clone(site), wire, settings);
         for fault in &self.faults {
             realm.troubles.add(fault.clone());

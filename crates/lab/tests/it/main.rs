@@ -13,6 +13,7 @@ mod kube;
 mod record;
 mod storage;
 mod support;
+mod talos;
 mod upload;
 mod vector_comparison;
 #[path = "../pve_vectors/wildcard.rs"]

@@ -58,6 +58,11 @@ impl TestLab {
         Self { runtime, lab: Some(lab), pve, tls }
     }
 
+    /// Waits for something inside the lab's own runtime.
+    pub(crate) fn wait<T>(&self, what: impl Future<Output = T>) -> T {
+        self.runtime.block_on(what)
+    }
+
     pub(crate) fn lab(&self) -> &Lab {
         self.lab.as_ref().unwrap()
     }

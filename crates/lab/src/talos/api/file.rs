@@ -9,18 +9,39 @@ use talmox_talos_api::server::Status;
 use talmox_talos_config::time::UnixTime;
 use tonic::codegen::BoxStream;
 
+use super::kubeconfig::archive;
 use super::stream::{self, data};
 use super::{Session, status};
+use crate::talos::etcd;
 use crate::talos::land::Node;
 
 /// As many bytes as fit into the partition META.
 const META: usize = 256 << 10;
 
 pub(super) fn read(session: &Session, path: &str) -> Result<BoxStream<Data>, Status> {
+    Ok(stream::bytes(&bytes(session, path)?))
+}
+
+/// A file in an archive.
+pub(super) fn copy(session: &Session, path: &str) -> Result<BoxStream<Data>, Status> {
+    if !path.starts_with('/') {
+        return Err(Status::unknown(format!("path is not absolute {path}")));
+    }
+    let bytes = bytes(session, path)?;
+    let now = i64::try_from(session.realm.now().as_secs()).unwrap_or(i64::MAX);
+    let name = path.rsplit('/').next().unwrap_or_default();
+    let archive = archive(name, &bytes, now).map_err(|error| Status::unknown(error.to_string()))?;
+    Ok(stream::bytes(&archive))
+}
+
+fn bytes(session: &Session, path: &str) -> Result<Vec<u8>, Status> {
     let now = session.realm.now();
-    let text = session.node(|node| contents(node, path, now))?;
-    let missing = || Status::not_found(format!("stat {path}: no such file or directory"));
-    Ok(stream::bytes(text.ok_or_else(missing)?.as_bytes()))
+    let found = session.look(|land, node| match path {
+        "/var/lib/etcd/member/snap/db" => etcd::database(land, node.vmid),
+        "/var/lib/etcd.snapshot" => node.snapshot.clone(),
+        _ => contents(node, path, now).map(String::into_bytes),
+    })?;
+    found.ok_or_else(|| Status::not_found(format!("stat {path}: no such file or directory")))
 }
 
 /// The files that a node has, as far as anybody reads them.
@@ -92,7 +113,7 @@ pub(crate) fn command_line(node: &Node) -> String {
 
 pub(super) fn logs(
     session: &Arc<Session>,
-    request: LogsRequest,
+    request: &LogsRequest,
 ) -> Result<BoxStream<Data>, Status> {
     let id = request.id.clone();
     let lines = move |node: &Node| -> Option<Vec<String>> {

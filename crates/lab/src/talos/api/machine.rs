@@ -1,20 +1,26 @@
 //! MachineService: each method in the file of its kind.
 
-use std::sync::Arc;
-
 use talmox_talos_api::proto::common::Data;
 use talmox_talos_api::proto::machine::machine_service_server::MachineService;
 use talmox_talos_api::proto::machine::{
-    ApplyConfigurationRequest, ApplyConfigurationResponse, DmesgRequest, Event, EventsRequest,
+    ApplyConfigurationRequest, ApplyConfigurationResponse, BootstrapRequest, BootstrapResponse,
+    CopyRequest, DmesgRequest, EtcdAlarmDisarmResponse, EtcdAlarmListResponse,
+    EtcdDefragmentResponse, EtcdForfeitLeadershipRequest, EtcdForfeitLeadershipResponse,
+    EtcdLeaveClusterRequest, EtcdLeaveClusterResponse, EtcdMemberListRequest,
+    EtcdMemberListResponse, EtcdRecoverResponse, EtcdRemoveMemberByIdRequest,
+    EtcdRemoveMemberByIdResponse, EtcdSnapshotRequest, EtcdStatusResponse, Event, EventsRequest,
     GenerateClientConfigurationRequest, GenerateClientConfigurationResponse, Hostname,
-    HostnameResponse, LogsRequest, MemoryResponse, MetaDelete, MetaDeleteRequest,
-    MetaDeleteResponse, MetaWrite, MetaWriteRequest, MetaWriteResponse, ReadRequest,
-    ServiceListResponse, VersionResponse,
+    HostnameResponse, ImagePull, ImagePullRequest, ImagePullResponse, LogsRequest, MemoryResponse,
+    MetaDelete, MetaDeleteRequest, MetaDeleteResponse, MetaWrite, MetaWriteRequest,
+    MetaWriteResponse, ReadRequest, Reboot, RebootRequest, RebootResponse, Reset, ResetRequest,
+    ResetResponse, Rollback, RollbackRequest, RollbackResponse, ServiceListResponse, Shutdown,
+    ShutdownRequest, ShutdownResponse, Upgrade, UpgradeRequest, UpgradeResponse, VersionResponse,
 };
-use talmox_talos_api::server::{Answered, Asked, Status};
+use talmox_talos_api::server::{Answered, Asked, Status, Streaming};
 use tonic::codegen::BoxStream;
 
-use super::{NodeApi, Session, client_config, event, file, kubeconfig, status};
+use super::{NodeApi, Session, client_config, etcd, event, file, kubeconfig, lifecycle, status};
+use crate::talos::land::Node;
 
 type Answer<T> = Result<Answered<T>, Status>;
 
@@ -58,8 +64,12 @@ impl MachineService for NodeApi {
         file::read(&self.0, &request.into_inner().path).map(Answered::new)
     }
 
+    async fn copy(&self, request: Asked<CopyRequest>) -> Answer<BoxStream<Data>> {
+        file::copy(&self.0, &request.into_inner().root_path).map(Answered::new)
+    }
+
     async fn logs(&self, request: Asked<LogsRequest>) -> Answer<BoxStream<Data>> {
-        file::logs(&self.0, request.into_inner()).map(Answered::new)
+        file::logs(&self.0, request.get_ref()).map(Answered::new)
     }
 
     async fn dmesg(&self, request: Asked<DmesgRequest>) -> Answer<BoxStream<Data>> {
@@ -88,22 +98,106 @@ impl MachineService for NodeApi {
         file::delete_meta(&self.0, request.into_inner().key)?;
         Ok(Answered::new(MetaDeleteResponse { messages: vec![MetaDelete { metadata: None }] }))
     }
+
+    async fn bootstrap(&self, request: Asked<BootstrapRequest>) -> Answer<BootstrapResponse> {
+        etcd::bootstrap(&self.0, request.into_inner()).map(Answered::new)
+    }
+
+    async fn etcd_member_list(
+        &self,
+        request: Asked<EtcdMemberListRequest>,
+    ) -> Answer<EtcdMemberListResponse> {
+        etcd::members(&self.0, request.into_inner().query_local).map(Answered::new)
+    }
+
+    async fn etcd_status(&self, _: Asked<()>) -> Answer<EtcdStatusResponse> {
+        etcd::status(&self.0).map(Answered::new)
+    }
+
+    async fn etcd_alarm_list(&self, _: Asked<()>) -> Answer<EtcdAlarmListResponse> {
+        etcd::alarms(&self.0).map(Answered::new)
+    }
+
+    async fn etcd_alarm_disarm(&self, _: Asked<()>) -> Answer<EtcdAlarmDisarmResponse> {
+        etcd::disarm(&self.0).map(Answered::new)
+    }
+
+    async fn etcd_defragment(&self, _: Asked<()>) -> Answer<EtcdDefragmentResponse> {
+        etcd::defragment(&self.0).map(Answered::new)
+    }
+
+    async fn etcd_forfeit_leadership(
+        &self,
+        _: Asked<EtcdForfeitLeadershipRequest>,
+    ) -> Answer<EtcdForfeitLeadershipResponse> {
+        etcd::forfeit(&self.0).map(Answered::new)
+    }
+
+    async fn etcd_leave_cluster(
+        &self,
+        _: Asked<EtcdLeaveClusterRequest>,
+    ) -> Answer<EtcdLeaveClusterResponse> {
+        etcd::leave(&self.0).map(Answered::new)
+    }
+
+    async fn etcd_remove_member_by_id(
+        &self,
+        request: Asked<EtcdRemoveMemberByIdRequest>,
+    ) -> Answer<EtcdRemoveMemberByIdResponse> {
+        etcd::remove(&self.0, request.into_inner().member_id).map(Answered::new)
+    }
+
+    async fn etcd_snapshot(&self, _: Asked<EtcdSnapshotRequest>) -> Answer<BoxStream<Data>> {
+        etcd::snapshot(&self.0).map(Answered::new)
+    }
+
+    async fn etcd_recover(&self, request: Asked<Streaming<Data>>) -> Answer<EtcdRecoverResponse> {
+        etcd::recover(&self.0, request.into_inner()).await.map(Answered::new)
+    }
+
+    async fn image_pull(&self, request: Asked<ImagePullRequest>) -> Answer<ImagePullResponse> {
+        lifecycle::pull(&self.0, &request.into_inner().reference).await?;
+        Ok(Answered::new(ImagePullResponse { messages: vec![ImagePull { metadata: None }] }))
+    }
+
+    async fn reboot(&self, request: Asked<RebootRequest>) -> Answer<RebootResponse> {
+        let Session { realm, vmid, boot, .. } = &*self.0;
+        let actor_id = realm.reboot(*vmid, *boot, request.get_ref().mode())?;
+        Ok(Answered::new(RebootResponse { messages: vec![Reboot { metadata: None, actor_id }] }))
+    }
+
+    async fn shutdown(&self, request: Asked<ShutdownRequest>) -> Answer<ShutdownResponse> {
+        let Session { realm, vmid, boot, .. } = &*self.0;
+        let actor_id = realm.shut_down(*vmid, *boot, request.get_ref().force)?;
+        let messages = vec![Shutdown { metadata: None, actor_id }];
+        Ok(Answered::new(ShutdownResponse { messages }))
+    }
+
+    async fn reset(&self, request: Asked<ResetRequest>) -> Answer<ResetResponse> {
+        let Session { realm, vmid, boot, .. } = &*self.0;
+        let actor_id = realm.reset(*vmid, *boot, request.into_inner())?;
+        Ok(Answered::new(ResetResponse { messages: vec![Reset { metadata: None, actor_id }] }))
+    }
+
+    async fn upgrade(&self, request: Asked<UpgradeRequest>) -> Answer<UpgradeResponse> {
+        let Session { realm, vmid, boot, .. } = &*self.0;
+        let actor_id = realm.upgrade(*vmid, *boot, request.into_inner()).await?;
+        let ack = "Upgrade request received".to_owned();
+        let messages = vec![Upgrade { metadata: None, ack, actor_id }];
+        Ok(Answered::new(UpgradeResponse { messages }))
+    }
+
+    async fn rollback(&self, _: Asked<RollbackRequest>) -> Answer<RollbackResponse> {
+        let Session { realm, vmid, boot, .. } = &*self.0;
+        realm.roll_back(*vmid, *boot)?;
+        Ok(Answered::new(RollbackResponse { messages: vec![Rollback { metadata: None }] }))
+    }
 }
 
 /// Some calls are for control planes alone.
 pub(super) fn only_on_control_planes(session: &Session, what: &str) -> Result<(), Status> {
-    if session.node(|node| node.is_control_plane())? {
+    if session.node(Node::is_control_plane)? {
         return Ok(());
     }
     Err(Status::unimplemented(format!("{what} is only available on control plane nodes")))
-}
-
-/// Numbers of an actor, as a UUID.
-pub(super) fn actor(session: &Arc<Session>) -> String {
-    let mut bytes = [0_u8; 16];
-    session.realm.chance(&format!("actor/{}", session.vmid)).fill(&mut bytes);
-    bytes[6] = bytes[6] & 0x0f | 0x40;
-    bytes[8] = bytes[8] & 0x3f | 0x80;
-    let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-    [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]].join("-")
 }

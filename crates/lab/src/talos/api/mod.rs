@@ -22,13 +22,16 @@ use gate::Gate;
 pub(crate) use storage::{LOOP_SIZE, bus_path, model};
 
 mod client_config;
+mod etcd;
 mod event;
 mod fan;
 mod file;
 mod forward;
 mod frame;
 mod gate;
+mod health;
 mod kubeconfig;
+mod lifecycle;
 mod machine;
 mod method;
 mod state;
@@ -118,10 +121,3 @@ impl Session {
 fn gone() -> Status {
     Status::unavailable("error reading from server: EOF")
 }
-
-#[tonic::async_trait]
-impl talmox_talos_api::proto::cluster::cluster_service_server::ClusterService for NodeApi {}
-#[tonic::async_trait]
-impl talmox_talos_api::proto::machine::lifecycle_service_server::LifecycleService for NodeApi {}
-#[tonic::async_trait]
-impl talmox_talos_api::proto::machine::image_service_server::ImageService for NodeApi {}

@@ -171,6 +171,15 @@ pub(crate) fn snapshot(land: &Land, vmid: u32) -> Result<Vec<u8>, Status> {
     file::write(&cluster.store.save()).map_err(Status::unknown)
 }
 
+/// The file of this node's member as it lies on its disk, whether or not anything runs.
+pub(crate) fn database(land: &Land, vmid: u32) -> Option<Vec<u8>> {
+    let membership = land.nodes.get(&vmid)?.etcd?;
+    let cluster = land.etcds.get(&membership.cluster)?;
+    let mut bytes = file::write(&cluster.store.save()).ok()?;
+    bytes.truncate(bytes.len() - file::SUM);
+    Some(bytes)
+}
+
 /// Takes a snapshot in, for a bootstrap that asks for it.
 pub(crate) fn recover(
     realm: &Arc<Realm>,

@@ -24,7 +24,8 @@ use crate::kube::KubeStore;
 
 pub(crate) use bootstrap::{Recover, bootstrap};
 pub(crate) use call::{
-    alarms, defragment, disarm, forfeit, leave, members, recover, remove, snapshot, status,
+    alarms, database, defragment, disarm, forfeit, leave, members, recover, remove, snapshot,
+    status,
 };
 pub(crate) use saved::SavedCluster;
 pub(crate) use service::run;

@@ -10,6 +10,8 @@ const MAGIC_AT: usize = 16;
 /// Of the length of what is saved, in the first page.
 const LENGTH_AT: usize = 64;
 const PAGE: usize = 4096;
+/// What the sum at the end takes.
+pub(super) const SUM: usize = SHA256_OUTPUT_LEN;
 
 pub(super) fn write(store: &SavedStore) -> Result<Vec<u8>, String> {
     let data = serde_json::to_vec(store).map_err(|error| error.to_string())?;

@@ -17,3 +17,5 @@ pub(crate) use api_server::{Behind, Listening};
 pub(crate) use component::Components;
 pub(crate) use control_plane::run_control_plane;
 pub(crate) use kubelet::run_kubelet;
+pub(crate) use manifest::of_config as manifests;
+pub(crate) use static_pod::of_control_plane as static_pods;

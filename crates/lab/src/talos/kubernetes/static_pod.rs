@@ -8,7 +8,7 @@ use crate::kube::yaml_to_json;
 use crate::talos::config::Applied;
 
 /// Those of the control plane.
-pub(super) fn of_control_plane(components: &Components) -> Vec<Value> {
+pub(crate) fn of_control_plane(components: &Components) -> Vec<Value> {
     let pods = components.0.iter();
     pods.map(|(id, component)| manifest(id, component)).collect()
 }

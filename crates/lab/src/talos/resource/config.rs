@@ -28,7 +28,8 @@ pub(super) const MACHINE_TYPES: &[(&str, u64)] = &[("init", 1), ("controlplane",
 /// What runs, and since 1.12 what is on the disk; a config that is tried is not.
 fn machine_configs(view: &View<'_>) -> Vec<Item> {
     let Some(config) = &view.node.config else { return vec![] };
-    let item = |id: &str| Item { id: id.to_owned(), spec: Spec::Text(config.text.clone()) };
+    let item =
+        |id: &str| Item { id: id.to_owned(), spec: Spec::Text(config.text.clone()), version: None };
     let mut found = vec![item("v1alpha1")];
     if view.node.version.is_at_least(12) {
         found.push(item("persistent"));

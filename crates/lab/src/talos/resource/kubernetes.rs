@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use super::proto::{Field, Form};
 use super::{Item, KIND, Kind, View};
 use crate::talos::config::Facts;
+use crate::talos::kubernetes;
 use crate::talos::service::ServiceState;
 
 const NODE_STATUS: &[Field] = &[
@@ -167,7 +168,7 @@ fn endpoints(view: &View<'_>) -> Vec<Item> {
     vec![Item::new(id, json!({ "addresses": addresses, "hosts": [] }))]
 }
 
-pub(super) const COMPONENTS: [&str; 3] =
+pub(crate) const COMPONENTS: [&str; 3] =
     ["kube-apiserver", "kube-controller-manager", "kube-scheduler"];
 
 /// Static pods are there once the node's own etcd is.
@@ -176,25 +177,13 @@ fn static_pods(view: &View<'_>) -> Vec<Item> {
     if !etcd.is_some_and(crate::talos::service::Service::is_healthy) {
         return vec![];
     }
-    let Some(config) = &view.node.config else { return vec![] };
-    let facts = &config.facts;
-    let images = [&facts.api_server_image, &facts.controller_manager_image, &facts.scheduler_image];
-    COMPONENTS
-        .into_iter()
-        .zip(images)
-        .map(|(name, image)| {
-            let pod = json!({
-                "apiVersion": "v1",
-                "kind": "Pod",
-                "metadata": {
-                    "name": name, "namespace": "kube-system",
-                    "labels": { "k8s-app": name, "tier": "control-plane" },
-                },
-                "spec": { "containers": [{ "name": name, "image": image }], "hostNetwork": true },
-            });
-            Item::new(name, pod)
-        })
-        .collect()
+    let Some(components) = view.land.components.get(&view.node.vmid) else { return vec![] };
+    let pods = kubernetes::static_pods(components).into_iter();
+    pods.map(|pod| {
+        let name = pod["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+        Item::new(name, pod)
+    })
+    .collect()
 }
 
 /// The kubelet tells how they are.

@@ -171,12 +171,13 @@ fn extensions(view: &View<'_>) -> Vec<Item> {
         .map(|(index, (name, version))| {
             let is_schematic = name == "schematic";
             let author = if is_schematic { "Image Factory" } else { "Sidero Labs" };
-            let about = if is_schematic {
-                "Virtual extension which specifies the schematic of the image built with Image Factory.\n"
+            let about =
+                if is_schematic { "The schematic that the image was made of.\n" } else { "" };
+            let image = if is_schematic {
+                String::new()
             } else {
-                ""
+                format!("{index:03}.ghcr.io-siderolabs-{name}-{version}.sqsh")
             };
-            let image = if is_schematic { String::new() } else { format!("{:03}.ghcr.io-siderolabs-{name}-{version}.sqsh", index) };
             let metadata = json!({
                 "name": name, "version": version, "author": author, "description": about,
                 "compatibility": { "talos": { "version": ">= v1.0.0" } },
@@ -201,31 +202,29 @@ fn platform(view: &View<'_>) -> Vec<Item> {
     vec![Item::new("platformmetadata", spec)]
 }
 
-/// What the node itself finds wrong.
 fn diagnostics(view: &View<'_>) -> Vec<Item> {
-    let mut found = vec![];
-    let node = view.node;
-    let Some(config) = &node.config else { return found };
+    let found = problems(view.node).into_iter();
+    found
+        .map(|details| {
+            let message = "host and Kubernetes pod/service CIDR addresses overlap";
+            Item::new("address-overlap", json!({ "message": message, "details": [details] }))
+        })
+        .collect()
+}
+
+/// What the node itself finds wrong.
+pub(crate) fn problems(node: &Node) -> Vec<String> {
+    let Some(config) = &node.config else { return vec![] };
     let subnets = config.facts.pod_subnets.iter().chain(&config.facts.service_subnets);
     let ranges: Vec<_> =
         subnets.filter_map(|subnet| crate::talos::config::prefix(subnet)).collect();
-    let overlapping = node
-        .network
-        .addresses()
-        .filter(|address| ranges.iter().any(|range| range.contains(*address)))
-        .map(|address| address.to_string())
-        .collect::<Vec<_>>();
-    if !overlapping.is_empty() {
-        let details = format!(
-            "host and Kubernetes pod/service CIDR addresses overlap: {}",
-            overlapping.join(", ")
-        );
-        found.push(Item::new(
-            "address-overlap",
-            json!({ "message": "host and Kubernetes pod/service CIDR addresses overlap", "details": [details] }),
-        ));
+    let own = node.network.addresses();
+    let inside = own.filter(|address| ranges.iter().any(|range| range.contains(*address)));
+    let inside: Vec<String> = inside.map(|address| address.to_string()).collect();
+    if inside.is_empty() {
+        return vec![];
     }
-    found
+    vec![format!("addresses of the host among those of pods and services: {}", inside.join(", "))]
 }
 
 fn security(view: &View<'_>) -> Vec<Item> {

@@ -6,6 +6,7 @@ use super::kubernetes::COMPONENTS;
 use super::proto::{Field, Form};
 use super::{Item, KIND, Kind, View};
 use crate::talos::config::Facts;
+use crate::talos::kubernetes;
 
 const CONTROL_PLANE: &str = "controlplane";
 const API_SERVER: &[Field] = &[
@@ -95,7 +96,11 @@ fn facts<'a>(view: &View<'a>) -> Option<&'a Facts> {
 }
 
 fn component(view: &View<'_>, id: &str, spec: fn(&View<'_>, &Facts) -> Value) -> Vec<Item> {
-    facts(view).map(|facts| Item::new(id, spec(view, facts))).into_iter().collect()
+    // Pods name the version that they were made of, and who makes them counts.
+    let version = view.land.components.get(&view.node.vmid).and_then(|all| all.0.get(id));
+    let version = version.map(|component| component.version);
+    let item = |facts| Item { version, ..Item::new(id, spec(view, facts)) };
+    facts(view).map(item).into_iter().collect()
 }
 
 fn api_server(view: &View<'_>, facts: &Facts) -> Value {
@@ -142,57 +147,6 @@ fn bootstrap_manifests(_: &View<'_>, facts: &Facts) -> Value {
 /// What a control plane applies once its API server answers.
 fn manifests(view: &View<'_>) -> Vec<Item> {
     let Some(facts) = facts(view) else { return vec![] };
-    let object = |kind: &str, api: &str, namespace: &str, name: &str| {
-        let mut metadata = json!({ "name": name });
-        if !namespace.is_empty() {
-            metadata["namespace"] = namespace.into();
-        }
-        json!({ "apiVersion": api, "kind": kind, "metadata": metadata })
-    };
-    let workload = |kind: &str, name: &str, image: String| {
-        let mut workload = object(kind, "apps/v1", "kube-system", name);
-        let labels = json!({ "k8s-app": name });
-        workload["spec"] = json!({
-            "selector": { "matchLabels": labels },
-            "template": {
-                "metadata": { "labels": labels },
-                "spec": { "containers": [{ "name": name, "image": image }] },
-            },
-        });
-        workload
-    };
-    let mut all: Vec<(&str, Vec<Value>)> = vec![(
-        "00-kubelet-bootstrapping-token",
-        vec![object(
-            "Secret",
-            "v1",
-            "kube-system",
-            &format!(
-                "bootstrap-token-{}",
-                facts.bootstrap_token.split('.').next().unwrap_or_default()
-            ),
-        )],
-    )];
-    if facts.cni == "flannel" {
-        let image = "ghcr.io/siderolabs/flannel:v0.27.4".to_owned();
-        all.push(("05-flannel", vec![workload("DaemonSet", "kube-flannel", image)]));
-    }
-    if facts.has_proxy {
-        let image = facts.proxy_image.clone();
-        all.push(("10-kube-proxy", vec![workload("DaemonSet", "kube-proxy", image)]));
-    }
-    if facts.has_core_dns {
-        let image = "registry.k8s.io/coredns/coredns:v1.12.4".to_owned();
-        all.push(("11-core-dns", vec![workload("Deployment", "coredns", image)]));
-        all.push(("11-core-dns-svc", vec![object("Service", "v1", "kube-system", "kube-dns")]));
-    }
-    let mut items: Vec<Item> =
-        all.into_iter().map(|(id, objects)| Item::new(id, objects.into())).collect();
-    let inline = facts.inline_manifests.iter().map(|(name, contents)| {
-        let documents = talmox_yaml::read(contents).unwrap_or_default();
-        let objects: Vec<Value> = documents.iter().map(crate::kube::yaml_to_json).collect();
-        Item::new(format!("99-{name}"), objects.into())
-    });
-    items.extend(inline);
-    items
+    let all = kubernetes::manifests(facts, &view.node.version);
+    all.into_iter().map(|(id, objects)| Item::new(id, objects.into())).collect()
 }

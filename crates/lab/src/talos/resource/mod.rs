@@ -25,6 +25,8 @@ mod route;
 mod seen;
 mod yaml;
 
+pub(crate) use kubernetes::COMPONENTS;
+pub(crate) use machine::problems as diagnostics;
 pub(crate) use seen::{Found, Seen};
 pub(crate) use yaml::to_yaml;
 
@@ -83,6 +85,8 @@ pub(crate) struct View<'a> {
 pub(crate) struct Item {
     pub(crate) id: String,
     pub(crate) spec: Spec,
+    /// Where others count the versions.
+    pub(crate) version: Option<u64>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -94,7 +98,7 @@ pub(crate) enum Spec {
 
 impl Item {
     fn new(id: impl Into<String>, spec: Value) -> Self {
-        Self { id: id.into(), spec: Spec::Value(spec) }
+        Self { id: id.into(), spec: Spec::Value(spec), version: None }
     }
 }
 

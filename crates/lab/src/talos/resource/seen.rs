@@ -40,13 +40,13 @@ impl Seen {
                 let key = (kind.name, item.id.clone());
                 let found = known.resources.entry(key).or_insert_with(|| Found {
                     item: item.clone(),
-                    version: 1,
+                    version: item.version.unwrap_or(1),
                     created: view.now,
                     updated: view.now,
                 });
                 if found.item != item {
+                    found.version = item.version.unwrap_or(found.version + 1);
                     found.item = item;
-                    found.version += 1;
                     found.updated = view.now;
                 }
                 found.clone()

@@ -1,5 +1,6 @@
 //! From power on to maintenance, and on to a node that runs.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -62,7 +63,7 @@ struct Machine {
     disk: Option<DiskKey>,
     written: Written,
     platform: PlatformData,
-    meta: std::collections::BTreeMap<u8, String>,
+    meta: BTreeMap<u8, String>,
 }
 
 impl Machine {
@@ -75,6 +76,9 @@ impl Machine {
         let user_data = self.platform.user_data.clone();
         let boot = self.register(&realm, vmid, version);
         let me = Me { realm: Arc::clone(&realm), vmid, boot };
+        if realm.falls_back(vmid, boot) {
+            return;
+        }
         let trouble = realm.troubles.of(vmid, &name);
         if trouble.iter().any(|trouble| matches!(trouble, Trouble::RebootLoop)) {
             realm.site.wait(Work::Boot, &me.object()).await;
@@ -101,6 +105,9 @@ impl Machine {
         }
         if needs_install {
             me.install().await;
+            return;
+        }
+        if realm.install_staged(vmid, boot).await {
             return;
         }
         me.start().await;
@@ -146,10 +153,12 @@ impl Machine {
                 network,
                 is_time_in_sync: false,
                 clock_skew: skew.unwrap_or_default(),
-                services: Default::default(),
+                services: BTreeMap::default(),
                 events: Events::new(format!("{boot:08x}"), realm.clock()),
                 dmesg: vec![],
                 sequence: None,
+                images: BTreeSet::default(),
+                is_installing: false,
                 etcd: self.written.ephemeral.and_then(|ephemeral| ephemeral.etcd),
                 snapshot: None,
                 revision: 1,
@@ -318,6 +327,8 @@ impl Me {
             })
             .await;
         realm.tell_sequence(vmid, boot, ("boot", ""), Action::Stop, None);
+        realm.keep_installed(vmid, boot);
+        realm.uncordon(vmid);
         realm.set_stage(vmid, boot, Stage::Running);
         let mut news = realm.news();
         loop {
@@ -480,7 +491,7 @@ fn own_addresses(node: &Node) -> Vec<std::net::IpAddr> {
 }
 
 /// A random UUID of these bytes.
-fn uuid(bytes: &[u8; 16]) -> String {
+pub(super) fn uuid(bytes: &[u8; 16]) -> String {
     let mut bytes = *bytes;
     bytes[6] = bytes[6] & 0x0f | 0x40;
     bytes[8] = bytes[8] & 0x3f | 0x80;

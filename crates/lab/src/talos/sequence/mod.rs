@@ -2,11 +2,21 @@
 
 mod apply;
 mod boot;
+mod drain;
 mod extension;
+mod first_boot;
+mod installer;
+mod lifecycle;
 mod meet;
+mod quorum;
+mod reboot;
+mod reset;
+mod run;
 mod status;
 mod system;
 mod ubuntu;
+mod upgrade;
 
 pub(super) use boot::play;
+pub(crate) use lifecycle::Word;
 pub(crate) use meet::finds;

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use talmox_talos_api::proto::machine::{
-    MachineStatusEvent, PhaseEvent, SequenceEvent, ServiceHealth, ServiceStateEvent,
-    machine_status_event, phase_event, sequence_event, service_state_event,
+    MachineStatusEvent, SequenceEvent, ServiceHealth, ServiceStateEvent, machine_status_event,
+    sequence_event, service_state_event,
 };
 
 use super::super::land::{Node, Stage};
@@ -101,26 +101,6 @@ impl Realm {
                 SequenceEvent { sequence: sequence.to_owned(), action: action.into(), error };
             node.events.tell("SequenceEvent", &event, actor);
         });
-    }
-
-    /// A phase of a sequence, from its start to its end.
-    pub(crate) async fn phase(
-        &self,
-        vmid: u32,
-        boot: u64,
-        actor: &str,
-        phase: &str,
-        time: Duration,
-    ) {
-        let tell = |action: phase_event::Action| {
-            self.change_node(vmid, boot, |node| {
-                let event = PhaseEvent { phase: phase.to_owned(), action: action.into() };
-                node.events.tell("PhaseEvent", &event, actor);
-            });
-        };
-        tell(phase_event::Action::Start);
-        self.clock().sleep(time).await;
-        tell(phase_event::Action::Stop);
     }
 
     /// The node boots anew: all that runs on it ends.

@@ -50,7 +50,7 @@ fn get(lab: &TestLab, path: &str) -> Answer {
     send(lab, FACTORY, &format!("GET {path}"), "").unwrap()
 }
 
-fn post(lab: &TestLab, body: &str) -> Answer {
+pub(crate) fn post(lab: &TestLab, body: &str) -> Answer {
     send(lab, FACTORY, "POST /schematics", body).unwrap()
 }
 

@@ -1,0 +1,73 @@
+//! The first boot after an upgrade: it installs what was staged, and goes back to the old Talos where
+//! the new one does not boot.
+
+use std::sync::Arc;
+
+use super::super::fault::Trouble;
+use super::super::land::Stage;
+use super::super::realm::Realm;
+use super::installer::{STAGED, STAGED_OPTIONS, UPGRADE_TAG, preflight};
+use crate::pve::Work;
+
+impl Realm {
+    /// Whether this boot ends here, because what was installed last does not start.
+    pub(super) fn falls_back(self: &Arc<Self>, vmid: u32, boot: u64) -> bool {
+        let known = self.look(|land| {
+            let node = land.nodes.get(&vmid).filter(|node| node.boot == boot)?;
+            let is_first = node.meta.contains_key(&UPGRADE_TAG);
+            Some((node.system_disk.clone().filter(|_| is_first)?, node.hardware.name.clone()))
+        });
+        let Some((disk, name)) = known else { return false };
+        if !self.troubles.strike(vmid, &name, &Trouble::BadUpgrade) {
+            return false;
+        }
+        self.site.write_disk(&disk, |written| {
+            std::mem::swap(&mut written.installed, &mut written.previous);
+            written.meta.remove(&UPGRADE_TAG);
+        });
+        self.power_cycle(vmid);
+        true
+    }
+
+    /// Installs what an upgrade left for this boot. True where the node boots anew for that.
+    pub(super) async fn install_staged(self: &Arc<Self>, vmid: u32, boot: u64) -> bool {
+        let known = self.look(|land| {
+            let node = land.nodes.get(&vmid).filter(|node| node.boot == boot)?;
+            Some((node.system_disk.clone()?, node.meta.get(&STAGED)?.clone()))
+        });
+        let Some((disk, image)) = known else { return false };
+        self.site.write_disk(&disk, |written| {
+            written.meta.remove(&STAGED);
+            written.meta.remove(&STAGED_OPTIONS);
+        });
+        self.change_node(vmid, boot, |node| {
+            node.meta.remove(&STAGED);
+            node.meta.remove(&STAGED_OPTIONS);
+        });
+        self.set_stage(vmid, boot, Stage::Upgrading);
+        self.site.wait(Work::Install, &format!("node/{vmid}/install")).await;
+        let Ok(image) = self.installer(vmid, &image) else { return false };
+        let running = self.look(|land| {
+            let node = land.nodes.get(&vmid)?;
+            preflight(node, &image).is_ok().then(|| node.installed())
+        });
+        let Some(running) = running else { return false };
+        self.put_onto_disk(&disk, running, &image);
+        self.set_stage(vmid, boot, Stage::Rebooting);
+        self.power_cycle(vmid);
+        true
+    }
+
+    /// The boot went well: what was installed stays.
+    pub(super) fn keep_installed(self: &Arc<Self>, vmid: u32, boot: u64) {
+        let disk = self.change_node(vmid, boot, |node| {
+            node.meta.remove(&UPGRADE_TAG)?;
+            node.system_disk.clone()
+        });
+        if let Some(disk) = disk.flatten() {
+            self.site.write_disk(&disk, |written| {
+                written.meta.remove(&UPGRADE_TAG);
+            });
+        }
+    }
+}

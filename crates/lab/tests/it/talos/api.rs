@@ -1,0 +1,180 @@
+//! What nodes answer, in maintenance and configured, and whom.
+
+use talmox_talos_api::client::{Apply, ApplyMode, LogSource, ResourceKind, Service};
+use talmox_talos_api::{Code, TalosError};
+use talmox_talos_config::client::Role;
+
+use super::world::{SCHEMATIC_ID, World, until};
+
+fn code(error: TalosError) -> (Code, String) {
+    match error {
+        TalosError::No { code, message, .. } => (code, message),
+        other => panic!("{other:?}"),
+    }
+}
+
+async fn text(
+    client: &talmox_talos_api::Client,
+    kind: ResourceKind<'_>,
+    id: &str,
+    path: &str,
+) -> Option<String> {
+    client.get(kind, id).await.ok()??.text(path)
+}
+
+#[test]
+fn maintenance_tells_who_it_is_and_little_more() {
+    for (version, is_unified) in [("v1.12.7", false), ("v1.13.6", true)] {
+        let world = World::new(version);
+        world.start(11);
+        world.lab.wait(async {
+            let client = world.maintenance(11);
+            let machine = until("maintenance", || async {
+                text(&client, ResourceKind::SYSTEM_INFORMATION, "systeminformation", "uuid").await
+            });
+            assert_eq!(machine.await, "01234567-89ab-4def-8123-45678900000b");
+            let links = client.list(ResourceKind::LINK_STATUS).await.unwrap();
+            let card = links.iter().find(|link| link.id == "eth0").unwrap();
+            assert_eq!(card.text("permanentAddr").unwrap(), "bc:24:11:00:00:0b");
+            let stage = text(&client, ResourceKind::MACHINE_STATUS, "machine", "stage").await;
+            assert_eq!(stage.unwrap(), "maintenance");
+            let disks = client.disks().await.unwrap();
+            let system = disks.iter().find(|disk| disk.system_disk).unwrap();
+            assert_eq!((system.device_name.as_str(), system.size), ("/dev/sda", 20 << 30));
+
+            let secret = client.get(ResourceKind::MACHINE_CONFIG, "v1alpha1").await;
+            assert_eq!(code(secret.unwrap_err()).0, Code::PermissionDenied);
+            let (bootstrap, wanted) =
+                (client.bootstrap().await.unwrap_err(), client.version().await);
+            if is_unified {
+                assert_eq!(wanted.unwrap().tag, version);
+                let refused = (Code::PermissionDenied, "not authorized".to_owned());
+                assert_eq!(code(bootstrap), refused);
+            } else {
+                let refused = "API is not implemented in maintenance mode".to_owned();
+                assert_eq!(code(wanted.unwrap_err()), (Code::Unimplemented, refused.clone()));
+                assert_eq!(code(bootstrap), (Code::Unimplemented, refused));
+            }
+        });
+        world.lab.stop();
+    }
+}
+
+#[test]
+fn a_cluster_of_one_is_made_and_seen() {
+    let world = World::new("v1.13.6");
+    world.start(11);
+    world.lab.wait(async {
+        let client = world.bootstrap(11).await;
+        let again = client.bootstrap().await.unwrap_err();
+        assert_eq!(code(again).0, Code::AlreadyExists);
+
+        let version = client.version().await.unwrap();
+        assert_eq!((version.tag.as_str(), version.platform.as_str()), ("v1.13.6", "nocloud"));
+        assert_eq!(client.hostname().await.unwrap(), "node-11");
+        let services = client.services().await.unwrap();
+        for wanted in ["apid", "etcd", "kubelet", "cri", "trustd"] {
+            let service = services.iter().find(|service| service.id == wanted);
+            assert!(service.is_some_and(Service::is_fine), "{wanted}: {services:?}");
+        }
+        let members = client.etcd_members().await.unwrap();
+        assert_eq!(members.iter().map(|m| m.hostname.as_str()).collect::<Vec<_>>(), ["node-11"]);
+        let kubeconfig = client.kubeconfig().await.unwrap();
+        assert!(kubeconfig.expose().contains("server: https://10.0.0.11:6443\n"));
+
+        let extensions = client.list(ResourceKind::EXTENSION_STATUS).await.unwrap();
+        let schematic = extensions.iter().find_map(|extension| {
+            let is_it = extension.text("metadata.name")? == "schematic";
+            extension.text("metadata.version").filter(|_| is_it)
+        });
+        assert_eq!(schematic.unwrap(), SCHEMATIC_ID);
+        let members = client.list(ResourceKind::MEMBER).await.unwrap();
+        assert_eq!(members[0].text("machineType").unwrap(), "controlplane");
+        let config = client.get(ResourceKind::MACHINE_CONFIG, "v1alpha1").await.unwrap().unwrap();
+        assert_eq!(config.yaml(), &world.config(11, true));
+
+        let log = client.logs(&LogSource::Service("etcd".to_owned()), Some(5), false).await;
+        assert!(!log.unwrap().all().await.unwrap().is_empty());
+        let dmesg = client.dmesg(false).await.unwrap().all().await.unwrap();
+        assert!(String::from_utf8(dmesg).unwrap().contains("service[etcd](Running)"));
+        let release = client.read("/etc/os-release").await.unwrap();
+        assert!(String::from_utf8(release).unwrap().contains("VERSION_ID=v1.13.6\n"));
+        assert!(!client.has_file("/etc/passwd").await.unwrap());
+
+        let nodes = ["10.0.0.11".to_owned()];
+        let hour = std::time::Duration::from_hours(1);
+        let mut health = client.health_check(&nodes, &[], hour).await.unwrap();
+        let mut said = vec![];
+        while let Some(line) = health.next().await.unwrap() {
+            said.push(line);
+        }
+        assert_eq!(said[0], "discovered nodes: [\"10.0.0.11\"]");
+        assert_eq!(
+            said[1..3],
+            ["waiting for etcd to be healthy: ...", "waiting for etcd to be healthy: OK"]
+        );
+        assert_eq!(said.last().unwrap(), "waiting for all k8s nodes to report schedulable: OK");
+    });
+    world.lab.stop();
+}
+
+#[test]
+fn roles_open_what_they_should() {
+    let world = World::new("v1.13.6");
+    world.start(11);
+    world.lab.wait(async {
+        let admin = world.bootstrap(11).await;
+        let reader = world.client_as(11, &[Role::Reader]);
+        assert_eq!(reader.version().await.unwrap().tag, "v1.13.6");
+        assert_eq!(reader.etcd_members().await.unwrap().len(), 1);
+        let refused = (Code::PermissionDenied, "not authorized".to_owned());
+        assert_eq!(code(reader.kubeconfig().await.unwrap_err()), refused);
+        assert_eq!(code(reader.boot_id().await.unwrap_err()), refused);
+        let config = reader.get(ResourceKind::MACHINE_CONFIG, "v1alpha1").await.unwrap_err();
+        assert_eq!(code(config), refused);
+        let backup = world.client_as(11, &[Role::EtcdBackup]);
+        let mut snapshot = backup.etcd_snapshot().await.unwrap().all().await.unwrap();
+        talmox_talos_api::client::check_snapshot(&snapshot).unwrap();
+        snapshot.truncate(snapshot.len() - 32);
+        let mut copied = vec![];
+        admin.etcd_database(&mut copied).await.unwrap();
+        assert_eq!(copied.len(), snapshot.len());
+        assert_eq!(code(backup.services().await.unwrap_err()), refused);
+
+        let made =
+            admin.client_configuration(&[Role::Reader], std::time::Duration::from_hours(24 * 365));
+        let made = made.await.unwrap();
+        assert!(made.talosconfig.expose().starts_with("context: reader@home\n"));
+    });
+    world.lab.stop();
+}
+
+#[test]
+fn watches_tell_what_changes() {
+    use talmox_talos_api::client::Change;
+
+    let world = World::new("v1.13.6");
+    world.start(11);
+    world.lab.wait(async {
+        let client = world.bootstrap(11).await;
+        let mut watch = client.watch(ResourceKind::NODENAME, None).await.unwrap();
+        let Some(Change::Created(name)) = watch.next().await.unwrap() else { panic!("no name") };
+        assert_eq!(
+            (name.text("nodename").unwrap().as_str(), name.version.as_str()),
+            ("node-11", "1")
+        );
+        assert_eq!(watch.next().await.unwrap(), Some(Change::Bootstrapped));
+        let config = world.config(11, true).expose().replace("node-11", "renamed");
+        let config = talmox_talos_config::secret::SecretText::new(config);
+        let apply = Apply { config: &config, mode: ApplyMode::NoReboot, dry_run: false };
+        client.apply(&apply).await.unwrap();
+        let Some(Change::Updated(name)) = watch.next().await.unwrap() else { panic!("no change") };
+        assert_eq!(
+            (name.text("nodename").unwrap().as_str(), name.version.as_str()),
+            ("renamed", "2")
+        );
+        let mut missing = client.watch(ResourceKind::NODENAME, Some("other")).await.unwrap();
+        assert!(matches!(missing.next().await.unwrap(), Some(Change::Destroyed(_))));
+    });
+    world.lab.stop();
+}

@@ -1,0 +1,200 @@
+//! A lab with machines that boot Talos, and the secrets of a cluster for them.
+
+use std::future::Future;
+use std::time::Duration;
+
+use talmox_clock::Clock;
+use talmox_lab::pve::Profile;
+use talmox_lab::{NodeFault, Settings as LabSettings, Trouble};
+use talmox_talos_api::client::{Apply, ApplyMode};
+use talmox_talos_api::{Address, Client, Credentials, Limits, Look, Reach, Settings, wait};
+use talmox_talos_config::client::Role;
+use talmox_talos_config::contract::Contract;
+use talmox_talos_config::generate::{Identity, Input, Options, Role as MachineRole, generate};
+use talmox_talos_config::pki::{KeyKind, PrivateKey};
+use talmox_talos_config::random::SystemRandomness;
+use talmox_talos_config::secret::SecretText;
+use talmox_talos_config::secrets::{Bundle, generate_with};
+use talmox_talos_config::time::UnixTime;
+
+use super::raw::Raw;
+use crate::support::{TestLab, scenario};
+
+/// How much faster than ours the lab's time passes.
+const SPEED: f64 = 50.0;
+/// However slow this machine is, in real time.
+const PATIENCE: Duration = Duration::from_secs(90);
+pub(crate) const SCHEMATIC: &str = "customization:\n    systemExtensions:\n        officialExtensions:\n            - siderolabs/qemu-guest-agent\n";
+pub(crate) const SCHEMATIC_ID: &str =
+    "ce4c980550dd2ab1b17bbf2b08801c7eb59418eafe8f279833297925d67c7515";
+
+pub(crate) struct World {
+    pub(crate) lab: TestLab,
+    bundle: Bundle,
+    version: String,
+}
+
+impl World {
+    /// A lab whose storage has an image of this release.
+    pub(crate) fn new(version: &str) -> Self {
+        let settings = LabSettings { speed: SPEED, profile: Profile::Fast, ..scenario("{}") };
+        let lab = TestLab::start(settings);
+        assert_eq!(crate::factory::post(&lab, SCHEMATIC).status, 201);
+        let url =
+            format!("https://factory.talos.dev/image/{SCHEMATIC_ID}/{version}/nocloud-amd64.qcow2");
+        let order = format!("content=import&filename=talos.qcow2&url={url}");
+        run(&lab, "/nodes/pve/storage/local/download-url", &order);
+        let mut randomness = SystemRandomness::new();
+        let key = PrivateKey::generate(KeyKind::EcdsaP256, &mut randomness);
+        let bundle = generate_with(&key, now().minus(Duration::from_hours(1)), &mut randomness);
+        Self { lab, bundle: bundle.unwrap(), version: version.to_owned() }
+    }
+
+    /// Makes and starts a machine at 10.0.0.`number`.
+    pub(crate) fn start(&self, number: u8) {
+        let vmid = 100 + u32::from(number);
+        let options = [
+            ("vmid", vmid.to_string()),
+            ("name", format!("node-{number}")),
+            ("memory", "4096".to_owned()),
+            ("cores", "2".to_owned()),
+            ("scsihw", "virtio-scsi-pci".to_owned()),
+            ("scsi0", "local-lvm:0,import-from=local:import/talos.qcow2".to_owned()),
+            ("ide2", "local-lvm:cloudinit".to_owned()),
+            ("ipconfig0", format!("ip=10.0.0.{number}/24,gw=10.0.0.1")),
+            ("net0", format!("virtio=BC:24:11:00:00:{number:02X},bridge=vmbr0")),
+            ("boot", "order=scsi0".to_owned()),
+            ("smbios1", format!("uuid=01234567-89ab-4def-8123-4567890000{number:02x}")),
+            ("agent", "1".to_owned()),
+        ];
+        let form: Vec<String> = options
+            .iter()
+            .map(|(key, value)| format!("{key}={}", value.replace('=', "%3D")))
+            .collect();
+        let form = form.join("&");
+        run(&self.lab, "/nodes/pve/qemu", &form);
+        let grow = format!("/nodes/pve/qemu/{vmid}/resize");
+        let form = "Content-Type: application/x-www-form-urlencoded\r\n";
+        let answer = self.lab.request("PUT", &grow, form, "disk=scsi0&size=20G");
+        assert_eq!(crate::upload::outcome(&self.lab, &answer), "OK");
+        run(&self.lab, &format!("/nodes/pve/qemu/{vmid}/status/start"), "");
+    }
+
+    pub(crate) fn is_running(&self, number: u8) -> bool {
+        let path = format!("/nodes/pve/qemu/{}/status/current", 100 + u32::from(number));
+        self.lab.get(&path).json()["data"]["status"] == "running"
+    }
+
+    pub(crate) fn trouble(&self, number: u8, trouble: Trouble) {
+        let node = format!("node-{number}");
+        self.lab.lab().trouble(NodeFault { node, trouble, times: Some(1) });
+    }
+
+    fn settings(&self) -> Settings {
+        Settings {
+            clock: self.lab.lab().clock(),
+            reach: Reach::new(self.lab.lab().ready().reach),
+            limits: Limits::default(),
+        }
+    }
+
+    pub(crate) fn maintenance(&self, number: u8) -> Client {
+        Client::maintenance(address(number), None, &self.settings()).unwrap()
+    }
+
+    pub(crate) fn client(&self, number: u8) -> Client {
+        self.client_as(number, &[Role::Admin])
+    }
+
+    pub(crate) fn client_as(&self, number: u8, roles: &[Role]) -> Client {
+        let ttl = Duration::from_hours(24 * 365);
+        let credentials =
+            Credentials::issue(&self.bundle, roles, ttl, now(), &mut SystemRandomness::new());
+        Client::new(address(number), &credentials.unwrap(), &self.settings()).unwrap()
+    }
+
+    /// A connection to a node, for calls that ours does not make.
+    pub(crate) async fn raw(&self, number: u8) -> Raw {
+        let name = format!("10.0.0.{number}");
+        let target = self.lab.lab().ready().reach[&name].clone();
+        let at = if target.contains(':') { target } else { format!("{target}:50000") };
+        Raw::connect(&self.bundle, now(), &name, at.parse().unwrap()).await
+    }
+
+    /// What a node is configured with. The first one is where the Kubernetes API is.
+    pub(crate) fn config(&self, number: u8, is_control_plane: bool) -> SecretText {
+        let options = Options::default();
+        let identity = Identity::from(&self.bundle);
+        let contract: Contract = self.version.parse().unwrap();
+        let input = Input {
+            contract,
+            cluster_name: "home",
+            endpoint: "https://10.0.0.11:6443",
+            kubernetes_version: "1.34.1",
+            identity: &identity,
+            options: &options,
+        };
+        let role = if is_control_plane { MachineRole::ControlPlane } else { MachineRole::Worker };
+        let text = generate(&input, role).unwrap().encode();
+        let name = format!("hostname: node-{number}");
+        let text = text.replace("auto: stable", &format!("auto: off\n{name}"));
+        SecretText::new(text)
+    }
+
+    /// A node in maintenance takes its config, and answers as a configured one.
+    pub(crate) async fn configure(&self, number: u8, is_control_plane: bool) -> Client {
+        let anonymous = self.maintenance(number);
+        let text = self.config(number, is_control_plane);
+        let apply = Apply { config: &text, mode: ApplyMode::Auto, dry_run: false };
+        until("maintenance", || async { anonymous.apply(&apply).await.ok() }).await;
+        let client = self.client(number);
+        until("a configured node", || async { client.version().await.ok() }).await;
+        client
+    }
+
+    /// A control plane that is a cluster of its own.
+    pub(crate) async fn bootstrap(&self, number: u8) -> Client {
+        let client = self.configure(number, true).await;
+        until("bootstrap", || async { client.bootstrap().await.ok() }).await;
+        self.ready(&client).await;
+        client
+    }
+
+    pub(crate) async fn ready(&self, client: &Client) {
+        until("a node that is ready", || async {
+            let looked = wait::machine_ready(client).await.ok()?;
+            matches!(looked, Look::Done(())).then_some(())
+        })
+        .await;
+    }
+}
+
+fn run(lab: &TestLab, path: &str, form: &str) {
+    let header = "Content-Type: application/x-www-form-urlencoded\r\n";
+    let answer = lab.request("POST", path, header, form);
+    assert_eq!(crate::upload::outcome(lab, &answer), "OK", "{path}");
+}
+
+fn address(number: u8) -> Address {
+    Address::new(format!("10.0.0.{number}"))
+}
+
+fn now() -> UnixTime {
+    UnixTime::from_seconds(Clock::real().unix().try_into().unwrap())
+}
+
+/// Looks again and again.
+pub(crate) async fn until<T, F>(what: &str, mut look: impl FnMut() -> F) -> T
+where
+    F: Future<Output = Option<T>>,
+{
+    let clock = Clock::real();
+    let deadline = clock.deadline(PATIENCE);
+    loop {
+        if let Some(found) = look().await {
+            return found;
+        }
+        assert!(!deadline.has_passed(), "no {what}");
+        clock.sleep(Duration::from_millis(50)).await;
+    }
+}
