@@ -1,14 +1,14 @@
 //! The command line as a whole. The arguments of a command stand in its own file.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::builder::Styles;
 use clap::builder::styling::AnsiColor;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::command::{
-    check, config, export, import, init, kubeconfig, lab, node, render, schema, secrets,
-    talosconfig,
+    check, config, destroy, export, import, init, kubeconfig, lab, node, plan, render, runs,
+    schema, secrets, talosconfig, up,
 };
 
 const STYLES: Styles = Styles::styled()
@@ -52,6 +52,13 @@ pub(crate) struct Global {
     pub(crate) color: Color,
 }
 
+impl Global {
+    /// The same with another inventory.
+    pub(crate) fn at(&self, inventory: &Path) -> Self {
+        Self { inventory: Some(inventory.to_owned()), format: self.format, color: self.color }
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
     Text,
@@ -69,6 +76,10 @@ pub(crate) enum Color {
 pub(crate) enum Command {
     Init(init::InitArgs),
     Check(check::CheckArgs),
+    Plan(plan::PlanArgs),
+    Up(up::UpArgs),
+    Destroy(destroy::DestroyArgs),
+    Runs(runs::RunsArgs),
     Render(render::RenderArgs),
     Secrets(secrets::SecretsArgs),
     Kubeconfig(kubeconfig::KubeconfigArgs),

@@ -58,6 +58,11 @@ impl Chosen {
     }
 }
 
+/// Whether there is an inventory to choose from.
+pub(crate) fn has_inventory(global: &Global) -> bool {
+    global.inventory.is_some() || locate(None, &[]).is_ok()
+}
+
 /// Finds the cluster with this name, or the only one there is, and checks it.
 pub(crate) fn one(
     global: &Global,

@@ -8,6 +8,8 @@ use std::process::ExitCode;
 pub(crate) enum Exit {
     Fine = 0,
     Failed = 1,
+    /// `plan --detailed-exitcode` has something to do.
+    Changes = 2,
     Usage = 64,
 }
 

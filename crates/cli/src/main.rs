@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 mod args;
+mod ask;
 mod choose;
 mod command;
 mod disk;
@@ -12,8 +13,12 @@ mod locate;
 mod new_file;
 mod printer;
 mod reference;
+mod rehearsal;
 mod render;
+mod report;
+mod runtime;
 mod secrets;
+mod session;
 mod words;
 
 fn main() -> ExitCode {

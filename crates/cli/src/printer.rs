@@ -6,6 +6,7 @@ use crate::args::{Color, Format};
 use crate::environment;
 use crate::error::CommandError;
 
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Printer {
     pub(crate) format: Format,
     pub(crate) color: bool,

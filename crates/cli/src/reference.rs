@@ -93,6 +93,26 @@ impl<'a> Resolver<'a> {
         named.map(|found| Ok((found.secret.span, self.resolve(*found)?))).collect()
     }
 
+    /// The same for a rehearsal: what cannot be found has a stand-in there.
+    pub(crate) fn by_place_or(
+        &self,
+        wanted: &[&Spanned<SecretRef>],
+        stand_in: &str,
+    ) -> BTreeMap<Span, SecretText> {
+        let known = all(self.chosen);
+        let named = known.iter().filter(|found| wanted.iter().any(|w| w.span == found.secret.span));
+        named
+            .map(|found| {
+                let text = self.resolve(*found).unwrap_or_else(|_| {
+                    self.printer
+                        .say(&format!("{}: not found; the lab takes a stand-in", found.setting));
+                    SecretText::new(stand_in)
+                });
+                (found.secret.span, text)
+            })
+            .collect()
+    }
+
     /// Says so when it is used: a forgotten variable is hard to find otherwise.
     fn overriding_auth_key(&self) -> Option<SecretText> {
         let key = self.overriding_auth_key.get_or_init(|| {

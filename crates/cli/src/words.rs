@@ -1,7 +1,7 @@
-//! Splitting a command line into words, as sops does for editors and key commands: quotes and
-//! backslashes, but nothing else that a shell does.
+//! Words: in columns for people, and out of a command line, as sops splits it for editors and key
+//! commands: quotes and backslashes, but nothing else that a shell does.
 
-/// `None` if a quote is not closed, or there is no word at all.
+/// Splits a command line. `None` if a quote is not closed, or there is no word at all.
 pub(crate) fn split(text: &str) -> Option<Vec<String>> {
     let mut words = vec![];
     let mut word: Option<String> = None;
@@ -22,6 +22,21 @@ pub(crate) fn split(text: &str) -> Option<Vec<String>> {
     }
     words.extend(word);
     (quote.is_none() && !words.is_empty()).then_some(words)
+}
+
+/// Rows with their cells below each other, two spaces apart.
+pub(crate) fn aligned(rows: &[Vec<String>]) -> String {
+    let columns = rows.iter().map(Vec::len).max().unwrap_or_default();
+    let width = |column: usize| {
+        let cells = rows.iter().filter_map(|row| row.get(column));
+        cells.map(|cell| cell.chars().count()).max().unwrap_or_default()
+    };
+    let widths: Vec<usize> = (0..columns).map(width).collect();
+    let line = |row: &Vec<String>| {
+        let cells = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:width$}"));
+        format!("{}\n", cells.collect::<Vec<_>>().join("  ").trim_end())
+    };
+    rows.iter().map(line).collect()
 }
 
 #[cfg(test)]

@@ -47,7 +47,7 @@ impl ClusterAccess {
     /// What is at the address of a node.
     pub(crate) async fn probe(&self, node: IpAddr) -> Result<Verdict, AccessError> {
         let address = Address::new(node.to_string());
-        Ok(probe(&address, &self.credentials, None, &self.settings).await?)
+        Ok(Box::pin(probe(&address, &self.credentials, None, &self.settings)).await?)
     }
 
     /// A client of a configured node, by its own address.

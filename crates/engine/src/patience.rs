@@ -70,17 +70,16 @@ mod tests {
         let clock = Clock::scaled(1000.0);
         let told = Mutex::new(vec![]);
         let tell = |reason: &str| told.lock().unwrap().push(reason.to_owned());
-        let deadline = clock.deadline(Duration::from_secs(5));
-        let mut wait =
-            Patience { clock, deadline, pause: Duration::from_secs(2), tell: &tell }.begin();
-        wait.not_yet("no disk").await.unwrap();
-        wait.not_yet("no disk").await.unwrap();
-        let late = loop {
-            if let Err(late) = wait.not_yet("no address").await {
-                break late;
-            }
-        };
+        let (deadline, pause) = (clock.deadline(Duration::from_hours(9)), Duration::from_secs(1));
+        let patience = Patience { clock, deadline, pause, tell: &tell };
+        let mut wait = patience.begin();
+        for reason in ["no disk", "no disk", "no address", "no disk"] {
+            wait.not_yet(reason).await.unwrap();
+        }
+        assert_eq!(*told.lock().unwrap(), ["no disk", "no address", "no disk"]);
+        let over = Patience { deadline: clock.deadline(Duration::ZERO), ..patience };
+        let late = over.begin().not_yet("no address").await.unwrap_err();
         assert_eq!(late.to_string(), "the time is up, and still: no address");
-        assert_eq!(*told.lock().unwrap(), ["no disk", "no address"]);
+        assert_eq!(told.lock().unwrap().len(), 3);
     }
 }

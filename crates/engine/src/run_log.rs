@@ -60,7 +60,7 @@ impl RunLog {
         };
         // Names sort by time; two runs in the same millisecond get different ones.
         for nth in 0..1000_u32 {
-            let id = format!("{:015.3}-{command}", now).replace('.', "-");
+            let id = format!("{now:015.3}-{command}").replace('.', "-");
             let suffix = if nth == 0 { String::new() } else { format!("-{nth}") };
             let path = folder.join(format!("{id}{suffix}.{EXTENSION}"));
             let mut options = OpenOptions::new();

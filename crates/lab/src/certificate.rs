@@ -9,7 +9,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use rcgen::{
     BasicConstraints, CertificateParams, CertifiedIssuer, DistinguishedName, DnType,
-    ExtendedKeyUsagePurpose, IsCa, KeyPair, KeyUsagePurpose, SanType,
+    ExtendedKeyUsagePurpose, IsCa, KeyPair, KeyUsagePurpose, PublicKeyData as _, SanType,
 };
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use rustls::{RootCertStore, ServerConfig};
@@ -65,14 +65,13 @@ impl Identity {
 
     /// The authority's certificate, for clients.
     pub(crate) fn authority_pem(&self) -> String {
-        let text = STANDARD.encode(&self.authority);
-        let mut pem = "-----BEGIN CERTIFICATE-----\n".to_owned();
-        for line in text.as_bytes().chunks(64) {
-            pem.push_str(&String::from_utf8_lossy(line));
-            pem.push('\n');
-        }
-        pem.push_str("-----END CERTIFICATE-----\n");
-        pem
+        pem("CERTIFICATE", &self.authority)
+    }
+
+    /// The public key of the Image Factory.
+    pub(crate) fn factory_key_pem(&self) -> Result<String, rcgen::Error> {
+        let key = PrivatePkcs8KeyDer::from(self.factory.key.as_slice());
+        Ok(pem("PUBLIC KEY", &KeyPair::try_from(&key)?.subject_public_key_info()))
     }
 
     /// For clients inside the lab: whom this authority vouches for is believed.
@@ -132,6 +131,12 @@ impl Leaf {
             .with_no_client_auth()
             .with_single_cert(chain, key)
     }
+}
+
+fn pem(label: &str, der: &[u8]) -> String {
+    let text = STANDARD.encode(der);
+    let lines = text.as_bytes().chunks(64).map(|line| String::from_utf8_lossy(line) + "\n");
+    format!("-----BEGIN {label}-----\n{}-----END {label}-----\n", lines.collect::<String>())
 }
 
 fn common_name(name: &str) -> DistinguishedName {

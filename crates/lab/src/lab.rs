@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use talmox_clock::Clock;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
@@ -74,7 +74,7 @@ impl Default for Settings {
 }
 
 /// Where the lab is, and how to get in.
-#[derive(Clone, Serialize)]
+#[derive(Clone, Serialize, Deserialize)]
 pub struct Ready {
     pub pve: PveReady,
     pub factory: FactoryReady,
@@ -84,12 +84,12 @@ pub struct Ready {
     pub speed: f64,
 }
 
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct FactoryReady {
     pub url: String,
 }
 
-#[derive(Clone, Serialize)]
+#[derive(Clone, Serialize, Deserialize)]
 pub struct PveReady {
     pub url: String,
     /// The host that answers there.

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use clap::Args;
 use serde_json::json;
-use talmox_talos_config::client::{ClientError, Merged};
+use talmox_engine::access::ClientFiles;
+use talmox_talos_config::client::{ClientError, Merged, kubeconfig, talosconfig};
 use talmox_talos_config::secret::SecretText;
 use talmox_talos_config::secrets::{Bundle, CertificateAndKey};
 use talmox_talos_config::time::UnixTime;
@@ -115,14 +116,35 @@ fn merge(args: &ClientArgs, file: &ClientFile<'_>) -> Result<(PathBuf, String), 
     let path = args.output.clone().or_else(|| file.own_file.clone()).ok_or_else(|| {
         CommandError::failed("there is no home folder").hint("name the file with --output PATH")
     })?;
+    let context = merge_into(Some(path.clone()), &file.text, file.merge)?;
+    Ok((path, context))
+}
+
+/// Writes what `up` hands out, in place of what it wrote before.
+pub(super) fn put(folder: &Path, files: &ClientFiles, merge: bool) -> Result<(), CommandError> {
+    disk::write_private(&folder.join("kubeconfig"), files.kubeconfig.expose(), Before::Anything)?;
+    disk::write_private(&folder.join("talosconfig"), files.talosconfig.expose(), Before::Anything)?;
+    if merge {
+        merge_into(super::kubeconfig::own_file(), &files.kubeconfig, kubeconfig::merge)?;
+        merge_into(super::talosconfig::own_file(), &files.talosconfig, talosconfig::merge)?;
+    }
+    Ok(())
+}
+
+fn merge_into(
+    path: Option<PathBuf>,
+    text: &SecretText,
+    merge: fn(&str, &SecretText) -> Result<Merged, ClientError>,
+) -> Result<String, CommandError> {
+    let path = path.ok_or_else(|| CommandError::failed("there is no home folder"))?;
     let known = disk::read_secret(&path)?;
     let existing = known.as_ref().map_or("", |text| text.expose());
-    let merged = (file.merge)(existing, &file.text).map_err(|error| {
+    let merged = merge(existing, text).map_err(|error| {
         CommandError::failed(format!("cannot merge into {}", path.display())).because(error)
     })?;
     let before = known.as_ref().map_or(Before::Absent, |text| Before::Holds(text.expose()));
     disk::write_private(&path, merged.text.expose(), before)?;
-    Ok((path, merged.context))
+    Ok(merged.context)
 }
 
 /// A file in the home folder.

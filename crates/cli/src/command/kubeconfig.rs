@@ -58,7 +58,7 @@ pub(crate) fn run(args: &KubeconfigArgs, global: &Global, printer: &Printer) -> 
 }
 
 /// The file that kubectl would write to: of several, the first that is there, else the last.
-fn own_file() -> Option<PathBuf> {
+pub(super) fn own_file() -> Option<PathBuf> {
     let Some(list) = environment::raw("KUBECONFIG").filter(|list| !list.is_empty()) else {
         return client::at_home(".kube/config");
     };

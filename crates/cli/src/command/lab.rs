@@ -1,6 +1,6 @@
 //! `talmox lab`
 
-mod serve;
+pub(crate) mod serve;
 
 use clap::{Args, Subcommand};
 

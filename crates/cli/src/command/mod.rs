@@ -3,16 +3,21 @@
 pub(crate) mod check;
 mod client;
 pub(crate) mod config;
+pub(crate) mod destroy;
 pub(crate) mod export;
 pub(crate) mod import;
 pub(crate) mod init;
 pub(crate) mod kubeconfig;
 pub(crate) mod lab;
 pub(crate) mod node;
+mod output;
+pub(crate) mod plan;
 pub(crate) mod render;
+pub(crate) mod runs;
 pub(crate) mod schema;
 pub(crate) mod secrets;
 pub(crate) mod talosconfig;
+pub(crate) mod up;
 
 use std::process::ExitCode;
 
@@ -43,6 +48,10 @@ pub(crate) fn run() -> ExitCode {
         Command::Kubeconfig(args) => kubeconfig::run(&args, &cli.global, &printer),
         Command::Lab(args) => lab::run(&args, &printer),
         Command::Node(args) => node::run(&args, &cli.global, &printer),
+        Command::Plan(args) => plan::run(&args, &cli.global, &printer),
+        Command::Up(args) => up::run(&args, &cli.global, &printer),
+        Command::Destroy(args) => destroy::run(&args, &cli.global, &printer),
+        Command::Runs(args) => runs::run(&args, &cli.global, &printer),
         Command::Render(args) => render::run(&args, &cli.global, &printer),
         Command::Talosconfig(args) => talosconfig::run(&args, &cli.global, &printer),
     };

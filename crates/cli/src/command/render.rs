@@ -153,7 +153,11 @@ fn render_all<'a>(
         .collect()
 }
 
-fn derive_error(chosen: &Chosen, node: Option<&Node>, error: DeriveError) -> CommandError {
+pub(crate) fn derive_error(
+    chosen: &Chosen,
+    node: Option<&Node>,
+    error: DeriveError,
+) -> CommandError {
     let whose = node.map_or_else(
         || format!("cannot render the cluster `{}`", chosen.cluster().name),
         |node| format!("cannot render `{}`", node.name.value),
@@ -194,7 +198,7 @@ fn without_values(text: &str) -> String {
 }
 
 /// The texts of patches and overlays, as the inventory names them.
-fn read_files(chosen: &Chosen) -> Result<BTreeMap<Span, String>, CommandError> {
+pub(crate) fn read_files(chosen: &Chosen) -> Result<BTreeMap<Span, String>, CommandError> {
     let mut files = BTreeMap::new();
     for (span, name) in needed_files(chosen.cluster()) {
         let source = chosen.inventory().sources.get(span.source).path();

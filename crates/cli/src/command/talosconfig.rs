@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use std::path::PathBuf;
+
 use clap::Args;
 use talmox_model::Node;
 use talmox_model::value::Role as NodeRole;
@@ -39,7 +41,7 @@ pub(crate) fn run(args: &TalosconfigArgs, global: &Global, printer: &Printer) ->
         kind: "talosconfig",
         text,
         context: chosen.cluster().name.clone(),
-        own_file: environment::path("TALOSCONFIG").or_else(|| client::at_home(".talos/config")),
+        own_file: own_file(),
         merge: talosconfig::merge,
         authority: &bundle.certs.os,
     };
@@ -103,4 +105,9 @@ impl<'a> Access<'a> {
         let authority = Some(bundle.certs.os.crt_base64());
         context == Some((self.endpoints.clone(), self.nodes.clone(), authority))
     }
+}
+
+/// The file that talosctl would write to.
+pub(super) fn own_file() -> Option<PathBuf> {
+    environment::path("TALOSCONFIG").or_else(|| client::at_home(".talos/config"))
 }

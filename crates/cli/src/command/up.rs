@@ -2,23 +2,21 @@
 
 mod summary;
 
-use std::io::IsTerminal as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::Args;
 use talmox_engine::event::{Events, RunEnd};
 use talmox_engine::execute::Cancel;
-use talmox_engine::lock::Lock;
 use talmox_engine::observe::World;
 use talmox_engine::plan::{self, Plan, SavedPlan, show};
-use talmox_engine::step::{ClientFiles, WriteFiles};
+use talmox_engine::access::{ClientFiles, WriteFiles};
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::args::{Format, Global};
 use crate::command::Outcome;
-use crate::command::client::write_client_files;
-use crate::error::{CommandError, Exit};
+use crate::command::client;
+use crate::error::CommandError;
 use crate::printer::Printer;
 use crate::rehearsal::RehearsalArgs;
 use crate::session::{Session, run_folder};
@@ -78,7 +76,7 @@ pub(crate) fn run(args: &UpArgs, global: &Global, printer: &Printer) -> Outcome 
 
 async fn up(args: &UpArgs, session: &Session, printer: &Printer) -> Outcome {
     let folder = args.output.clone().unwrap_or_else(|| session.folder());
-    let _lock = lock(session, &folder)?;
+    let _lock = session.lock(&folder, "up")?;
     let world = session.observe().await?;
     let plan = plan::plan(&session.desired, &world, session.options_in(&folder));
     refuse(&plan, printer)?;
@@ -95,12 +93,13 @@ async fn up(args: &UpArgs, session: &Session, printer: &Printer) -> Outcome {
         ask::yes("Do it?")?;
     }
     let runs = run_folder(&folder);
-    let log = if args.rehearsal.lab { None } else { report::log(&runs, "up", &plan.cluster, printer)? };
+    let log =
+        if args.rehearsal.lab { None } else { report::log(&runs, "up", &plan.cluster, printer)? };
     let log_path = log.as_ref().map(|log| log.path().to_owned());
     let (events, listener) = Events::channel(session.clock);
     let cancel = Cancel::default();
-    let watching = tokio::spawn(watch_for_interrupts(cancel.clone()));
-    let write = writer(folder.clone(), args.merge, session);
+    let watching = tokio::spawn(watch_for_interrupts(cancel.clone(), *printer));
+    let write = writer(folder.clone(), args.merge);
     let running = async {
         let outcome = session.execute(&plan, write, &cancel, &events).await;
         drop(events);
@@ -121,20 +120,10 @@ async fn up(args: &UpArgs, session: &Session, printer: &Printer) -> Outcome {
                 ),
                 None => "when the cause is gone, the same command goes on from here".to_owned(),
             };
-            Err(CommandError::failed(format!("{failed} of {} steps failed", plan.steps.len())).hint(hint))
+            Err(CommandError::failed(format!("{failed} of {} steps failed", plan.steps.len()))
+                .hint(hint))
         }
     }
-}
-
-fn lock(session: &Session, folder: &std::path::Path) -> Result<Option<Lock>, CommandError> {
-    // A lab of our own has nobody else in it.
-    if session.is_alone() {
-        return Ok(None);
-    }
-    let path = run_folder(folder).join("lock");
-    Lock::take(&path).map(Some).map_err(|error| {
-        CommandError::failed("another run works on this inventory").because(error).hint("wait for it to end")
-    })
 }
 
 /// What stands in the way is said before anything is begun.
@@ -166,7 +155,7 @@ fn check_saved(path: &std::path::Path, plan: &Plan, world: &World) -> Result<(),
 }
 
 /// The first Ctrl-C stops cleanly, a second one at once.
-async fn watch_for_interrupts(cancel: Cancel) {
+pub(crate) async fn watch_for_interrupts(cancel: Cancel, printer: Printer) {
     let Ok(mut interrupted) = signal(SignalKind::interrupt()) else { return };
     let Ok(mut terminated) = signal(SignalKind::terminate()) else { return };
     tokio::select! {
@@ -174,20 +163,14 @@ async fn watch_for_interrupts(cancel: Cancel) {
         _ = terminated.recv() => {}
     }
     cancel.cancel();
-    if std::io::stderr().is_terminal() {
-        crate::printer::plain("\nStopping: what has begun is finished first. Ctrl-C again stops at once.");
-    }
+    printer.say("\nStopping: what has begun is finished first. Ctrl-C again stops at once.");
     interrupted.recv().await;
-    crate::printer::leave(130);
+    #[expect(clippy::exit, reason = "somebody insists")]
+    std::process::exit(130);
 }
 
-fn writer(folder: PathBuf, merge: bool, session: &Session) -> WriteFiles {
-    let reach = session.reach_of_lab();
+fn writer(folder: PathBuf, merge: bool) -> WriteFiles {
     Arc::new(move |files: ClientFiles| {
-        write_client_files(&folder, &files, merge, reach.as_ref()).map_err(|error| error.chain())
+        client::put(&folder, &files, merge).map_err(|error| error.chain())
     })
-}
-
-pub(crate) fn is_fine(exit: &Outcome) -> bool {
-    matches!(exit, Ok(Exit::Fine))
 }

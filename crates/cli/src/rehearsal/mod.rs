@@ -16,7 +16,7 @@ use crate::error::CommandError;
 
 pub(crate) use quickstart::Quickstart;
 
-#[derive(Debug, Default, Args)]
+#[derive(Debug, Args)]
 #[command(next_help_heading = "Lab options")]
 pub(crate) struct RehearsalArgs {
     /// Rehearse in a lab inside this program: nothing real is touched, and nothing stays
@@ -104,12 +104,18 @@ pub(crate) struct Stage {
 }
 
 impl Stage {
+    /// Whether the lab is inside this program.
+    pub(crate) fn is_own(&self) -> bool {
+        self.lab.is_some()
+    }
+
     /// Ends a lab of our own.
     pub(crate) async fn leave(self) -> Result<(), CommandError> {
         match self.lab {
-            Some(lab) => {
-                lab.stop().await.map_err(|error| CommandError::failed("cannot stop the lab").because(error))
-            }
+            Some(lab) => lab
+                .stop()
+                .await
+                .map_err(|error| CommandError::failed("cannot stop the lab").because(error)),
             None => Ok(()),
         }
     }

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::error::CommandError;
-use crate::new_file;
+use crate::disk;
 
 const INVENTORY: &str = include_str!("quickstart.yaml");
 
@@ -15,9 +15,10 @@ impl Quickstart {
     pub(crate) fn new() -> Result<Self, CommandError> {
         let folder = std::env::temp_dir().join(format!("talmox-quickstart-{}", std::process::id()));
         let failed = |error: std::io::Error| {
-            CommandError::failed(format!("cannot use the folder {}", folder.display())).because(error)
+            CommandError::failed(format!("cannot use the folder {}", folder.display()))
+                .because(error)
         };
-        new_file::private_folder(&folder).map_err(failed)?;
+        disk::create_folder(&folder).map_err(failed)?;
         std::fs::write(folder.join("cluster.yaml"), INVENTORY).map_err(failed)?;
         Ok(Self(folder))
     }

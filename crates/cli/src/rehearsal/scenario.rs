@@ -42,7 +42,7 @@ pub(crate) fn nodes(cluster: &Cluster, cluster_id: Option<&str>) -> NodeSettings
         networks: networks.into_iter().collect(),
         gateways: gateways.into_iter().collect(),
         leases: leases(cluster, cluster_id),
-        faults: vec![],
+        ..NodeSettings::default()
     }
 }
 
@@ -87,7 +87,9 @@ fn devices(cluster: &Cluster, name: &str) -> Vec<Value> {
         .filter_map(|node| {
             let gpu = &node.settings().hardware.gpu;
             let pci = gpu.pci.get().map(device_address);
-            pci.or_else(|| gpu.mapping.get().map(|mapping| mapped_address(cluster, mapping.as_str())))
+            pci.or_else(|| {
+                gpu.mapping.get().map(|mapping| mapped_address(cluster, mapping.as_str()))
+            })
         })
         .collect();
     addresses
@@ -151,8 +153,9 @@ fn storages(cluster: &Cluster) -> Vec<Value> {
     let images = proxmox.image_datastore.get().map_or("local".to_owned(), ToString::to_string);
     let settings = cluster.nodes.iter().map(Node::settings);
     let own = settings.clone().filter_map(|node| node.placement.datastore.get());
-    let further =
-        settings.flat_map(|node| node.hardware.disks.values()).filter_map(|disk| disk.datastore.get());
+    let further = settings
+        .flat_map(|node| node.hardware.disks.values())
+        .filter_map(|disk| disk.datastore.get());
     let mut disks: BTreeSet<String> =
         own.chain(further).chain(proxmox.datastore.get()).map(ToString::to_string).collect();
     let holds_disks = disks.remove(&images);
@@ -178,10 +181,8 @@ fn pools(cluster: &Cluster) -> Vec<Value> {
 
 /// Where DHCP puts nodes that ask for it.
 fn leases(cluster: &Cluster, cluster_id: Option<&str>) -> BTreeMap<String, String> {
-    let asking = cluster
-        .nodes
-        .iter()
-        .filter(|node| *node.settings().system.boot.required() == Boot::Dhcp);
+    let asking =
+        cluster.nodes.iter().filter(|node| *node.settings().system.boot.required() == Boot::Dhcp);
     asking
         .filter_map(|node| {
             let mac = match (node.entry.mac.get(), cluster_id) {

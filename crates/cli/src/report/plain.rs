@@ -28,7 +28,8 @@ impl Plain {
         match &event.what {
             Event::RunStarted { steps, .. } => {
                 self.steps = steps.len();
-                self.width = steps.iter().map(|step| step.step.chars().count()).max().unwrap_or(0).min(48);
+                self.width =
+                    steps.iter().map(|step| step.step.chars().count()).max().unwrap_or(0).min(48);
             }
             Event::StepStarted { .. } => {}
             Event::StepWaits { step, reason } => say("·", "2", step, reason),
@@ -55,10 +56,15 @@ impl Plain {
                         causes.iter().for_each(|cause| text.push_str(&format!(": {cause}")));
                         say("✗", "1;31", step, &text);
                         if let Some(hint) = hint {
-                            printer.say(&format!("            {} {hint}", printer.paint("hint:", "1;36")));
+                            printer.say(&format!(
+                                "            {} {hint}",
+                                printer.paint("hint:", "1;36")
+                            ));
                         }
                     }
-                    StepEnd::Blocked { by } => say("-", "2", step, &format!("not begun: {by} failed")),
+                    StepEnd::Blocked { by } => {
+                        say("-", "2", step, &format!("not begun: {by} failed"))
+                    }
                     StepEnd::Cancelled => say("-", "2", step, "stopped"),
                 }
             }

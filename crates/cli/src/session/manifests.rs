@@ -20,7 +20,7 @@ pub(super) fn read(chosen: &Chosen) -> Result<BTreeMap<Span, Vec<Manifest>>, Com
             let mut texts = vec![];
             for path in paths(&path)? {
                 let text = std::fs::read_to_string(&path).map_err(|error| failed(&path, error))?;
-                texts.push(Manifest { name: path.display().to_string(), text });
+                texts.push(Manifest { origin: path.display().to_string(), text });
             }
             all.insert(file.span, texts);
         }

@@ -12,13 +12,14 @@ use std::time::Duration;
 
 use talmox_clock::Clock;
 use talmox_engine::desired::{Desired, Inputs, Phase, needed_secrets};
-use talmox_engine::execute::{Cancel, Outcome, execute};
 use talmox_engine::event::Events;
+use talmox_engine::execute::{Cancel, Outcome, execute};
+use talmox_engine::lock::Lock;
 use talmox_engine::observe::{self, TalosAccess, World};
-use talmox_engine::plan::Plan;
-use talmox_engine::step::{ClusterAccess, Context, WriteFiles};
+use talmox_engine::plan::{Options, Plan};
+use talmox_engine::access::{ClusterAccess, WriteFiles};
+use talmox_engine::step::Context;
 use talmox_engine::web::{Web, WebSettings};
-use talmox_model::value::Role;
 use talmox_model::{Cluster, Node};
 use talmox_pve::Client;
 use talmox_talos_api::{Address, Credentials, Reach, Settings};
@@ -76,7 +77,8 @@ impl Session {
             _ => None,
         };
         let known = known.or(rehearsed);
-        let stage = rehearsal.stage(cluster, known.as_ref().map(|bundle| bundle.cluster.id.as_str()))?;
+        let stage =
+            rehearsal.stage(cluster, known.as_ref().map(|bundle| bundle.cluster.id.as_str()))?;
         let clock = stage.as_ref().map_or_else(Clock::real, |stage| stage.clock);
         let (pve, login) = proxmox::client(&chosen, stage.as_ref(), clock, printer)?;
         let bundle = match known {
@@ -88,8 +90,8 @@ impl Session {
         let secrets = if rehearsal.is_lab() {
             resolver.by_place_or(&wanted, "rehearsal")
         } else {
-            resolver.by_place(&wanted)
-        }?;
+            resolver.by_place(&wanted)?
+        };
         let inputs = Inputs {
             cluster,
             bundle: &bundle,
@@ -112,7 +114,7 @@ impl Session {
     /// What there is.
     pub(crate) async fn observe(&self) -> Result<World, CommandError> {
         let seen = observe::observe(&self.desired, &self.pve, &self.access).await;
-        seen.map_err(|error| proxmox::unreachable(&self.chosen, error))
+        seen.map_err(|error| proxmox::unreachable(error))
     }
 
     /// Carries out a plan.
@@ -138,6 +140,37 @@ impl Session {
             cut: None,
         };
         execute(plan, &context, cancel, events).await
+    }
+
+    /// What plans depend on beside the world, where files go beside the inventory.
+    pub(crate) fn options(&self) -> Options {
+        self.options_in(&self.folder())
+    }
+
+    pub(crate) fn options_in(&self, folder: &Path) -> Options {
+        let has = |name: &str| folder.join(name).exists();
+        Options { has_client_files: has("kubeconfig") && has("talosconfig") }
+    }
+
+    /// Whether nobody else can be at work here: a lab inside this program.
+    pub(crate) fn is_alone(&self) -> bool {
+        self.stage.as_ref().is_some_and(Stage::is_own)
+    }
+
+    /// Keeps other runs on this machine away from the inventory.
+    pub(crate) fn lock(&self, folder: &Path, command: &str) -> Result<Option<Lock>, CommandError> {
+        if self.is_alone() {
+            return Ok(None);
+        }
+        let runs = run_folder(folder);
+        std::fs::create_dir_all(&runs).map_err(|error| {
+            CommandError::failed(format!("cannot make {}", runs.display())).because(error)
+        })?;
+        let me = format!("talmox {command} of {}", self.desired.cluster);
+        Lock::take(&runs.join("lock"), &me).map(Some).map_err(|error| {
+            let hint = "wait for it to end, or stop it with Ctrl-C";
+            CommandError::failed("another run works on this inventory").because(error).hint(hint)
+        })
     }
 
     /// Every way to the Kubernetes API: the shared address first, then the control planes.
@@ -186,19 +219,11 @@ fn access(
     };
     if stage.is_none() {
         let own = cluster.file.reach.entries.iter();
-        reach.extend(own.filter_map(|(from, to)| Some((from.to_string(), to.get()?.to_string()))));
+        reach.extend(own.filter_map(|(from, to)| Some((from.value.clone(), to.get()?.to_string()))));
     }
     let mut settings = Settings::new(clock);
     settings.reach = Reach::new(reach);
     Ok(TalosAccess { credentials, settings })
-}
-
-/// Control planes and workers, for people.
-pub(crate) fn role(role: Role) -> &'static str {
-    match role {
-        Role::ControlPlane => "control plane",
-        Role::Worker => "worker",
-    }
 }
 
 /// The folder of the run logs, and of the lock.

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use talmox_clock::Clock;
 use talmox_engine::desired::Login;
 use talmox_pve::client::{ApiToken, Credentials, Endpoint, Limits, Settings, Timeouts, Trust};
+use talmox_pve::fingerprint::Fingerprint;
 use talmox_pve::{Client, PveError};
 
 use crate::choose::Chosen;
@@ -80,11 +81,12 @@ fn real(chosen: &Chosen, printer: &Printer) -> Result<Way, CommandError> {
     };
     let reach = &chosen.cluster().file.reach;
     let endpoints = named.0.iter().map(|url| {
+        let url = &url.value;
         let mut endpoint = Endpoint::new(&url.host, url.port);
         let exact = format!("{}:{}", url.host, url.port);
         let found = [exact.as_str(), url.host.as_str()].iter().find_map(|wanted| {
             let mut entries = reach.entries.iter();
-            entries.find(|(from, _)| from.to_string() == *wanted).and_then(|(_, to)| to.get())
+            entries.find(|(from, _)| from.value == *wanted).and_then(|(_, to)| to.get())
         });
         endpoint.reach = found.map(|to| {
             let to = to.to_string();
@@ -98,9 +100,7 @@ fn real(chosen: &Chosen, printer: &Printer) -> Result<Way, CommandError> {
     let trust = if proxmox.insecure.get().copied().unwrap_or_default() {
         Trust::Insecure
     } else if let Some(fingerprint) = proxmox.fingerprint.get() {
-        let fingerprint = fingerprint.to_string().parse().map_err(|error| {
-            CommandError::failed("`proxmox.fingerprint` cannot be used").because(error)
-        })?;
+        let fingerprint = Fingerprint(fingerprint.0);
         Trust::Pinned(BTreeSet::from([fingerprint]))
     } else if let Some(file) = proxmox.ca_file.get() {
         let path = chosen.folder().join(&file.0);
@@ -131,15 +131,22 @@ fn credentials(chosen: &Chosen, printer: &Printer) -> Result<Credentials, Comman
         ));
     };
     let reference = Reference { setting: Name::Cluster("proxmox.token"), secret: token };
-    let token: ApiToken = resolver.resolve(reference)?.expose().parse().map_err(|error| {
-        CommandError::failed("`proxmox.token` is no API token").because(error)
-    })?;
+    let token: ApiToken =
+        resolver.resolve(reference)?.expose().parse().map_err(|error| {
+            CommandError::failed("`proxmox.token` is no API token").because(error)
+        })?;
     Ok(Credentials::Token(token))
 }
 
-pub(super) fn unreachable(chosen: &Chosen, error: PveError) -> CommandError {
-    let hint = error.hint().unwrap_or_else(|| {
-        format!("is `proxmox.endpoint` of {} right, and its certificate trusted?", chosen.cluster().name)
-    });
+pub(super) fn unreachable(error: PveError) -> CommandError {
+    let hint = match &error {
+        PveError::NotSent { .. } => {
+            "is `proxmox.endpoint` right, and its certificate trusted? `talmox init` shows the fingerprint to pin"
+        }
+        PveError::Rejected(_) => {
+            "is the token right, and may it look? `talmox init --role` prints what it needs"
+        }
+        _ => "try again",
+    };
     CommandError::failed("cannot look at Proxmox").because(error).hint(hint)
 }

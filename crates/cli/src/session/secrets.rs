@@ -1,6 +1,6 @@
 //! The bundle of a cluster: read, or made at the very first run.
 
-use talmox_engine::ownership::markers;
+use talmox_engine::ownership::Marker;
 use talmox_pve::Client;
 use talmox_pve::api::{cluster, qemu};
 use talmox_talos_config::secrets::{self as bundle, Bundle};
@@ -33,7 +33,7 @@ pub(super) async fn make(
     let failed = |error| CommandError::failed("cannot look at Proxmox").because(error);
     let all = client.send(&cluster::resources()).await.map_err(failed)?;
     let nodes = &chosen.cluster().nodes;
-    for seen in all.vms() {
+    for seen in all.guests.iter().filter(|guest| guest.is_vm) {
         let is_named = nodes.iter().any(|node| {
             seen.name.as_deref() == Some(node.name.value.as_str())
                 || node.entry.vmid.get().is_some_and(|vmid| vmid.get() == seen.vmid.get())
@@ -44,7 +44,7 @@ pub(super) async fn make(
         let vm = qemu::Vm::new(&seen.node, seen.vmid);
         // One that may not be looked at is not ours: ours are in our reach.
         let Ok(config) = client.send(&qemu::config(&vm)).await else { continue };
-        if markers(&config).next().is_some() {
+        if Marker::find(config.description()).is_some() {
             let message = format!(
                 "VM {} on {} is of a talmox cluster, and {} is missing",
                 seen.vmid,

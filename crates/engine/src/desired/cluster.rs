@@ -202,13 +202,7 @@ fn derive(
         }
         None => None,
     };
-    let template = is_clone.then(|| match placement.template.get() {
-        Some(template) => template.clone(),
-        None => {
-            let version = cluster.file.talos_version.get().map(ToString::to_string);
-            format!("talos-{}-base", version.unwrap_or_default())
-        }
-    });
+    let template = placement.template.get().filter(|_| is_clone).cloned();
     let parse = |text: &str| text.parse();
     Ok(DesiredNode {
         name: node.name.value.to_string(),

@@ -158,7 +158,7 @@ impl Run<'_> {
                 events: events.clone(),
             };
             let attempts = attempt::attempt(&step.action, context);
-            let result = caught(attempts).await;
+            let result = Box::pin(caught(attempts)).await;
             let end = match &result {
                 Ok(Done::Acted) => StepEnd::Done,
                 Ok(Done::Already) => StepEnd::Already,

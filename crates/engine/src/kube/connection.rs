@@ -166,8 +166,8 @@ impl Inner {
     async fn dial(&self) -> Result<Live, Unanswered> {
         let mut attempts = JoinSet::new();
         let mut start = Duration::ZERO;
-        for endpoint in self.endpoints.iter().cloned() {
-            let clock = self.clock;
+        for endpoint in &self.endpoints {
+            let (endpoint, clock) = (endpoint.clone(), self.clock);
             attempts.spawn(async move {
                 clock.sleep(start).await;
                 endpoint.dial().await

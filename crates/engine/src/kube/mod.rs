@@ -4,6 +4,7 @@
 //! Requests are kube's; the connection is ours, because an address may lead elsewhere (`reach`)
 //! while the certificate bears the real one, and because there are several ways in.
 
+mod applied;
 mod apply;
 mod connection;
 mod drain;
@@ -77,7 +78,7 @@ impl KubeClient {
         answer: impl Future<Output = kube::Result<T>>,
     ) -> Result<T, KubeError> {
         let patience = self.limit.max(LEAST.mul_f64(self.clock.speed()));
-        match self.clock.timeout(patience, answer).await {
+        match self.clock.timeout(patience, Box::pin(answer)).await {
             Ok(Ok(answer)) => Ok(answer),
             Ok(Err(error)) => Err(KubeError::new(operation.into(), error)),
             Err(_) => Err(KubeError::Late { operation: operation.into() }),

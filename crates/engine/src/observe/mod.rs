@@ -1,6 +1,7 @@
 //! What there is: Proxmox, the nodes, Kubernetes. Asked at the same time, and for as little as can
 //! be. What does not answer is a fact like any other.
 
+mod addon;
 mod proxmox;
 mod talos;
 mod vip;
@@ -11,6 +12,7 @@ use talmox_talos_api::{Credentials, Settings};
 
 use crate::desired::Desired;
 
+pub use addon::addons;
 pub use world::{
     Addons, Configured, EtcdSeen, IdSeen, Pve, TalosSeen, Told, VipSeen, VmSeen, World,
 };

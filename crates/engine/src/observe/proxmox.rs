@@ -90,8 +90,13 @@ async fn vms(client: &Client, guests: Vec<Guest>) -> BTreeMap<VmId, VmSeen> {
     for guest in guests {
         let client = client.clone();
         looks.spawn(async move {
-            let answer = client.send(&qemu::pending(&Vm::new(&guest.node, guest.vmid))).await;
-            let is_running = guest.status == "running";
+            let vm = Vm::new(&guest.node, guest.vmid);
+            let answer = client.send(&qemu::pending(&vm)).await;
+            // The list is some seconds old: a VM that was just started is asked itself.
+            let mut is_running = guest.status == "running";
+            if !is_running && !guest.template && answer.is_ok() {
+                is_running = client.send(&qemu::current(&vm)).await.is_ok_and(|now| now.running);
+            }
             let (config, pending) = match answer {
                 Ok(options) => (Ok(merged(&options)), waiting(options)),
                 Err(error) => (Err(error.to_string()), vec![]),

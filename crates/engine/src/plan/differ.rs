@@ -67,7 +67,11 @@ pub(super) fn vm(builder: &mut Builder<'_>, placed: &Placed<'_>, found: &Found<'
     }
     fields.sort_by(|(_, a), (_, b)| a.path.cmp(&b.path));
     let class = fields.iter().map(|(class, _)| *class).max().unwrap_or(Class::Live);
-    let grows = fields.iter().any(|(_, field)| field.path.parse::<DiskSlot>().is_ok());
+    let is_disk = |key: &str| {
+        let is_data = ["scsi", "virtio", "sata"].iter().any(|bus| key.starts_with(bus));
+        is_data && key.parse::<DiskSlot>().is_ok()
+    };
+    let grows = fields.iter().any(|(_, field)| field.old.is_some() && is_disk(&field.path));
     let fields = fields.into_iter().map(|(_, field)| field).collect();
     let change = Change::open(Object::Vm(node.name.clone()), class, fields);
     builder.changes.push(if grows {

@@ -54,6 +54,17 @@ pub(crate) struct Places<'a> {
     pub(crate) unasked: BTreeSet<VmId>,
 }
 
+/// Where the VMs of the cluster's nodes are; none where a node has no VM of ours.
+pub fn locations<'a>(desired: &'a Desired, pve: &'a Pve) -> Vec<(&'a DesiredNode, Option<Vm>)> {
+    let places = places(desired, pve);
+    let found = desired.nodes.iter().map(|node| {
+        let mut own = places.nodes.iter().filter(|placed| placed.node.name == node.name);
+        let own = own.find(|placed| matches!(placed.state, State::Ours(_)));
+        (node, own.map(|placed| placed.own.vm.clone()))
+    });
+    found.collect()
+}
+
 pub(crate) fn places<'a>(desired: &'a Desired, pve: &'a Pve) -> Places<'a> {
     let mut places = Places::default();
     let mut owned: BTreeMap<String, (VmId, Found<'a>)> = BTreeMap::new();

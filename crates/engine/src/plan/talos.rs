@@ -94,7 +94,14 @@ fn node(builder: &mut Builder<'_>, placed: &Placed<'_>, vm: &VmPlan) -> NodePlan
             config_diff::node(builder, node, found);
             let has_etcd = !node.is_control_plane || matches!(found.etcd, EtcdSeen::Member { .. });
             vm::detach(builder, placed, None);
-            return NodePlan { apply: None, has_joined: found.has_kubelet && has_etcd };
+            let has_joined = found.has_kubelet && has_etcd;
+            if !has_joined {
+                let (old, new) = (Some("waiting".to_owned()), Some("member".to_owned()));
+                let fields = vec![FieldChange::new("cluster", old, new)];
+                let object = Object::Node(node.name.clone());
+                builder.changes.push(Change::planned(object, Class::Live, fields));
+            }
+            return NodePlan { apply: None, has_joined };
         }
         TalosSeen::Maintenance { mismatch: Some(mismatch) } if vm.runs_after.is_none() => {
             let message = format!("another machine answers at its address: {mismatch}");

@@ -2,7 +2,7 @@
 
 use talmox_pve::api::cluster::Guest;
 use talmox_pve::api::qemu::{self, Vm};
-use talmox_pve::config::{VmOptions, drift};
+use talmox_pve::config::{VmConfig, VmOptions, drift};
 use talmox_pve::id::{DiskSlot, FileName, Upid, VolumeId};
 use talmox_pve::property::{GIB, HostPci};
 
@@ -185,13 +185,18 @@ fn template(
         return Err(Finding::error(&node.name, message)
             .hint("disks cannot shrink: give the node a larger one"));
     }
+    let surplus = surplus(node, config);
+    let vm = Vm::new(&guest.node, guest.vmid);
+    Ok(Template { vm, has_cloudinit: config.cloudinit().is_some(), surplus })
+}
+
+/// Network cards that a template has and the node has not: a clone must lose them.
+fn surplus(node: &DesiredNode, config: &VmConfig) -> Vec<String> {
     let is_surplus = |key: &&str| {
         let is_net = key.strip_prefix("net").or_else(|| key.strip_prefix("ipconfig"));
         is_net.is_some_and(|rest| rest.parse::<u8>().is_ok()) && node.vm.options.get(key).is_none()
     };
-    let surplus = config.iter().map(|(key, _)| key).filter(is_surplus).map(str::to_owned).collect();
-    let vm = Vm::new(&guest.node, guest.vmid);
-    Ok(Template { vm, has_cloudinit: config.cloudinit().is_some(), surplus })
+    config.iter().map(|(key, _)| key).filter(is_surplus).map(str::to_owned).collect()
 }
 
 /// Goes on with a VM that was made and never started.
@@ -207,14 +212,15 @@ fn go_on(builder: &mut Builder<'_>, placed: &Placed<'_>, found: &Found<'_>) -> V
     };
     let note = format!("goes on where an earlier run stopped ({})", found.marker.stage.as_str());
     builder.changes.push(created(node, placed, Some(&note)));
-    let set = match found.marker.stage {
+    let (set, delete) = match found.marker.stage {
         Stage::Clone => {
             let has_cloudinit = found.config.cloudinit().is_some();
-            node.vm.after_clone(hostpci.as_ref(), has_cloudinit)
+            let set = node.vm.after_clone(hostpci.as_ref(), has_cloudinit);
+            (set, surplus(node, found.config))
         }
-        _ => changed_since(node, hostpci.as_ref(), found),
+        _ => (changed_since(node, hostpci.as_ref(), found), vec![]),
     };
-    let start = finish(builder, placed, None, set, vec![]);
+    let start = finish(builder, placed, None, set, delete);
     VmPlan { runs_after: Some(start), is_fresh: true, is_sound: true }
 }
 

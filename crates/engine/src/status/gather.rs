@@ -47,7 +47,9 @@ pub async fn gather(
         let registered = registered_as(&registered, &subject);
         let sources = Arc::clone(&sources);
         let drift = drift(changes, Some(&subject.name));
-        asked.spawn(async move { (at, one(&subject, guest, registered, &sources, drift).await) });
+        asked.spawn(async move {
+            (at, Box::pin(one(&subject, guest, registered, &sources, drift)).await)
+        });
     }
     let mut nodes = asked.join_all().await;
     nodes.sort_by_key(|(at, _)| *at);
@@ -63,7 +65,7 @@ pub async fn gather(
 
 /// Waits for an answer, a short while.
 async fn soon<T>(limit: Duration, answer: impl Future<Output = Result<T, String>>) -> Seen<T> {
-    match Clock::real().timeout(limit, answer).await {
+    match Clock::real().timeout(limit, Box::pin(answer)).await {
         Ok(Ok(found)) => Seen::Is(found),
         Ok(Err(why)) => Seen::Unknown(why),
         Err(_) => Seen::Unknown("no answer in time".to_owned()),

@@ -8,3 +8,4 @@ mod settings;
 mod step;
 mod support;
 mod versions;
+mod whole;

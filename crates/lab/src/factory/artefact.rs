@@ -6,11 +6,17 @@ use crate::disk::{Arch, Platform};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Artefact {
+    pub(super) machine: Machine,
+    pub(super) form: Form,
+    pub(super) packing: Packing,
+}
+
+/// What an image is for: `nocloud-amd64-secureboot`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Machine {
     pub(super) platform: Platform,
     pub(super) arch: Arch,
     pub(super) secureboot: bool,
-    pub(super) form: Form,
-    pub(super) packing: Packing,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,6 +24,8 @@ pub(super) enum Form {
     Iso,
     Raw,
     Qcow2,
+    /// Not an image: the arguments that its kernel gets.
+    Cmdline,
 }
 
 const PACKINGS: [(&str, Packing); 3] =
@@ -25,20 +33,20 @@ const PACKINGS: [(&str, Packing); 3] =
 
 /// What a factory makes and the lab does not.
 fn is_not_made(file: &str) -> bool {
-    ["kernel-", "initramfs-", "cmdline-", "installer-"].iter().any(|start| file.starts_with(start))
+    ["kernel-", "initramfs-", "installer-"].iter().any(|start| file.starts_with(start))
         || ["-uki.efi", ".tar", ".tar.gz", ".vhd", ".ova"].iter().any(|end| file.ends_with(end))
 }
 
 impl Artefact {
     pub(super) fn parse(file: &str) -> Result<Self, Answer> {
-        let invalid =
-            |text: String| Answer::error(400, &format!("error parsing profile from path: {text}"));
         if is_not_made(file) {
             return Err(not_made(file));
         }
         // A CD is never packed.
         let (name, form, packing) = if let Some(name) = file.strip_suffix(".iso") {
             (name, Form::Iso, Packing::None)
+        } else if let Some(name) = file.strip_prefix("cmdline-") {
+            (name, Form::Cmdline, Packing::None)
         } else {
             let packed = PACKINGS
                 .iter()
@@ -49,31 +57,42 @@ impl Artefact {
             } else if let Some(name) = disk.strip_suffix(".qcow2") {
                 (name, Form::Qcow2, packing)
             } else {
-                return Err(invalid(format!("invalid profile path: {disk:?}")));
+                return Err(invalid(&format!("invalid profile path: {disk:?}")));
             }
         };
-        let (name, secureboot) = match name.strip_suffix("-secureboot") {
-            Some(name) => (name, true),
+        Ok(Self { machine: Machine::parse(name)?, form, packing })
+    }
+}
+
+impl Machine {
+    pub(super) fn parse(name: &str) -> Result<Self, Answer> {
+        let (pair, secureboot) = match name.strip_suffix("-secureboot") {
+            Some(pair) => (pair, true),
             None => (name, false),
         };
-        let (platform, arch) = name
+        let (platform, arch) = pair
             .rsplit_once('-')
-            .ok_or_else(|| invalid(format!("invalid platform-arch: {name:?}")))?;
+            .ok_or_else(|| invalid(&format!("invalid platform-arch: {pair:?}")))?;
         let arch = match arch {
-            "amd64" => Arch::Amd64,
+            // The latter are iPXE's.
+            "amd64" | "x86_64" | "i386" => Arch::Amd64,
             "arm64" => Arch::Arm64,
-            _ => return Err(invalid(format!("invalid architecture: {arch:?}"))),
+            _ => return Err(invalid(&format!("invalid architecture: {arch:?}"))),
         };
         let platform = match platform {
             "nocloud" => Platform::Nocloud,
             "metal" => Platform::Metal,
-            _ => return Err(not_made(file)),
+            _ => return Err(not_made(name)),
         };
-        Ok(Self { platform, arch, secureboot, form, packing })
+        Ok(Self { platform, arch, secureboot })
     }
 }
 
-fn not_made(file: &str) -> Answer {
+fn invalid(text: &str) -> Answer {
+    Answer::error(400, &format!("error parsing profile from path: {text}"))
+}
+
+pub(super) fn not_made(file: &str) -> Answer {
     Answer::error(501, &format!("the lab's factory does not make {file:?}"))
 }
 
@@ -98,9 +117,7 @@ mod tests {
         assert_eq!(
             artefact,
             Artefact {
-                platform: Platform::Metal,
-                arch: Arch::Arm64,
-                secureboot: true,
+                machine: Machine { platform: Platform::Metal, arch: Arch::Arm64, secureboot: true },
                 form: Form::Raw,
                 packing: Packing::Zst,
             }

@@ -8,6 +8,7 @@ mod artefact;
 mod body;
 mod catalog;
 mod installer;
+mod kernel;
 mod pack;
 mod range;
 mod route;
@@ -26,7 +27,7 @@ use talmox_talos_config::schematic::Schematic;
 use tokio::sync::OnceCell;
 
 use answer::Answer;
-use artefact::{Artefact, Form};
+use artefact::{Artefact, Form, Machine};
 use schematics::Schematics;
 
 use crate::disk::{Medium, Scale, System, TalosImage};
@@ -45,13 +46,26 @@ const CLUSTER_BITS: u32 = 13;
 pub(crate) struct Factory {
     site: Arc<Site>,
     schematics: Schematics,
+    signer: Signer,
     /// What was asked for before. Building is slow only the first time.
     built: Mutex<HashMap<String, Arc<OnceCell<()>>>>,
 }
 
+/// Who vouches for images, as PEM. Nothing in the lab checks it.
+#[derive(Debug)]
+struct Signer {
+    certificate: String,
+    public_key: String,
+}
+
 impl Factory {
     pub(crate) fn open(site: Arc<Site>, state: Arc<State>) -> io::Result<Self> {
-        Ok(Self { site, schematics: Schematics::open(state)?, built: Mutex::default() })
+        let identity = &state.keys.identity;
+        let signer = Signer {
+            certificate: identity.authority_pem(),
+            public_key: identity.factory_key_pem().map_err(io::Error::other)?,
+        };
+        Ok(Self { site, schematics: Schematics::open(state)?, signer, built: Mutex::default() })
     }
 
     /// Lets the time pass that a build takes. Who asks while it runs waits for the same one.
@@ -66,7 +80,9 @@ impl Factory {
 
 /// The bytes of an image.
 fn build(artefact: Artefact, version: &Version, schematic: Schematic) -> Vec<u8> {
-    let Artefact { platform, arch, secureboot, form, packing } = artefact;
+    let Artefact { machine, form, packing } = artefact;
+    let Machine { platform, arch, secureboot } = machine;
+    let arguments = kernel::arguments(machine, version, &schematic);
     let medium = if form == Form::Iso { Medium::Iso } else { Medium::Disk };
     let image = TalosImage::new(format!("v{version}"), platform, schematic, secureboot, medium);
     let system = System::Talos(image);
@@ -74,6 +90,7 @@ fn build(artefact: Artefact, version: &Version, schematic: Schematic) -> Vec<u8>
         Form::Iso => system.iso(arch),
         Form::Raw => system.disk(arch, Scale::Small).to_raw(),
         Form::Qcow2 => system.disk(arch, Scale::Full).to_qcow2(CLUSTER_BITS),
+        Form::Cmdline => arguments.into_bytes(),
     };
     packing.pack(bytes)
 }

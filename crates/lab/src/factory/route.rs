@@ -6,8 +6,19 @@ use serde_json::json;
 use talmox_talos_config::schematic::Schematic;
 
 use super::answer::Answer;
-use super::artefact::{Artefact, content_type};
-use super::{Factory, build, catalog, check, is_available, parse_version, range, ubuntu};
+use super::artefact::{Artefact, Machine, content_type, not_made};
+use super::{Factory, build, catalog, check, is_available, kernel, parse_version, range, ubuntu};
+
+const TALOSCTL: [&str; 8] = [
+    "talosctl-darwin-amd64",
+    "talosctl-darwin-arm64",
+    "talosctl-freebsd-amd64",
+    "talosctl-freebsd-arm64",
+    "talosctl-linux-amd64",
+    "talosctl-linux-arm64",
+    "talosctl-windows-amd64.exe",
+    "talosctl-windows-arm64.exe",
+];
 
 /// A request, taken apart.
 #[derive(Debug)]
@@ -56,6 +67,11 @@ impl Factory {
             ("GET" | "HEAD", ["image", id, version, file]) => {
                 self.image(request, id, version, file).await
             }
+            ("GET", ["pxe", id, version, machine]) => self.pxe(request, id, version, machine),
+            ("GET", ["talosctl", version]) => talosctl(request, version),
+            ("GET" | "HEAD", ["talosctl", _, file]) => Err(not_made(file)),
+            ("GET", ["secureboot", "signing-cert.pem"]) => Ok(pem(&self.signer.certificate)),
+            ("GET", ["oci", "cosign", "signing-key.pub"]) => Ok(pem(&self.signer.public_key)),
             ("GET", ["versions"]) => Ok(versions(request)),
             ("GET", ["version", version, "extensions", "official"]) => extensions(version),
             ("GET", ["version", version, "overlays", "official"]) => overlays(version),
@@ -65,8 +81,11 @@ impl Factory {
             (
                 _,
                 ["schematics" | "versions" | "healthz" | "readyz"]
-                | ["schematics", _]
-                | ["image", _, _, _]
+                | ["schematics" | "talosctl", _]
+                | ["image" | "pxe", _, _, _]
+                | ["talosctl", _, _]
+                | ["secureboot", "signing-cert.pem"]
+                | ["oci", "cosign", "signing-key.pub"]
                 | ["version", _, "extensions" | "overlays", "official"],
             ) => Ok(Answer::method_not_allowed()),
             _ => Ok(Answer::not_found()),
@@ -112,8 +131,7 @@ impl Factory {
             let text = "enterprise not enabled: checksum endpoint is not available";
             return Err(Answer::error(402, text));
         }
-        let unknown = || Answer::error(404, &format!("schematic ID {id:?} not found"));
-        let schematic = self.schematics.get(id).ok_or_else(unknown)?;
+        let schematic = self.known(id)?;
         let version = parse_version(version)?;
         let artefact = Artefact::parse(file)?;
         check(&schematic, &version)?;
@@ -125,6 +143,43 @@ impl Factory {
             .with("Content-Disposition", format!("attachment; filename=\"{name}\""));
         Ok(range::cut_out(answer, request.range.as_deref()))
     }
+
+    fn known(&self, id: &str) -> Result<Schematic, Answer> {
+        let unknown = || Answer::error(404, &format!("schematic ID {id:?} not found"));
+        self.schematics.get(id).ok_or_else(unknown)
+    }
+
+    fn pxe(
+        &self,
+        request: &Request,
+        id: &str,
+        version: &str,
+        machine: &str,
+    ) -> Result<Answer, Answer> {
+        let schematic = self.known(id)?;
+        let version = parse_version(version)?;
+        let machine = Machine::parse(machine)?;
+        is_available(&version)?;
+        let base = format!("https://{}/image/{id}/v{version}", request.host);
+        let script = kernel::boot_script(machine, &version, &schematic, &base);
+        Ok(Answer::new(200, "text/plain; charset=utf-8", script))
+    }
+}
+
+fn pem(text: &str) -> Answer {
+    Answer::new(200, "application/x-pem-file", text.to_owned())
+}
+
+/// The client's own program has been handed out since 1.11; the lab only lists it.
+fn talosctl(request: &Request, version: &str) -> Result<Answer, Answer> {
+    let version = parse_version(version)?;
+    is_available(&version)?;
+    if version.minor < 11 {
+        return Err(Answer::internal());
+    }
+    let url = |file| format!("https://{}/talosctl/v{version}/{file}", request.host);
+    let list: Vec<String> = TALOSCTL.map(url).into();
+    Ok(Answer::json(200, "application/json", &list))
 }
 
 fn versions(request: &Request) -> Answer {

@@ -69,7 +69,8 @@ fn volumes_are_where_they_are_used() {
     let lvm = &world.storages["local-lvm"];
     assert!(lvm.volume("pve1", "vm-100-disk-0").is_none());
     let disk = lvm.volume("pve2", "vm-100-disk-0").unwrap();
-    assert_eq!(disk.snapshots["before_it"].size, 4096);
+    let saved = &disk.snapshots["before_it"];
+    assert_eq!((saved.size, &saved.blob), (4096, &None));
     assert!(lvm.volume("pve1", "vm-101-disk-0").is_some());
     assert!(lvm.volume("pve2", "vm-101-disk-0").is_none());
     for host in ["pve1", "pve2"] {
@@ -107,7 +108,8 @@ fn snapshots_of_a_vm_are_snapshots_of_its_disks() {
                  snapshots: {s1: {snaptime: 1700000000, scsi0: 'local-lvm:vm-100-disk-0,size=4G'}}}]}",
     );
     let volume = world.storages["local-lvm"].volume("pve", "vm-100-disk-0").unwrap();
-    assert_eq!(volume.snapshots["s1"].size, 4 << 30);
+    let saved = &volume.snapshots["s1"];
+    assert_eq!((saved.size, &saved.blob), (4 << 30, &None));
     assert_eq!(world.vms[&100].snapshots["s1"].config["snaptime"], "1700000000");
 }
 
@@ -181,7 +183,7 @@ fn the_sample_of_the_documentation_is_a_scenario() {
     let text = include_str!("../../../../docs/LAB.md");
     let sample = text.split("```yaml\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
     let scenario = Scenario::parse("docs/LAB.md", sample).unwrap();
-    assert_eq!(crate::pve::Fault::of_scenario("docs/LAB.md", &scenario).unwrap().len(), 9);
+    assert_eq!(crate::pve::Fault::of_scenario("docs/LAB.md", &scenario).unwrap().len(), 10);
     let world = of(scenario);
     assert_eq!(world.hosts.len(), 2);
     assert_eq!(world.hosts["pve2"].pci[0].iommu_group, 1);

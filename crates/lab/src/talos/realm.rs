@@ -25,10 +25,10 @@ pub(crate) struct RealmSettings {
     /// Routers that lead to the internet; where none are named, every gateway does.
     pub(crate) gateways: Vec<IpAddr>,
     pub(crate) dhcp: Option<Dhcp>,
-    /// Real programs in the place of simulated API servers.
-    pub(crate) real: Option<RealKubernetes>,
     /// Where installers come from.
     pub(crate) factory: Option<Arc<Factory>>,
+    /// Real programs in the place of simulated API servers.
+    pub(crate) real: Option<RealKubernetes>,
 }
 
 pub(crate) struct Realm {

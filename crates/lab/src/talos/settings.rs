@@ -49,8 +49,8 @@ impl NodeSettings {
         let settings = RealmSettings {
             gateways: self.gateways.clone(),
             dhcp,
-            real: self.real.clone(),
             factory: Some(Arc::clone(factory)),
+            real: self.real.clone(),
         };
         let realm = Realm::new(Arc::clone(site), wire, settings);
         for fault in &self.faults {

@@ -62,7 +62,10 @@ async fn not_yet_and_no_and_unknown_calls_differ() {
     let error = client.upgrade("factory.talos.dev/installer").await.unwrap_err();
     assert_eq!(error.code(), Some(Code::Unimplemented));
     let error = client.read("/none").await.unwrap_err();
-    assert_eq!(error.to_string(), "Read on 10.0.0.11:50000 was refused: no such file (NotFound)");
+    assert_eq!(
+        error.to_string(),
+        "Read on 10.0.0.11:50000 was refused: it is not there (NotFound)"
+    );
 }
 
 #[tokio::test]

@@ -83,7 +83,7 @@ pub(crate) struct ServeArgs {
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
-enum ProfileArg {
+pub(crate) enum ProfileArg {
     #[value(hide = true)]
     Instant,
     Fast,
@@ -91,18 +91,29 @@ enum ProfileArg {
     Slow,
 }
 
+impl From<ProfileArg> for Profile {
+    fn from(profile: ProfileArg) -> Self {
+        match profile {
+            ProfileArg::Instant => Self::Instant,
+            ProfileArg::Fast => Self::Fast,
+            ProfileArg::Homelab => Self::Homelab,
+            ProfileArg::Slow => Self::Slow,
+        }
+    }
+}
+
 /// Beyond these a lab would stand still, or run through a year in a minute.
 const SLOWEST: f64 = 0.001;
 const FASTEST: f64 = 100_000.0;
 
-fn speed(text: &str) -> Result<f64, String> {
+pub(crate) fn speed(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(speed) if (SLOWEST..=FASTEST).contains(&speed) => Ok(speed),
         _ => Err(format!("a speed is a number from {SLOWEST} to {FASTEST}")),
     }
 }
 
-fn release(text: &str) -> Result<Release, String> {
+pub(crate) fn release(text: &str) -> Result<Release, String> {
     match text {
         "9.2" | "9" => Ok(Release::V9),
         "8.4" | "8" => Ok(Release::V8),
@@ -179,12 +190,7 @@ fn settings(args: &ServeArgs, printer: &Printer) -> Result<Settings, CommandErro
             .seed
             .or_else(|| talmox_lab::saved_seed(args.state.as_deref()?))
             .unwrap_or_else(any_seed),
-        profile: match args.profile {
-            ProfileArg::Instant => Profile::Instant,
-            ProfileArg::Fast => Profile::Fast,
-            ProfileArg::Homelab => Profile::Homelab,
-            ProfileArg::Slow => Profile::Slow,
-        },
+        profile: args.profile.into(),
         speed: args.speed,
         state: args.state.clone(),
         record: args.record.clone(),
@@ -199,13 +205,13 @@ fn real_kubernetes(args: &ServeArgs) -> Option<RealKubernetes> {
     Some(RealKubernetes { apiserver, etcd })
 }
 
-fn read(path: &Path) -> Result<String, CommandError> {
+pub(crate) fn read(path: &Path) -> Result<String, CommandError> {
     fs::read_to_string(path).map_err(|error| {
         CommandError::failed(format!("cannot read {}", path.display())).because(error)
     })
 }
 
-fn not_understood(error: ScenarioError) -> CommandError {
+pub(crate) fn not_understood(error: ScenarioError) -> CommandError {
     let told = CommandError::failed(error.to_string());
     match error.hint {
         Some(hint) => told.hint(hint),
@@ -213,7 +219,7 @@ fn not_understood(error: ScenarioError) -> CommandError {
     }
 }
 
-fn any_seed() -> u64 {
+pub(crate) fn any_seed() -> u64 {
     let mut bytes = [0; 4];
     environment::Kernel.fill(&mut bytes);
     u64::from(u32::from_le_bytes(bytes))
@@ -238,7 +244,7 @@ async fn serve(
     lab.stop().await.map_err(cannot("cannot save the lab"))
 }
 
-fn not_started(error: std::io::Error) -> CommandError {
+pub(crate) fn not_started(error: std::io::Error) -> CommandError {
     use std::io::ErrorKind;
     let hint = match error.kind() {
         ErrorKind::AddrInUse => "something listens there already: port 0 takes any that is free",

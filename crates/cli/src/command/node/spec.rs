@@ -8,13 +8,12 @@ const WIDEST: usize = 100;
 
 /// In short: `stage: running, status: {ready: true}`.
 pub(super) fn short(node: &Node) -> String {
-    let mut text = flow(node);
-    if let Some(inner) = text.strip_prefix('{').and_then(|text| text.strip_suffix('}')) {
-        text = inner.to_owned();
-    }
+    let whole = flow(node);
+    let inner = whole.strip_prefix('{').and_then(|text| text.strip_suffix('}'));
+    let text = inner.unwrap_or(&whole);
     match text.char_indices().nth(WIDEST) {
         Some((end, _)) => format!("{}…", text[..end].trim_end()),
-        None => text,
+        None => text.to_owned(),
     }
 }
 

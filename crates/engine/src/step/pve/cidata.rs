@@ -78,7 +78,7 @@ pub(super) async fn send(
     };
     // A broken upload leaves nothing behind, so who wants to stop need not wait for it.
     let sending = async {
-        let sent = context.wait(context.run.pve.upload(&upload, file)).await?;
+        let sent = context.wait(Box::pin(context.run.pve.upload(&upload, file))).await?;
         sent.map_err(|error| error::of(doing, error))
     };
     let running = context.act(sending).await?;

@@ -19,9 +19,12 @@ pub(in crate::step) async fn fetch_image(
     step: &FetchImage,
     context: &StepContext,
 ) -> Result<Done, StepError> {
-    follow_earlier(step, context).await?;
     let wanted = Wanted::of(step, context).await?;
-    match wanted.judge(step, context).await? {
+    let mut verdict = wanted.judge(step, context).await?;
+    if matches!(verdict, Verdict::Missing) && follow_earlier(step, context).await? {
+        verdict = wanted.judge(step, context).await?;
+    }
+    match verdict {
         Verdict::Good => return Ok(Done::Already),
         Verdict::Missing => {}
         Verdict::Bad(why) => {
@@ -46,18 +49,19 @@ pub(in crate::step) async fn fetch_image(
     }
 }
 
-/// A download of an earlier run goes on without it, and shows no file until it is done.
-async fn follow_earlier(step: &FetchImage, context: &StepContext) -> Result<(), StepError> {
+/// A download of an earlier run goes on without it, and shows no file until it is done. Says whether
+/// there was one.
+async fn follow_earlier(step: &FetchImage, context: &StepContext) -> Result<bool, StepError> {
     let filter = Filter { kind: Some("download".to_owned()), ..Filter::default() };
     let doing = format!("look for downloads on {}", step.host);
     let tasks = context.ask(&task::list(&step.host, &filter), &doing).await?;
     let name = step.volume.file_name();
     let running =
         tasks.into_iter().find(|task| task.state == TaskState::Running && task.upid.id() == name);
-    let Some(running) = running else { return Ok(()) };
+    let Some(running) = running else { return Ok(false) };
     context.waits(format!("a download of {name} on {} from before", step.host));
     match context.wait(context.run.pve.wait(&running.upid, context.deadline.left())).await? {
-        Ok(_) | Err(PveError::TaskFailed(_) | PveError::Rejected(_)) => Ok(()),
+        Ok(_) | Err(PveError::TaskFailed(_) | PveError::Rejected(_)) => Ok(true),
         Err(error) => Err(error::of(&doing, error)),
     }
 }

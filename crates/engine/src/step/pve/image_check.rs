@@ -1,6 +1,8 @@
 //! Whether an image on a storage is the one it should be, as far as that can be seen from here:
 //! its length, its kind, and the size of the disk inside.
 
+use std::path::Path;
+
 use talmox_pve::PveError;
 use talmox_pve::api::storage;
 
@@ -46,7 +48,8 @@ impl Wanted {
             }
             Err(error) => return Err(StepError::web(&doing, error)),
         };
-        if !step.volume.name().ends_with(".qcow2") {
+        let extension = Path::new(step.volume.name()).extension();
+        if extension.is_none_or(|extension| extension != "qcow2") {
             return Ok(Self { length, virtual_size: None });
         }
         let head = context.wait(web.beginning(url, QCOW2_SIZE.end)).await?;

@@ -1,6 +1,6 @@
 //! On and off.
 
-use talmox_pve::api::qemu::{self, Vm};
+use talmox_pve::api::qemu::{self, Vm, VmStatus};
 use talmox_pve::client::TaskDone;
 
 use super::super::{Done, StepContext, StepError};
@@ -42,11 +42,13 @@ pub(in crate::step) async fn stop(step: &StopVm, context: &StepContext) -> Resul
         sight => return Err(not_ours(&step.own, &sight)),
     };
     let vm = &found.vm;
-    if !is_running(vm, context).await? {
+    let status = status(vm, context).await?;
+    if !status.running {
         return Ok(Done::Already);
     }
     let doing = format!("stop VM {} on {}", vm.vmid, vm.node);
-    let done = context.run_task(&qemu::stop(vm, true), &doing).await?;
+    // A shutdown that is under way is overruled, which HA does by itself and does not want to hear.
+    let done = context.run_task(&qemu::stop(vm, !status.ha_managed), &doing).await?;
     await_ha(&done, vm, false, context).await?;
     Ok(Done::Acted)
 }
@@ -63,8 +65,11 @@ pub(in crate::step) async fn reset(own: &OwnVm, context: &StepContext) -> Result
 }
 
 async fn is_running(vm: &Vm, context: &StepContext) -> Result<bool, StepError> {
-    let doing = format!("look whether VM {} runs", vm.vmid);
-    Ok(context.ask(&qemu::current(vm), &doing).await?.running)
+    Ok(status(vm, context).await?.running)
+}
+
+async fn status(vm: &Vm, context: &StepContext) -> Result<VmStatus, StepError> {
+    context.ask(&qemu::current(vm), &format!("look whether VM {} runs", vm.vmid)).await
 }
 
 /// A VM in the care of HA is only asked for: the task ends at once, and the manager does it on its

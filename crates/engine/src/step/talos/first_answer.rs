@@ -8,7 +8,7 @@ use talmox_talos_api::{Expected, Look, Machine, Verdict};
 use super::{LOOK, locate};
 use crate::patience::Patience;
 use crate::plan::{ApplyConfig, ConfigBy};
-use crate::step::{StepContext, StepError, pve};
+use crate::step::{ErrorKind, StepContext, StepError, pve};
 
 /// What answers, once it is known to be the machine that is meant.
 #[derive(Debug)]
@@ -43,7 +43,11 @@ pub(super) async fn first_answer(
             "nothing answers on {name} after {minutes} min: its VM is reset ({resets} of {})",
             step.resets
         ));
-        pve::reset(&step.node.own, context).await?;
+        match pve::reset(&step.node.own, context).await {
+            // It counts all the same: whether it was done is not known.
+            Err(StepError { kind: ErrorKind::Retry { .. }, message, .. }) => context.waits(message),
+            other => other?,
+        }
     }
 }
 

@@ -20,7 +20,7 @@ pub(in crate::step) async fn await_health(
         break or_wait!(wait, all(step, context).await?);
     };
     loop {
-        let looks = async { tokio::join!(look(&subjects), kube.view()) };
+        let looks = Box::pin(async { tokio::join!(look(&subjects), kube.view()) });
         let (nodes, view) = context.wait(looks).await?;
         health.update(&nodes, view.as_ref().ok());
         let Some((check, reason)) = health.waits_for() else { break };

@@ -69,7 +69,7 @@ async fn a_refusal_is_told_with_its_reason() {
     .await;
     assert!(text.starts_with("create VM 300 on pve1"), "{text}");
     let fail = FaultAction::Fail { percent: 40, message: "the disk is on fire".to_owned() };
-    stops_with("failed on pve1: the disk is on fire", |rig| {
+    stops_with("failed on pve1: unable to create VM 300 - the disk is on fire", |rig| {
         rig.strike_task("qmcreate", fail.clone());
     })
     .await;

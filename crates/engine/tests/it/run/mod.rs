@@ -4,6 +4,7 @@ mod create;
 mod cut;
 mod destroy;
 mod executor;
+mod factory;
 mod fault;
 mod image;
 mod rig;

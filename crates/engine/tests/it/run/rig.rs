@@ -90,11 +90,16 @@ impl Rig {
 
     pub(super) fn context(&self, token: &str) -> Context {
         let reach = self.reach.iter().map(|(name, address)| (name.clone(), address.to_string()));
-        let web = WebSettings { reach: Reach::new(reach), authorities: vec![] };
+        let ready = self.lab.ready();
+        let web = WebSettings {
+            reach: Reach::new(ready.reach.into_iter().chain(reach)),
+            authorities: std::fs::read(ready.pve.ca).unwrap(),
+        };
         Context {
             clock: self.lab.clock(),
             pve: self.client(token),
             web: Web::new(web).unwrap(),
+            cluster: None,
             seed: 7,
             cut: None,
         }
@@ -125,7 +130,8 @@ impl Rig {
         let text = std::fs::read_to_string(&self.record).unwrap();
         let lines = text.lines().map(|line| serde_json::from_str::<Json>(line).unwrap());
         let call = |line: Json| {
-            format!("{} {}", line["method"].as_str().unwrap(), line["path"].as_str().unwrap())
+            let path = line["path"].as_str().unwrap();
+            format!("{} {}", line["method"].as_str().unwrap(), path.replacen("/api2/json", "", 1))
         };
         lines.map(call).filter(|call| !call.contains("/tasks/")).collect()
     }

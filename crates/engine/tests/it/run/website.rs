@@ -14,6 +14,7 @@ pub(super) struct Website(Arc<Mutex<State>>);
 #[derive(Default)]
 struct State {
     files: BTreeMap<String, Vec<u8>>,
+    redirects: BTreeMap<String, String>,
     schematics: BTreeSet<String>,
     /// How many of the next whole downloads end early.
     cuts: u32,
@@ -38,6 +39,10 @@ impl Website {
 
     pub(super) fn put(&self, path: &str, bytes: Vec<u8>) {
         self.0.lock().unwrap().files.insert(path.to_owned(), bytes);
+    }
+
+    pub(super) fn redirect(&self, path: &str, to: &str) {
+        self.0.lock().unwrap().redirects.insert(path.to_owned(), to.to_owned());
     }
 
     pub(super) fn cut(&self, times: u32) {
@@ -75,6 +80,11 @@ impl Website {
         reader.read_exact(&mut body)?;
         let mut state = self.0.lock().unwrap();
         state.asked.push(format!("{method} {path}"));
+        if let Some(target) = state.redirects.get(path) {
+            let head =
+                format!("HTTP/1.1 302 Found\r\nLocation: {target}\r\nContent-Length: 0\r\n\r\n");
+            return socket.write_all(head.as_bytes());
+        }
         let (status, mut bytes) = state.answer(method, path, &body);
         let mut told = bytes.len();
         if method == "HEAD" {

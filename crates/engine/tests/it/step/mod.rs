@@ -7,4 +7,5 @@ mod addon;
 mod bootstrap;
 mod config;
 mod join;
+mod proxmox;
 mod status;

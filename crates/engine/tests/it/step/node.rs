@@ -67,6 +67,15 @@ impl Node {
     /// A node at this address that is about to get its config from whoever has this bundle.
     pub(crate) async fn start(address: &str, bundle: &Bundle, facts: Facts) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        Self::serve(listener, address, bundle, facts)
+    }
+
+    pub(crate) fn serve(
+        listener: TcpListener,
+        address: &str,
+        bundle: &Bundle,
+        facts: Facts,
+    ) -> Self {
         let at = listener.local_addr().unwrap();
         let node = Self { at, facts: Arc::new(Mutex::new(facts)) };
         let (maintenance, configured) = (maintenance(address), configured(address, bundle));

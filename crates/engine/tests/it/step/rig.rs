@@ -99,18 +99,7 @@ impl Rig {
         bundle: &Bundle,
         change: impl FnOnce(&mut Facts),
     ) -> Node {
-        let mut facts = Facts {
-            is_configured: false,
-            uuid: UUID.to_owned(),
-            mac: MAC.to_owned(),
-            hostname: name(address),
-            addresses: vec![format!("{address}/24")],
-            node_ip: address.to_owned(),
-            etcd: Etcd::Nothing,
-            not_yet: 0,
-            bootstraps: 0,
-            applied: vec![],
-        };
+        let mut facts = facts(address);
         change(&mut facts);
         let node = Node::start(address, bundle, facts).await;
         self.lead(address, 50000, node.at);
@@ -166,6 +155,22 @@ impl Rig {
             }
         }
         Told { result: outcome.steps.remove(0).1, waits, notes }
+    }
+}
+
+/// A machine that waits for its config, and is as it should be.
+pub(crate) fn facts(address: &str) -> Facts {
+    Facts {
+        is_configured: false,
+        uuid: UUID.to_owned(),
+        mac: MAC.to_owned(),
+        hostname: name(address),
+        addresses: vec![format!("{address}/24")],
+        node_ip: address.to_owned(),
+        etcd: Etcd::Nothing,
+        not_yet: 0,
+        bootstraps: 0,
+        applied: vec![],
     }
 }
 

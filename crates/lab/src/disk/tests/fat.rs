@@ -31,7 +31,7 @@ fn entry(name: &str, first: u16, length: usize) -> Vec<u8> {
 
 /// A FAT12 or FAT16 with clusters of one sector and one file of two clusters, the second of which
 /// comes before the first.
-fn image(sectors: u16, content: &[u8]) -> Vec<u8> {
+pub(super) fn image(sectors: u16, content: &[u8]) -> Vec<u8> {
     let is_12 = sectors < 4085;
     let fat_sectors: u16 = if is_12 { 12 } else { 64 };
     let mut boot = vec![0xeb, 0x3c, 0x90];

@@ -7,8 +7,11 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::*;
+use proptest::prelude::*;
+use talmox_talos_config::cidata;
 use tempfile::TempDir;
+
+use super::*;
 
 struct Scratch(TempDir);
 
@@ -96,6 +99,50 @@ fn nothing_boots_from_what_is_no_system() {
         assert_eq!(cidata_files(&scratch.path("x")), None);
     }
     assert_eq!(System::read(&scratch.path("none")), None);
+}
+
+#[test]
+fn clusters_may_be_compressed() {
+    let scratch = Scratch::new();
+    let system = talos("v1.13.6", Medium::Disk);
+    let mut image = system.disk(Arch::Amd64, Scale::Small).to_qcow2(13);
+    // The note's cluster is at 1 MiB: the 129th, in the first lower table, whose cluster is the fifth.
+    let entry = 4 * 8192 + 128 * 8;
+    let place = u64::from_be_bytes(image[entry..entry + 8].try_into().unwrap()) & ((1 << 56) - 1);
+    let place = usize::try_from(place).unwrap();
+    let mut encoder = flate2::write::DeflateEncoder::new(vec![], flate2::Compression::default());
+    encoder.write_all(&image[place..place + 8192]).unwrap();
+    let packed = encoder.finish().unwrap();
+    image[place..place + 8192].fill(0);
+    // It begins in the middle of a sector, at the end of the file.
+    image.resize(image.len() + 100, 0);
+    let at = image.len();
+    let sectors = (at % 512 + packed.len()).div_ceil(512) - 1;
+    image.extend(packed);
+    let new = 1 << 62 | u64::try_from(sectors).unwrap() << 57 | u64::try_from(at).unwrap();
+    image[entry..entry + 8].copy_from_slice(&new.to_be_bytes());
+    assert_eq!(System::read(&scratch.file("a.qcow2", &image)), Some(system));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+    #[test]
+    fn no_damage_is_too_strange(hits in prop::collection::vec((any::<u16>(), any::<u8>()), 1..24)) {
+        let scratch = Scratch::new();
+        let cd = cidata::volume(&[("user-data", b"x")]).unwrap().as_bytes().to_vec();
+        let qcow2 = talos("v1.13.6", Medium::Disk).disk(Arch::Amd64, Scale::Full).to_qcow2(13);
+        for mut image in [cd, qcow2, fat::image(2880, &[7; 700])] {
+            for (at, byte) in &hits {
+                // Most of what matters is in the first 64 KiB of each.
+                let at = usize::from(*at) % image.len();
+                image[at] = *byte;
+            }
+            let file = scratch.file("a", &image);
+            // Whatever comes of it, it comes to an end.
+            System::read(&file);
+            cidata_files(&file);
+        }
+    }
 }
 
 #[test]

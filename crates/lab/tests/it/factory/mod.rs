@@ -25,7 +25,7 @@ const AGENT_YAML: &str = "customization:\n    systemExtensions:\n        officia
 fn connect(lab: &TestLab, host: &'static str) -> Tls {
     let address: SocketAddr = lab.lab().ready().reach[&format!("{host}:443")].parse().unwrap();
     let socket = TcpStream::connect(address).unwrap();
-    socket.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    socket.set_read_timeout(Some(Duration::from_mins(1))).unwrap();
     let config = lab.tls(rustls::ALL_VERSIONS);
     let name = ServerName::try_from(host).unwrap();
     StreamOwned::new(ClientConnection::new(config, name).unwrap(), socket)

@@ -1,0 +1,162 @@
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use talmox_engine::execute::StepResult;
+use talmox_engine::ownership::{Marker, Stage};
+use talmox_engine::plan::{Action, ApplyConfig, AwaitUbuntu, Contact};
+use talmox_engine::status::{Role, Sources, Subject, gather};
+use talmox_lab::pve::Profile;
+use talmox_lab::{Lab, Scenario, Settings};
+use talmox_pve::api::task::{self, Filter};
+use talmox_pve::client as pve;
+use tokio::net::TcpListener;
+
+use super::node::Node;
+use super::rig::{Rig, apply_config, facts, name, own_vm};
+use crate::support::bundle;
+
+const ADDRESS: &str = "10.0.0.11";
+const TOKEN: &str = "root@pam!lab=00000000-1111-4222-8333-444444444444";
+
+/// A host with one VM that runs, the VM of this node.
+fn lab(node: &str) -> Lab {
+    let own = own_vm(node);
+    let identity = own.identity;
+    let marker =
+        Marker { cluster: identity.cluster, node: node.to_owned(), stage: Stage::Made, data: None };
+    let scenario = format!(
+        "release: \"9.2\"\n\
+         nodes: [{{name: pve1}}]\n\
+         vms:\n\
+         - vmid: 300\n  \
+           node: pve1\n  \
+           status: running\n  \
+           config:\n    \
+             name: {node}\n    \
+             agent: 1\n    \
+             memory: 2048\n    \
+             description: \"{marker}\"\n    \
+             smbios1: uuid={uuid}\n  \
+           guest:\n    \
+             interfaces: [{{name: eth0, mac: \"02:00:00:00:00:11\", addresses: [{ADDRESS}/24]}}]\n\
+         access:\n  \
+           users: [{{userid: root@pam}}]\n  \
+           tokens:\n  \
+           - {{tokenid: \"root@pam!lab\", secret: 00000000-1111-4222-8333-444444444444, privsep: 0}}\n",
+        uuid = identity.uuid,
+    );
+    let scenario = Scenario::parse("test", &scenario).unwrap();
+    let (speed, profile) = (50.0, Profile::Fast);
+    Lab::start(Settings { scenario, speed, profile, ..Settings::default() }).unwrap()
+}
+
+fn rig(lab: &Lab) -> Rig {
+    let mut rig = Rig::at(lab.clock());
+    let address = lab.address();
+    rig.pve = pve::Client::new(pve::Settings {
+        endpoints: vec![pve::Endpoint {
+            reach: Some((address.ip().to_string(), address.port())),
+            ..pve::Endpoint::new("pve1", 8006)
+        }],
+        trust: pve::Trust::Authorities(std::fs::read(lab.ready().pve.ca).unwrap()),
+        credentials: pve::Credentials::Token(TOKEN.parse().unwrap()),
+        limits: pve::Limits::default(),
+        timeouts: pve::Timeouts::default(),
+        clock: lab.clock(),
+        seed: 0,
+    })
+    .unwrap();
+    rig
+}
+
+async fn resets(rig: &Rig) -> usize {
+    let tasks = rig.pve.send(&task::list(&"pve1".parse().unwrap(), &Filter::default())).await;
+    tasks.unwrap().iter().filter(|task| task.upid.kind() == "qmreset").count()
+}
+
+/// A port of ours on which nobody listens yet.
+async fn closed() -> SocketAddr {
+    TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap()
+}
+
+#[tokio::test]
+async fn a_machine_that_stalls_is_reset_at_most_twice() {
+    let lab = lab(&name(ADDRESS));
+    let mut rig = rig(&lab);
+    rig.lead(ADDRESS, 50000, closed().await);
+    let told = rig.run(Action::ApplyConfig(apply_config(ADDRESS))).await;
+    let failure = told.failure();
+    let start = "cp-11 does not come up after 2 resets: nothing answers: ";
+    assert!(failure.starts_with(start), "{failure}");
+    let first = "nothing answers on cp-11 after 3 min: its VM is reset (1 of 2)";
+    assert_eq!((told.notes.len(), told.notes[0].as_str()), (2, first));
+    assert_eq!(resets(&rig).await, 2);
+}
+
+#[tokio::test]
+async fn a_reset_cures() {
+    let lab = lab(&name(ADDRESS));
+    let mut rig = rig(&lab);
+    let at = closed().await;
+    rig.lead(ADDRESS, 50000, at);
+    let clock = lab.clock();
+    tokio::spawn(async move {
+        clock.sleep(Duration::from_mins(4)).await;
+        let listener = TcpListener::bind(at).await.unwrap();
+        Node::serve(listener, ADDRESS, bundle(), facts(ADDRESS));
+    });
+    let told = rig.run(Action::ApplyConfig(apply_config(ADDRESS))).await;
+    assert!(matches!(told.result, StepResult::Done), "{:?}", told.result);
+    assert_eq!(resets(&rig).await, 1);
+}
+
+#[tokio::test]
+async fn what_is_not_ours_is_not_reset() {
+    let lab = lab("somebody-else");
+    let mut rig = rig(&lab);
+    rig.lead(ADDRESS, 50000, closed().await);
+    let told = rig.run(Action::ApplyConfig(apply_config(ADDRESS))).await;
+    let failure = told.failure();
+    let why = "VM 300 is not the VM of cp-11: it is the VM of the node somebody-else";
+    assert_eq!(failure, why);
+    assert_eq!(resets(&rig).await, 0);
+}
+
+#[tokio::test]
+async fn a_guest_agent_tells_where_a_node_is() {
+    let lab = lab(&name(ADDRESS));
+    let mut rig = rig(&lab);
+    let node = rig.node(ADDRESS, |_| {}).await;
+    let mut step = apply_config(ADDRESS);
+    step.node.contact = Contact::AskAgent;
+    let told = rig.run(Action::ApplyConfig(ApplyConfig { addresses: vec![], ..step })).await;
+    assert!(matches!(told.result, StepResult::Done), "{:?}", told.result);
+    assert_eq!(node.facts().applied.len(), 1);
+    let ubuntu = AwaitUbuntu {
+        own: own_vm(&name(ADDRESS)),
+        contact: Contact::AskAgent,
+        has_agent: true,
+        deadline: Duration::from_mins(1),
+    };
+    let told = rig.run(Action::AwaitUbuntu(ubuntu)).await;
+    assert!(matches!(told.result, StepResult::Already), "{:?}", told.result);
+}
+
+#[tokio::test]
+async fn a_vm_is_shown_as_proxmox_sees_it() {
+    let lab = lab(&name(ADDRESS));
+    let rig = rig(&lab);
+    let subject = Subject {
+        name: name(ADDRESS),
+        role: Role::Ubuntu,
+        own: own_vm(&name(ADDRESS)),
+        contact: Contact::AskAgent,
+    };
+    let limit = Duration::from_secs(5);
+    let sources = Sources { pve: rig.pve.clone(), cluster: rig.access(), limit };
+    let status = gather("home", &[subject], &sources, &[]).await;
+    let node = &status.nodes[0];
+    assert_eq!(node.address.get(), Some(&ADDRESS.parse().unwrap()));
+    let vm = node.vm.get().unwrap();
+    assert_eq!((vm.host.as_str(), vm.running, vm.max_memory), ("pve1", true, Some(2 << 30)));
+}

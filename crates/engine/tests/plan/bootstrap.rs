@@ -1,0 +1,95 @@
+//! etcd is bootstrapped once, and never where data might be.
+
+use talmox_engine::observe::{EtcdSeen, TalosSeen, World};
+use talmox_engine::plan::{Action, BootstrapEtcd, Evidence, Plan};
+
+use crate::support::{home, plan};
+use crate::world::{carry_out, empty, settled, vmid};
+
+fn bootstrap(plan: &Plan) -> Option<&BootstrapEtcd> {
+    plan.steps.iter().find_map(|step| match &step.action {
+        Action::BootstrapEtcd(bootstrap) => Some(bootstrap),
+        _ => None,
+    })
+}
+
+/// A cluster whose VMs all run, and none of which has etcd.
+fn before_bootstrap() -> World {
+    let desired = home();
+    let mut world = empty();
+    let plan = plan(&desired, &world);
+    let at = plan.steps.iter().position(|step| step.id.as_str() == "etcd/bootstrap").unwrap();
+    carry_out(&desired, &plan, &mut world, at);
+    world
+}
+
+#[test]
+fn fresh_disks_need_not_be_asked() {
+    let plan = plan(&home(), &empty());
+    let step = bootstrap(&plan).unwrap();
+    assert_eq!(step.node.name, "cp-1");
+    assert!(step.witnesses.iter().all(|witness| witness.evidence == Evidence::FreshDisk));
+    let step = plan.steps.iter().find(|step| step.id.as_str() == "etcd/bootstrap").unwrap();
+    let after: Vec<&str> = step.after.iter().map(|id| id.as_str()).collect();
+    assert_eq!(after, ["talos/cp-1/apply"], "a slow disk elsewhere holds nobody up");
+}
+
+#[test]
+fn who_was_there_before_has_to_answer() {
+    let mut world = before_bootstrap();
+    world.nodes.insert("cp-2".to_owned(), TalosSeen::Nothing("timed out".to_owned()));
+    let plan = plan(&home(), &world);
+    let step = bootstrap(&plan).unwrap();
+    let evidence: Vec<_> = step.witnesses.iter().map(|one| one.evidence).collect();
+    assert_eq!(evidence, [Evidence::Answer, Evidence::Answer]);
+    let step = plan.steps.iter().find(|step| step.id.as_str() == "etcd/bootstrap").unwrap();
+    assert!(step.after.iter().any(|id| id.as_str() == "talos/cp-2/apply"), "{:?}", step.after);
+}
+
+#[test]
+fn a_member_anywhere_is_enough() {
+    let mut world = before_bootstrap();
+    let Some(TalosSeen::Ours(found)) = world.nodes.get_mut("cp-3") else { panic!() };
+    found.etcd = EtcdSeen::Member { names: vec!["cp-3".to_owned()] };
+    assert!(bootstrap(&plan(&home(), &world)).is_none());
+}
+
+#[test]
+fn etcd_that_is_not_well_has_data() {
+    let mut world = settled(&home());
+    for name in ["cp-1", "cp-2", "cp-3"] {
+        let Some(TalosSeen::Ours(found)) = world.nodes.get_mut(name) else { panic!() };
+        found.etcd = EtcdSeen::Ill("no leader".to_owned());
+    }
+    let plan = plan(&home(), &world);
+    assert!(bootstrap(&plan).is_none());
+    assert!(
+        plan.findings.iter().any(|one| one.message.contains("no leader")),
+        "{:?}",
+        plan.findings
+    );
+}
+
+#[test]
+fn a_control_plane_that_cannot_be_read_keeps_all_from_being_bootstrapped() {
+    let mut world = before_bootstrap();
+    world.pve.vms.get_mut(&vmid(301)).unwrap().config =
+        Err("the node cannot be reached".to_owned());
+    let plan = plan(&home(), &world);
+    assert!(bootstrap(&plan).is_none());
+    assert!(plan.errors().any(|one| one.subject == "cp-2"), "{:?}", plan.findings);
+}
+
+#[test]
+fn a_rebuilt_first_node_never_starts_a_second_cluster() {
+    let mut world = settled(&home());
+    world.pve.vms.remove(&vmid(300)).unwrap();
+    world.pve.resources.guests.retain(|guest| guest.vmid != vmid(300));
+    for name in ["cp-1", "cp-2", "cp-3"] {
+        world.nodes.insert(name.to_owned(), TalosSeen::Nothing("timed out".to_owned()));
+    }
+    let plan = plan(&home(), &world);
+    let step = bootstrap(&plan).unwrap();
+    let evidence: Vec<_> = step.witnesses.iter().map(|one| one.evidence).collect();
+    assert_eq!(evidence, [Evidence::Answer, Evidence::Answer], "they must say that they have none");
+}

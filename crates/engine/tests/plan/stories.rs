@@ -1,0 +1,169 @@
+//! What plans say, story by story.
+
+use insta::assert_snapshot;
+use talmox_engine::observe::{EtcdSeen, TalosSeen};
+use talmox_engine::plan::{DestroyOptions, destroy, show};
+use talmox_pve::config::VmOptions;
+
+use crate::support::{HEAD, HOME, desired, home, home_with, ids, plan, single, text};
+use crate::world::{empty, foreign, host, put, settled, taken, template, vmid};
+
+#[test]
+fn a_fresh_cluster() {
+    let (desired, world) = (home(), empty());
+    assert_snapshot!(text(&desired, &world));
+    assert_snapshot!("a_fresh_cluster_as_a_graph", show::graph(&plan(&desired, &world)));
+}
+
+#[test]
+fn nothing_to_do() {
+    let desired = home();
+    assert_snapshot!(text(&desired, &settled(&desired)), @"home: nothing to do");
+}
+
+#[test]
+fn one_more_worker() {
+    let world = settled(&home());
+    let grown = desired(&format!("{HEAD}{HOME}  - {{name: wk-3, ip: 10.0.0.23}}\n"));
+    assert_snapshot!(text(&grown, &world));
+    assert!(!ids(&plan(&grown, &world)).contains(&"etcd/bootstrap"));
+}
+
+#[test]
+fn one_more_control_plane() {
+    let world = settled(&home());
+    let more = "workers:".to_owned();
+    let grown = home_with(
+        &more,
+        "  - {name: cp-4, ip: 10.0.0.14}\n  - {name: cp-5, ip: 10.0.0.15}\nworkers:",
+    );
+    let plan = plan(&grown, &world);
+    assert_eq!(plan.errors().count(), 0, "{:?}", plan.findings);
+    let ids = ids(&plan);
+    assert!(ids.contains(&"talos/cp-4/join") && ids.contains(&"talos/cp-5/join"), "{ids:?}");
+    assert!(!ids.contains(&"etcd/bootstrap"), "{ids:?}");
+}
+
+#[test]
+fn a_removed_node() {
+    let world = settled(&home());
+    let shrunk = home_with("  - {name: wk-2, ip: 10.0.0.22}\n", "");
+    assert_snapshot!(text(&shrunk, &world));
+}
+
+#[test]
+fn a_resized_disk() {
+    let world = settled(&home());
+    let changed = home_with("ip: 10.0.0.21}", "ip: 10.0.0.21, disk: 60G, disks: [{size: 10G}]}");
+    assert_snapshot!(text(&changed, &world));
+}
+
+#[test]
+fn more_memory_and_another_bridge() {
+    let world = settled(&home());
+    let changed = home_with("ip: 10.0.0.21}", "ip: 10.0.0.21, memory: 8192, vlan: 40, cores: 4}");
+    assert_snapshot!(text(&changed, &world));
+}
+
+#[test]
+fn another_address() {
+    let world = settled(&home());
+    let changed = home_with("ip: 10.0.0.21}", "ip: 10.0.0.29}");
+    assert_snapshot!(text(&changed, &world));
+}
+
+#[test]
+fn a_changed_patch() {
+    let world = settled(&home());
+    let patch = "
+patches:
+  all: [{machine: {sysctls: {vm.swappiness: '10'}}}]
+  workers: [{machine: {files: [{path: /var/x, op: create, content: hunter2, permissions: 0o600}]}}]
+";
+    let changed = desired(&format!("{HEAD}{patch}{HOME}"));
+    let text = text(&changed, &world);
+    assert!(!text.contains("hunter2"), "{text}");
+    assert_snapshot!(text);
+}
+
+#[test]
+fn another_version() {
+    let world = settled(&home());
+    let changed = home_with("talos_version: v1.11.2", "talos_version: v1.11.5");
+    assert_snapshot!(text(&changed, &world));
+}
+
+#[test]
+fn a_taken_vmid() {
+    let mut world = empty();
+    foreign(&mut world, 301, "mail", "not yours");
+    taken(&mut world, 300);
+    assert_snapshot!(text(&home(), &world));
+}
+
+#[test]
+fn a_moved_vm() {
+    let desired = home();
+    let mut world = settled(&desired);
+    world.pve.vms.get_mut(&vmid(300)).unwrap().host = host("pve2");
+    assert_snapshot!(text(&desired, &world));
+}
+
+#[test]
+fn a_stopped_vm() {
+    let desired = home();
+    let mut world = settled(&desired);
+    world.pve.vms.get_mut(&vmid(301)).unwrap().is_running = false;
+    world.nodes.insert("cp-2".to_owned(), TalosSeen::Nothing("refused".to_owned()));
+    assert_snapshot!(text(&desired, &world));
+}
+
+#[test]
+fn the_first_control_plane_is_gone() {
+    let desired = home();
+    let mut world = settled(&desired);
+    world.pve.vms.remove(&vmid(300)).unwrap();
+    world.pve.resources.guests.retain(|guest| guest.vmid != vmid(300));
+    world.nodes.insert("cp-1".to_owned(), TalosSeen::Nothing("no route".to_owned()));
+    let Some(TalosSeen::Ours(second)) = world.nodes.get_mut("cp-2") else { panic!() };
+    let names = ["cp-1", "cp-2", "cp-3"].map(str::to_owned).to_vec();
+    second.etcd = EtcdSeen::Member { names };
+    assert_snapshot!(text(&desired, &world));
+}
+
+#[test]
+fn an_impostor() {
+    let desired = home();
+    let mut world = empty();
+    let other = "its SMBIOS UUID is 1, not 2".to_owned();
+    world.nodes.insert("cp-1".to_owned(), TalosSeen::Maintenance { mismatch: Some(other) });
+    world
+        .nodes
+        .insert("wk-1".to_owned(), TalosSeen::Stranger("a node of another cluster".to_owned()));
+    assert_snapshot!(text(&desired, &world));
+}
+
+#[test]
+fn a_clone_of_a_template() {
+    let mut world = empty();
+    template(&mut world, 9000, "talos-v1.11.2-base");
+    let desired = single("boot: template, template: talos-v1.11.2-base, disk: 20G");
+    assert_snapshot!(text(&desired, &world));
+    assert_snapshot!("a_clone_of_a_template_as_a_graph", show::graph(&plan(&desired, &world)));
+}
+
+#[test]
+fn a_config_by_a_volume() {
+    let desired = single("boot: cidata");
+    assert_snapshot!(show::graph(&plan(&desired, &empty())));
+}
+
+#[test]
+fn the_end() {
+    let desired = home();
+    let mut world = settled(&desired);
+    put(&mut world.pve, vmid(300), &VmOptions::new().protection(true), &[]);
+    let plan = destroy(&desired, &world, DestroyOptions { images: true });
+    assert_snapshot!(show::text(&plan));
+    assert_snapshot!("the_end_as_a_graph", show::graph(&plan));
+}

@@ -1,0 +1,116 @@
+//! Inventories, and what they stand for, with one bundle whose id is fixed: MACs and UUIDs come out
+//! the same in every run.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::OnceLock;
+
+use talmox_engine::desired::{Desired, Inputs, Login, Phase, needed_secrets};
+use talmox_engine::observe::World;
+use talmox_engine::plan::{self, Options, Plan, show};
+use talmox_model::Severity;
+use talmox_model::load::{ClusterFiles, File, Parsed};
+use talmox_talos_config::random::SystemRandomness;
+use talmox_talos_config::secret::SecretText;
+use talmox_talos_config::secrets::{self, Bundle};
+use talmox_talos_config::time::UnixTime;
+
+fn bundle() -> Bundle {
+    static BUNDLE: OnceLock<Bundle> = OnceLock::new();
+    let made = BUNDLE.get_or_init(|| {
+        let now = UnixTime::from_seconds(1_700_000_000);
+        secrets::generate(now, &mut SystemRandomness::new()).unwrap()
+    });
+    made.clone()
+}
+
+/// What an inventory stands for, in a cluster of this id.
+pub(crate) fn desired_of(text: &str, cluster_id: &str, login: Login) -> Desired {
+    let path = PathBuf::from("cluster.yaml");
+    let files = ClusterFiles {
+        default_name: "test".to_owned(),
+        cluster: Some(File { path, content: Ok(text.as_bytes().to_vec()) }),
+        ..ClusterFiles::default()
+    };
+    let inventory = Parsed::new(vec![files]).check(&BTreeMap::new());
+    let errors: Vec<_> =
+        inventory.diagnostics.iter().filter(|found| found.severity == Severity::Error).collect();
+    assert!(errors.is_empty(), "{errors:#?}");
+    let cluster = &inventory.clusters[0];
+    let mut bundle = bundle();
+    bundle.cluster.id = cluster_id.to_owned();
+    let secrets = needed_secrets(cluster)
+        .into_iter()
+        .map(|reference| (reference.span, SecretText::new("secret-of-a-test")))
+        .collect();
+    let inputs = Inputs {
+        cluster,
+        bundle: &bundle,
+        secrets: &secrets,
+        files: &BTreeMap::new(),
+        phase: Phase::Final,
+    };
+    Desired::of(&inputs, &BTreeMap::new(), login).unwrap()
+}
+
+pub(crate) fn token() -> Login {
+    Login { user: "talmox@pve".to_owned(), token: Some("ci".to_owned()) }
+}
+
+pub(crate) fn desired(text: &str) -> Desired {
+    desired_of(text, "the id of the test's cluster", token())
+}
+
+/// Everything about a cluster but its nodes.
+pub(crate) const HEAD: &str = "
+cluster_name: home
+talos_version: v1.11.2
+kubernetes_version: v1.34.1
+network: {subnet: 10.0.0.0/16, gateway: 10.0.0.1, nameservers: [1.1.1.1, 8.8.8.8], vip: 10.0.0.20}
+proxmox: {endpoint: 'https://pve1:8006', node: pve1, pool: talos, vmid_range: 300-399}
+";
+
+/// Three control planes, two workers.
+pub(crate) const HOME: &str = "
+controlplane:
+  - {name: cp-1, ip: 10.0.0.11, vmid: 300}
+  - {name: cp-2, ip: 10.0.0.12, vmid: 301}
+  - {name: cp-3, ip: 10.0.0.13, vmid: 302}
+workers:
+  - {name: wk-1, ip: 10.0.0.21}
+  - {name: wk-2, ip: 10.0.0.22}
+";
+
+pub(crate) fn home() -> Desired {
+    desired(&format!("{HEAD}{HOME}"))
+}
+
+/// The same with other words in it.
+pub(crate) fn home_with(from: &str, to: &str) -> Desired {
+    let text = format!("{HEAD}{HOME}");
+    assert!(text.contains(from), "{from}");
+    desired(&text.replace(from, to))
+}
+
+/// One control plane with these settings.
+pub(crate) fn single(settings: &str) -> Desired {
+    desired(&format!(
+        "{HEAD}controlplane:\n  - {{name: cp-1, ip: 10.0.0.11, vmid: 300, {settings}}}\n"
+    ))
+}
+
+pub(crate) fn plan(desired: &Desired, world: &World) -> Plan {
+    plan::plan(desired, world, Options { has_client_files: true })
+}
+
+pub(crate) fn text(desired: &Desired, world: &World) -> String {
+    show::text(&plan(desired, world))
+}
+
+pub(crate) fn ids(plan: &Plan) -> Vec<&str> {
+    plan.steps.iter().map(|step| step.id.as_str()).collect()
+}
+
+pub(crate) fn errors(plan: &Plan) -> Vec<String> {
+    plan.errors().map(|finding| format!("{}: {}", finding.subject, finding.message)).collect()
+}

@@ -1,0 +1,164 @@
+//! VMs as Proxmox is asked for them, and which of them are ours.
+
+use insta::assert_debug_snapshot;
+use talmox_engine::desired::Desired;
+use talmox_engine::ownership::{Marker, Owner, Stage};
+use talmox_engine::plan::{Action, Plan};
+use talmox_pve::config::{VmConfig, VmOptions};
+
+use crate::support::{HEAD, HOME, desired, desired_of, errors, home, ids, plan, single, token};
+use crate::world::{config_of, empty, foreign, put, settled, vmid};
+
+fn created(plan: &Plan) -> Vec<&VmOptions> {
+    let steps = plan.steps.iter();
+    steps
+        .filter_map(|step| match &step.action {
+            Action::CreateVm(create) => Some(&create.options),
+            _ => None,
+        })
+        .collect()
+}
+
+#[test]
+fn a_vm_by_cloudinit() {
+    let desired = single("vlan: 40, nics: [{bridge: vmbr1, ip: 10.9.0.1/24}, {bridge: vmbr2}]");
+    assert_debug_snapshot!(created(&plan(&desired, &empty())));
+}
+
+#[test]
+fn a_vm_by_cidata() {
+    assert_debug_snapshot!(created(&plan(
+        &single("boot: cidata, disk_bus: sata, tpm: true"),
+        &empty()
+    )));
+}
+
+#[test]
+fn a_vm_by_meta_has_no_drive_beside_its_disk() {
+    let plan = plan(&single("boot: meta"), &empty());
+    let options = created(&plan)[0];
+    assert!(options.get("ide2").is_none() && options.get("ipconfig0").is_none());
+    assert!(ids(&plan).iter().any(|id| id.contains("metal-amd64")), "{:?}", ids(&plan));
+}
+
+#[test]
+fn tags_wait_for_the_pool() {
+    for options in created(&plan(&home(), &empty())) {
+        assert!(options.get("tags").is_none(), "{options:?}");
+    }
+}
+
+#[test]
+fn another_system_keeps_its_volume() {
+    let text = format!(
+        "{HEAD}machine: {{os: ubuntu, image: {{url: 'https://example.org/noble+server.img'}}}}\n\
+         controlplane: [{{name: u-1, ip: 10.0.0.31}}]\n"
+    );
+    let plan = plan(&desired(&text), &empty());
+    let ids = ids(&plan);
+    assert!(ids[0].starts_with("image/pve1/local/image-noble_server-"), "{ids:?}");
+    assert!(ids.contains(&"ubuntu/u-1/await") && !ids.contains(&"vm/u-1/detach-config"), "{ids:?}");
+    assert!(!ids.contains(&"etcd/bootstrap"), "{ids:?}");
+}
+
+#[test]
+fn numbers_come_from_the_range_and_skip_what_is_taken() {
+    let mut world = empty();
+    foreign(&mut world, 303, "mail", "");
+    crate::world::taken(&mut world, 305);
+    let changes = plan(&home(), &world).changes;
+    let numbers: Vec<String> = changes
+        .iter()
+        .flat_map(|change| &change.fields)
+        .filter(|field| field.path == "vmid")
+        .map(|field| field.new.clone().unwrap())
+        .collect();
+    assert_eq!(numbers, ["300", "301", "302", "304", "306"]);
+}
+
+#[test]
+fn control_planes_are_spread_over_hosts() {
+    let text = format!("{HEAD}{HOME}").replace("node: pve1", "hosts: [pve1, pve2]");
+    let changes = plan(&desired(&text), &empty()).changes;
+    let hosts: Vec<String> = changes
+        .iter()
+        .filter(|change| change.object.to_string().starts_with("vm "))
+        .flat_map(|change| change.fields.iter().filter(|field| field.path == "host"))
+        .map(|field| field.new.clone().unwrap())
+        .collect();
+    assert_eq!(hosts, ["pve1", "pve2", "pve1", "pve2", "pve1"]);
+}
+
+/// The world of one cluster, seen by another.
+fn untouched(desired: &Desired, reason: &str) {
+    let mut world = settled(&home());
+    for number in 300..305 {
+        crate::world::taken(&mut world, number);
+    }
+    let plan = plan(desired, &world);
+    assert!(!errors(&plan).is_empty(), "{reason}");
+    let own = talmox_engine::plan::destroy(
+        desired,
+        &world,
+        talmox_engine::plan::DestroyOptions { images: false },
+    );
+    assert!(own.steps.is_empty(), "{reason}: {:?}", ids(&own));
+}
+
+#[test]
+fn a_cluster_of_the_same_name_is_another_one() {
+    let text = format!("{HEAD}{HOME}");
+    untouched(&desired_of(&text, "another id", token()), "same names, same numbers, other id");
+}
+
+#[test]
+fn marker_and_uuid_must_both_agree() {
+    let desired = home();
+    let mut world = settled(&desired);
+    let smbios = VmOptions::new().set("smbios1", "uuid=00000000-0000-4000-8000-000000000000");
+    put(&mut world.pve, vmid(300), &smbios, &[]);
+    crate::world::taken(&mut world, 300);
+    let plan = plan(&desired, &world);
+    assert_eq!(errors(&plan), ["cp-1: vmid 300 is taken by a VM (cp-1) that is not ours"]);
+}
+
+#[test]
+fn a_clone_has_no_uuid_of_ours_yet() {
+    let identity = home().identity_of("cp-1");
+    let marker = Marker {
+        cluster: identity.cluster.clone(),
+        node: "cp-1".to_owned(),
+        stage: Stage::Clone,
+        data: None,
+    };
+    let config = |marker: &Marker, name: &str| {
+        let entries = [
+            ("name", name.to_owned()),
+            ("description", marker.description("home")),
+            ("smbios1", "uuid=00000000-0000-4000-8000-000000000000".to_owned()),
+        ];
+        VmConfig::new(entries.map(|(key, value)| (key.to_owned(), value)))
+    };
+    assert!(matches!(identity.judge(&config(&marker, "cp-1")), Owner::Ours(_)));
+    assert!(matches!(identity.judge(&config(&marker, "other")), Owner::Other { .. }));
+    let made = Marker { stage: Stage::Made, ..marker };
+    assert!(matches!(identity.judge(&config(&made, "cp-1")), Owner::Other { .. }));
+}
+
+#[test]
+fn people_may_write_around_the_marker() {
+    let desired = home();
+    let mut world = settled(&desired);
+    let text = config_of(&world.pve, vmid(300)).description().to_owned();
+    let notes = VmOptions::new().description(&format!("# My notes\n\n{text}\n\nmore"));
+    put(&mut world.pve, vmid(300), &notes, &[]);
+    assert!(plan(&desired, &world).is_empty());
+
+    let marker = Marker::find(&format!("a\n{text}\nb")).unwrap();
+    assert_eq!(marker.to_string().parse(), Ok(marker.clone()));
+    assert_eq!(Marker::find(&format!("{text}\n{text}")), None, "a copy of a copy");
+    let next = Marker { stage: Stage::Clone, ..marker };
+    let replaced = next.replace_in(&format!("a\n{text}\nb")).unwrap();
+    assert_eq!(Marker::find(&replaced), Some(next));
+    assert!(replaced.starts_with("a\n") && replaced.ends_with("\nb"), "{replaced}");
+}
