@@ -1,5 +1,6 @@
 //! From power on to maintenance, and on to a node that runs.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -62,7 +63,7 @@ struct Machine {
     disk: Option<DiskKey>,
     written: Written,
     platform: PlatformData,
-    meta: std::collections::BTreeMap<u8, String>,
+    meta: BTreeMap<u8, String>,
 }
 
 impl Machine {
@@ -152,11 +153,11 @@ impl Machine {
                 network,
                 is_time_in_sync: false,
                 clock_skew: skew.unwrap_or_default(),
-                services: Default::default(),
+                services: BTreeMap::default(),
                 events: Events::new(format!("{boot:08x}"), realm.clock()),
                 dmesg: vec![],
                 sequence: None,
-                images: Default::default(),
+                images: BTreeSet::default(),
                 is_installing: false,
                 etcd: self.written.ephemeral.and_then(|ephemeral| ephemeral.etcd),
                 snapshot: None,

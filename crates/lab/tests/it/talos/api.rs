@@ -1,6 +1,6 @@
 //! What nodes answer, in maintenance and configured, and whom.
 
-use talmox_talos_api::client::{Apply, ApplyMode, LogSource, ResourceKind};
+use talmox_talos_api::client::{Apply, ApplyMode, LogSource, ResourceKind, Service};
 use talmox_talos_api::{Code, TalosError};
 use talmox_talos_config::client::Role;
 
@@ -75,10 +75,7 @@ fn a_cluster_of_one_is_made_and_seen() {
         let services = client.services().await.unwrap();
         for wanted in ["apid", "etcd", "kubelet", "cri", "trustd"] {
             let service = services.iter().find(|service| service.id == wanted);
-            assert!(
-                service.is_some_and(talmox_talos_api::client::Service::is_fine),
-                "{wanted}: {services:?}"
-            );
+            assert!(service.is_some_and(Service::is_fine), "{wanted}: {services:?}");
         }
         let members = client.etcd_members().await.unwrap();
         assert_eq!(members.iter().map(|m| m.hostname.as_str()).collect::<Vec<_>>(), ["node-11"]);
