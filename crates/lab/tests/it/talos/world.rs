@@ -146,8 +146,13 @@ impl World {
         let anonymous = self.maintenance(number);
         let text = self.config(number, is_control_plane);
         let apply = Apply { config: &text, mode: ApplyMode::Auto, dry_run: false };
-        until("maintenance", || async { anonymous.apply(&apply).await.ok() }).await;
         let client = self.client(number);
+        // The answer may be lost when the node closes the port: then it is configured all the same.
+        until("maintenance", || async {
+            let is_applied = anonymous.apply(&apply).await.is_ok();
+            (is_applied || client.version().await.is_ok()).then_some(())
+        })
+        .await;
         until("a configured node", || async { client.version().await.ok() }).await;
         client
     }
