@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use talmox_clock::Clock;
 use talmox_talos_api::proto::machine::sequence_event::Action;
 use talmox_talos_config::{Config, Release};
 use tokio::task::JoinSet;
@@ -21,7 +22,7 @@ use super::super::realm::Realm;
 use super::super::service::ServiceState::{self, Running, Waiting};
 use super::super::version::Version;
 use super::super::written::{DiskKey, Written};
-use super::system::{self, Found};
+use super::system::{self, Found, FoundTalos};
 use super::{extension, installer, meet, ubuntu};
 use crate::disk::{Medium, TalosImage};
 use crate::pve::Work;
@@ -41,7 +42,8 @@ pub(in super::super) async fn play(realm: Arc<Realm>, vmid: u32) {
     match found {
         Found::Nothing | Found::Halted => {}
         Found::Ubuntu(image) => ubuntu::play(&realm, vmid, &hardware, &image, files.as_ref()).await,
-        Found::Talos { image, disk, written } => {
+        Found::Talos(found) => {
+            let FoundTalos { image, disk, written } = *found;
             let mut meta = image.meta.clone();
             meta.extend(written.meta.clone());
             let platform = PlatformData::find(&image, &hardware, &meta, files.as_ref());
@@ -231,8 +233,8 @@ impl Me {
         self.realm
             .until(|land| land.nodes.get(&self.vmid).filter(|node| node.config.is_some()).map(drop))
             .await;
-        // Who asked gets the answer before the port closes.
-        self.realm.clock().sleep(Duration::from_millis(200)).await;
+        // Who asked gets the answer before the port closes: that takes real time.
+        Clock::real().sleep(Duration::from_millis(100)).await;
         serving.shutdown().await;
         self.save_state();
     }
