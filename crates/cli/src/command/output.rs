@@ -1,14 +1,16 @@
 //! `talmox output`: per-node facts.
 
 use serde_json::{Map, Value, json};
-use talmox_engine::desired::Desired;
-use talmox_engine::observe::World;
-use talmox_engine::plan::locations;
+use talmox_engine::desired::{Desired, DesiredNode};
+use talmox_pve::api::qemu::Vm;
 
 /// What other tools want to know of each node.
-pub(crate) fn facts(desired: &Desired, world: &World) -> Map<String, Value> {
+pub(crate) fn facts(
+    desired: &Desired,
+    places: Vec<(&DesiredNode, Option<Vm>)>,
+) -> Map<String, Value> {
     let mut all = Map::new();
-    for (node, place) in locations(desired, &world.pve) {
+    for (node, place) in places {
         let address = node.addresses.first().map(ToString::to_string);
         all.insert(
             node.name.clone(),

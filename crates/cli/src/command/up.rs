@@ -108,7 +108,7 @@ async fn up(args: &UpArgs, session: &Session, printer: &Printer) -> Outcome {
     let (outcome, ()) = tokio::join!(running, report::follow(listener, log, printer));
     watching.abort();
     match outcome.end {
-        RunEnd::Done => summary::done(session, &plan, &folder, printer).await,
+        RunEnd::Done => summary::done(session, &world, &folder, args.keep, printer),
         RunEnd::Cancelled => Err(CommandError::failed("stopped before the end")
             .hint("the same command goes on from here; nothing has to be undone")),
         RunEnd::Failed => {

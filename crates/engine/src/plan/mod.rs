@@ -32,7 +32,7 @@ pub use action::{
 pub use build::{Options, plan};
 pub use change::{Change, Class, FieldChange, Finding, Object, Severity};
 pub use destroy::{DestroyOptions, destroy};
-pub use place::locations;
+pub use place::{future_locations, locations};
 pub use saved::{SavedPlan, SavedPlanError};
 pub use step::{Step, StepId};
 
