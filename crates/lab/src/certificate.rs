@@ -9,18 +9,24 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use rcgen::{
     BasicConstraints, CertificateParams, CertifiedIssuer, DistinguishedName, DnType,
-    ExtendedKeyUsagePurpose, IsCa, KeyPair, KeyUsagePurpose, SanType,
+    ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, KeyUsagePurpose, SanType,
 };
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use rustls::{RootCertStore, ServerConfig};
 use serde::{Deserialize, Serialize};
 
-/// What a server needs, in DER. The authority's own key is gone once it has signed.
+/// What a server needs, in DER, and what its next certificate is signed with.
 #[derive(Clone, Serialize, Deserialize)]
 pub(crate) struct Identity {
     authority: Vec<u8>,
+    /// States of old have none: their certificate stays as it is.
+    #[serde(default)]
+    authority_key: Option<Vec<u8>>,
     certificate: Vec<u8>,
     key: Vec<u8>,
+    /// What the certificate is for, beside names.
+    #[serde(default)]
+    addresses: BTreeSet<IpAddr>,
 }
 
 impl std::fmt::Debug for Identity {
@@ -36,36 +42,31 @@ impl Identity {
         names: impl Iterator<Item = &'n str>,
         address: IpAddr,
     ) -> Result<Self, rcgen::Error> {
-        let mut authority = CertificateParams::default();
-        authority.distinguished_name = common_name("Proxmox Virtual Environment (talmox lab)");
-        authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        authority.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
-        let authority = CertifiedIssuer::self_signed(authority, KeyPair::generate()?)?;
-
-        let mut names: Vec<&str> = names.collect();
-        let first = names.first().copied().unwrap_or("localhost");
-        let mut server = CertificateParams::default();
-        server.distinguished_name = common_name(first);
-        names.push("localhost");
-        for name in names {
-            server.subject_alt_names.push(SanType::DnsName(name.try_into()?));
-        }
-        let mut addresses =
-            BTreeSet::from([Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()]);
-        if !address.is_unspecified() {
-            addresses.insert(address);
-        }
-        server.subject_alt_names.extend(addresses.into_iter().map(SanType::IpAddress));
-        server.use_authority_key_identifier_extension = true;
-        server.key_usages = vec![KeyUsagePurpose::DigitalSignature];
-        server.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
         let key = KeyPair::generate()?;
-        let certificate = server.signed_by(&key, &authority)?;
-        Ok(Self {
-            authority: authority.der().to_vec(),
-            certificate: certificate.der().to_vec(),
-            key: key.serialize_der(),
-        })
+        let authority_key = key.serialize_der();
+        let authority = CertifiedIssuer::self_signed(authority(), key)?;
+        let addresses = addresses(address);
+        let (certificate, key) = issue(names, &addresses, &authority)?;
+        let authority_key = Some(authority_key);
+        Ok(Self { authority: authority.der().to_vec(), authority_key, certificate, key, addresses })
+    }
+
+    /// The same authority's certificate for an address that this one does not name; none if it does.
+    pub(crate) fn reissued<'n>(
+        &self,
+        names: impl Iterator<Item = &'n str>,
+        address: IpAddr,
+    ) -> Result<Option<Self>, rcgen::Error> {
+        let Some(authority_key) = &self.authority_key else { return Ok(None) };
+        let addresses = addresses(address);
+        if addresses.is_subset(&self.addresses) {
+            return Ok(None);
+        }
+        // Those who know an earlier address still find its name in the certificate.
+        let addresses = &addresses | &self.addresses;
+        let issuer = Issuer::new(authority(), KeyPair::try_from(authority_key.as_slice())?);
+        let (certificate, key) = issue(names, &addresses, &issuer)?;
+        Ok(Some(Self { certificate, key, addresses, ..self.clone() }))
     }
 
     /// SHA-256 of the certificate, as Proxmox shows it.
@@ -107,6 +108,47 @@ impl Identity {
             .with_no_client_auth()
             .with_single_cert(chain, key)
     }
+}
+
+/// The authority as its certificate describes it.
+fn authority() -> CertificateParams {
+    let mut authority = CertificateParams::default();
+    authority.distinguished_name = common_name("Proxmox Virtual Environment (talmox lab)");
+    authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    authority.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+    authority
+}
+
+/// Loopback, and the address that the lab listens on.
+fn addresses(address: IpAddr) -> BTreeSet<IpAddr> {
+    let mut addresses = BTreeSet::from([Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()]);
+    if !address.is_unspecified() {
+        addresses.insert(address);
+    }
+    addresses
+}
+
+/// A certificate for these names and addresses, and its key.
+fn issue<'n>(
+    names: impl Iterator<Item = &'n str>,
+    addresses: &BTreeSet<IpAddr>,
+    authority: &Issuer<'_, KeyPair>,
+) -> Result<(Vec<u8>, Vec<u8>), rcgen::Error> {
+    let mut names: Vec<&str> = names.collect();
+    let first = names.first().copied().unwrap_or("localhost");
+    let mut server = CertificateParams::default();
+    server.distinguished_name = common_name(first);
+    names.push("localhost");
+    for name in names {
+        server.subject_alt_names.push(SanType::DnsName(name.try_into()?));
+    }
+    server.subject_alt_names.extend(addresses.iter().copied().map(SanType::IpAddress));
+    server.use_authority_key_identifier_extension = true;
+    server.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+    server.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+    let key = KeyPair::generate()?;
+    let certificate = server.signed_by(&key, authority)?;
+    Ok((certificate.der().to_vec(), key.serialize_der()))
 }
 
 fn common_name(name: &str) -> DistinguishedName {

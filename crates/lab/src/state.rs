@@ -99,16 +99,17 @@ impl State {
             None => (0, scenario.into_world(&blobs, now, &mut Chance::new(seed))?),
         };
         blobs.keep_only(&blobs_of(&world))?;
-        let keys = if let Some(bytes) = folder.read(KEYS)? {
-            serde_json::from_slice(&bytes)
-                .map_err(|error| unreadable(&folder, KEYS, &error.to_string()))?
-        } else {
-            let keys = new_keys(&world, address)?;
-            if folder.is_kept() {
-                folder.write(KEYS, &serde_json::to_vec(&keys)?)?;
+        let (keys, is_new) = match folder.read(KEYS)? {
+            Some(bytes) => {
+                let keys = serde_json::from_slice(&bytes)
+                    .map_err(|error| unreadable(&folder, KEYS, &error.to_string()))?;
+                renewed(keys, &world, address)?
             }
-            keys
+            None => (new_keys(&world, address)?, true),
         };
+        if is_new && folder.is_kept() {
+            folder.write(KEYS, &serde_json::to_vec(&keys)?)?;
+        }
         let state = Self { folder, keys, runs, seed, saved: Mutex::default() };
         state.save(&world)?;
         Ok((state, world, blobs))
@@ -143,6 +144,16 @@ fn new_keys(world: &World, address: IpAddr) -> io::Result<SavedKeys> {
     let mut tickets = vec![0; crate::pve::KEY_BYTES];
     rand::fill(&mut tickets).map_err(io::Error::other)?;
     Ok(SavedKeys { identity, tickets })
+}
+
+/// A lab that moved to another address gets a certificate that names it. Whether that was so.
+fn renewed(keys: SavedKeys, world: &World, address: IpAddr) -> io::Result<(SavedKeys, bool)> {
+    let names = world.hosts.keys().map(String::as_str);
+    let identity = keys.identity.reissued(names, address).map_err(io::Error::other)?;
+    Ok(match identity {
+        Some(identity) => (SavedKeys { identity, ..keys }, true),
+        None => (keys, false),
+    })
 }
 
 fn unreadable(folder: &Folder, name: &str, text: &str) -> io::Error {
