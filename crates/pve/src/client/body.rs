@@ -10,7 +10,7 @@ use tokio::io::{AsyncRead, ReadBuf};
 use crate::api::storage::Upload;
 
 /// What is read from a file at a time. A few of these are in memory, whatever the file's size.
-const CHUNK: usize = 128 * 1024;
+const CHUNK: usize = 64 * 1024;
 
 /// What a request carries. Its length is always known: Proxmox takes nothing in chunks.
 pub(super) enum Outgoing {
