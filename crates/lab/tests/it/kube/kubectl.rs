@@ -11,17 +11,25 @@ use tempfile::TempDir;
 
 use super::cluster::{Cluster, deployment};
 
+/// Names the kubectl that the tests must use. CI sets it.
+const VARIABLE: &str = "TALMOX_KUBECTL";
+
 struct Kubectl {
+    program: PathBuf,
     folder: TempDir,
     config: PathBuf,
 }
 
 impl Kubectl {
-    /// None, loudly, where there is no kubectl.
+    /// None, loudly, where there is no kubectl. Whoever names one must have it.
     #[expect(clippy::print_stderr, reason = "a test that does not test must say so")]
+    #[expect(clippy::disallowed_methods, reason = "tests find their programs by the environment")]
     fn find(cluster: &Cluster) -> Option<Self> {
-        let version = Command::new("kubectl").args(["version", "--client"]).output();
+        let named = std::env::var_os(VARIABLE).filter(|named| !named.is_empty());
+        let program = PathBuf::from(named.as_deref().unwrap_or("kubectl".as_ref()));
+        let version = Command::new(&program).args(["version", "--client"]).output();
         if !version.is_ok_and(|version| version.status.success()) {
+            assert!(named.is_none(), "{VARIABLE} names {}, which does not work", program.display());
             eprintln!("SKIPPED: there is no kubectl to test with");
             return None;
         }
@@ -44,11 +52,11 @@ impl Kubectl {
         });
         let path = folder.path().join("config");
         std::fs::write(&path, config.to_string()).unwrap();
-        Some(Self { folder, config: path })
+        Some(Self { program, folder, config: path })
     }
 
     fn command(&self, line: &str) -> Command {
-        let mut command = Command::new("kubectl");
+        let mut command = Command::new(&self.program);
         command
             .args(line.split_whitespace())
             .env("KUBECONFIG", &self.config)
