@@ -18,9 +18,9 @@ const STYLES: Styles = Styles::styled()
     .placeholder(AnsiColor::Cyan.on_default());
 
 const AFTER_HELP: &str = "\
-Exit codes: 0 fine (warnings included), 1 errors, 64 wrong usage.
+Exit codes: 0 fine (warnings included), 1 errors, 2 changes (`plan --detailed-exitcode`), 64 wrong usage.
 
-Start with `talmox init`, then `talmox check`.";
+Start with `talmox up --lab`, which needs nothing; then `talmox init`, `talmox check` and `talmox up`.";
 
 /// From one YAML inventory to a running Talos Linux Kubernetes cluster on Proxmox VE.
 #[derive(Debug, Parser)]

@@ -53,7 +53,11 @@ fn lines(cluster: &Cluster) -> Vec<String> {
     // A token has the rights that both it and its user have.
     for who in [format!("--users {USER}"), format!("--tokens '{USER}!{TOKEN}'")] {
         for role in &roles {
-            let line = |path| format!("pveum acl modify {path} {who} --roles {}", role.name);
+            // What is needed at the root is not needed below it.
+            let only = |path: &str| if path == "/" { " --propagate 0" } else { "" };
+            let line = |path: &String| {
+                format!("pveum acl modify {path} {who} --roles {}{}", role.name, only(path))
+            };
             lines.extend(role.paths.iter().map(line));
         }
     }

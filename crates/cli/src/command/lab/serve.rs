@@ -242,8 +242,9 @@ fn prepared(
     }
     let chosen = choose::one(global, args.cluster.as_deref(), printer)?;
     let cluster = chosen.cluster();
-    // MACs hang on the cluster's id, and DHCP leases on MACs.
-    let bundle = session::secrets::known(&chosen)?;
+    // DHCP leases hang on MACs, and those on the cluster's id: only then are the secrets needed.
+    let bundle =
+        if scenario::has_leases(cluster) { session::secrets::known(&chosen)? } else { None };
     let id = bundle.as_ref().map(|bundle| bundle.cluster.id.as_str());
     Ok(Prepared {
         scenario: Some(scenario::scenario(cluster).map_err(not_understood)?),

@@ -79,7 +79,8 @@ fn row(node: &NodeStatus, now: i64, is_drift_unknown: bool) -> Vec<String> {
         text.to_owned()
     });
     let certificate = cell(node.talos.as_ref(), |talos| match talos.certificate_end {
-        Some(end) => format!("{}d", ((end - now) / DAY).max(0)),
+        Some(end) if end - now < 2 * DAY => format!("{}h", ((end - now) / 3600).max(0)),
+        Some(end) => format!("{}d", (end - now) / DAY),
         None => "-".to_owned(),
     });
     let drift = match (is_drift_unknown, node.drift.len()) {
