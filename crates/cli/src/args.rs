@@ -7,8 +7,8 @@ use clap::builder::styling::AnsiColor;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::command::{
-    check, config, destroy, export, import, init, kubeconfig, lab, node, plan, render, runs,
-    schema, secrets, talosconfig, up,
+    check, config, destroy, export, import, init, kubeconfig, lab, node, output, plan, render,
+    runs, schema, secrets, status, talosconfig, template, up,
 };
 
 const STYLES: Styles = Styles::styled()
@@ -78,8 +78,11 @@ pub(crate) enum Command {
     Check(check::CheckArgs),
     Plan(plan::PlanArgs),
     Up(up::UpArgs),
+    Status(status::StatusArgs),
+    Output(output::OutputArgs),
     Destroy(destroy::DestroyArgs),
     Runs(runs::RunsArgs),
+    Template(template::TemplateArgs),
     Render(render::RenderArgs),
     Secrets(secrets::SecretsArgs),
     Kubeconfig(kubeconfig::KubeconfigArgs),

@@ -7,20 +7,19 @@ use std::sync::Arc;
 
 use clap::Args;
 use talmox_engine::access::{ClientFiles, WriteFiles};
-use talmox_engine::event::{Events, RunEnd};
-use talmox_engine::execute::Cancel;
+use talmox_engine::event::RunEnd;
 use talmox_engine::observe::World;
 use talmox_engine::plan::{self, Plan, SavedPlan, show};
-use tokio::signal::unix::{SignalKind, signal};
 
 use crate::args::{Format, Global};
 use crate::command::Outcome;
+use crate::command::carry_out::{Carried, carry_out};
 use crate::command::client;
 use crate::error::CommandError;
 use crate::printer::Printer;
 use crate::rehearsal::RehearsalArgs;
-use crate::session::{Session, run_folder};
-use crate::{ask, report, runtime};
+use crate::session::Session;
+use crate::{ask, runtime};
 
 /// Make the cluster what the inventory says: images, VMs, Talos, Kubernetes
 ///
@@ -92,28 +91,15 @@ async fn up(args: &UpArgs, session: &Session, printer: &Printer) -> Outcome {
     if !args.yes && !args.rehearsal.lab && args.plan.is_none() {
         ask::yes("Do it?")?;
     }
-    let runs = run_folder(&folder);
-    let log =
-        if args.rehearsal.lab { None } else { report::log(&runs, "up", &plan.cluster, printer)? };
-    let log_path = log.as_ref().map(|log| log.path().to_owned());
-    let (events, listener) = Events::channel(session.clock);
-    let cancel = Cancel::default();
-    let watching = tokio::spawn(watch_for_interrupts(cancel.clone(), printer.clone()));
     let write = writer(folder.clone(), args.merge);
-    let running = async {
-        let outcome = session.execute(&plan, write, &cancel, &events).await;
-        drop(events);
-        outcome
-    };
-    let (outcome, ()) = tokio::join!(running, report::follow(listener, log, printer));
-    watching.abort();
+    let Carried { outcome, log } = carry_out(session, &plan, "up", &folder, write, printer).await;
     match outcome.end {
         RunEnd::Done => summary::done(session, &world, &folder, args.keep, printer),
         RunEnd::Cancelled => Err(CommandError::failed("stopped before the end")
             .hint("the same command goes on from here; nothing has to be undone")),
         RunEnd::Failed => {
             let failed = outcome.failures().count();
-            let hint = match log_path {
+            let hint = match log {
                 Some(path) => format!(
                     "see above, or `talmox runs`; the whole log is {}. When the cause is gone, the same command goes on from here",
                     path.display()
@@ -152,21 +138,6 @@ fn check_saved(path: &std::path::Path, plan: &Plan, world: &World) -> Result<(),
             .because(error)
             .hint("make a new one with `talmox plan --out FILE`")
     })
-}
-
-/// The first Ctrl-C stops cleanly, a second one at once.
-pub(crate) async fn watch_for_interrupts(cancel: Cancel, printer: Printer) {
-    let Ok(mut interrupted) = signal(SignalKind::interrupt()) else { return };
-    let Ok(mut terminated) = signal(SignalKind::terminate()) else { return };
-    tokio::select! {
-        _ = interrupted.recv() => {}
-        _ = terminated.recv() => {}
-    }
-    cancel.cancel();
-    printer.say("\nStopping: what has begun is finished first. Ctrl-C again stops at once.");
-    interrupted.recv().await;
-    #[expect(clippy::exit, clippy::disallowed_methods, reason = "somebody insists")]
-    std::process::exit(130);
 }
 
 fn writer(folder: PathBuf, merge: bool) -> WriteFiles {

@@ -18,6 +18,7 @@ pub mod show;
 mod step;
 mod steps;
 mod talos;
+mod template;
 mod vm;
 
 use build::Builder;
@@ -35,6 +36,7 @@ pub use destroy::{DestroyOptions, destroy};
 pub use place::{future_locations, locations};
 pub use saved::{SavedPlan, SavedPlanError};
 pub use step::{Step, StepId};
+pub use template::{MissingTemplate, missing_templates, templates};
 
 /// A plan.
 #[derive(Clone, Debug)]
