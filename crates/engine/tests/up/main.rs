@@ -1,0 +1,12 @@
+//! From an inventory to a cluster in the lab, with all that can go wrong on the way.
+
+mod budget;
+mod crash;
+mod fault;
+mod inventory;
+mod machine;
+mod matrix;
+mod ownership;
+mod picture;
+mod rig;
+mod story;
