@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::time::Duration;
 
 use talmox_talos_api::proto::machine::sequence_event::Action;
 use talmox_talos_config::{Config, Release};
@@ -216,7 +215,6 @@ impl Me {
         self.realm.refresh_network(self.vmid, self.boot);
         let face = self.look(|node| Face::maintenance(&self.realm, node));
         let Some(Ok(face)) = face else { return std::future::pending().await };
-        let mut serving = JoinSet::new();
         self.speak_as_agent();
         self.change(|node| {
             node.dmesg(self.realm.now(), "this machine is reachable at:");
@@ -227,13 +225,7 @@ impl Me {
             self.bring_up("apid", false).await;
         }
         self.realm.set_stage(self.vmid, self.boot, Stage::Maintenance);
-        serving.spawn(face.serve(Arc::clone(&self.realm), self.vmid, self.boot));
-        self.realm
-            .until(|land| land.nodes.get(&self.vmid).filter(|node| node.config.is_some()).map(drop))
-            .await;
-        // Who asked gets the answer before the port closes.
-        self.realm.clock().sleep(Duration::from_millis(200)).await;
-        serving.shutdown().await;
+        face.serve(Arc::clone(&self.realm), self.vmid, self.boot).await;
         self.save_state();
     }
 
