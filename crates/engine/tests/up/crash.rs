@@ -55,10 +55,7 @@ async fn converges(rig: &Rig, text: &str, expected: &Picture, place: &str) {
 }
 
 fn is_wait(action: &Action) -> bool {
-    matches!(
-        action,
-        Action::AwaitMember(_) | Action::AwaitVip(_) | Action::AwaitHealth(_)
-    )
+    matches!(action, Action::AwaitMember(_) | Action::AwaitVip(_) | Action::AwaitHealth(_))
 }
 
 /// Every step that acts, cut in this way.

@@ -80,13 +80,8 @@ pub(crate) fn desired(text: &str, bundle: &Bundle) -> Desired {
         .into_iter()
         .map(|reference| (reference.span, SecretText::new("secret-of-a-test")))
         .collect();
-    let inputs = Inputs {
-        cluster,
-        bundle,
-        secrets: &secrets,
-        files: &BTreeMap::new(),
-        phase: Phase::Final,
-    };
+    let inputs =
+        Inputs { cluster, bundle, secrets: &secrets, files: &BTreeMap::new(), phase: Phase::Final };
     let login = Login { user: "talmox@pve".to_owned(), token: Some("ci".to_owned()) };
     Desired::of(&inputs, &BTreeMap::new(), login).unwrap()
 }

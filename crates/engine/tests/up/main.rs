@@ -1,4 +1,5 @@
 //! From an inventory to a cluster in the lab, with all that can go wrong on the way.
+#![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 mod budget;
 mod crash;

@@ -19,7 +19,9 @@ use talmox_lab::pve::{Action as FaultAction, Fault, PathPattern, Profile, When};
 use talmox_lab::{Lab, NodeSettings, Scenario, Settings};
 use talmox_pve::PveError;
 use talmox_pve::client::{self, Client, Credentials, Endpoint, Limits, Timeouts, Trust};
-use talmox_talos_api::{Address, Credentials as TalosCredentials, Reach, Settings as TalosSettings};
+use talmox_talos_api::{
+    Address, Credentials as TalosCredentials, Reach, Settings as TalosSettings,
+};
 use talmox_talos_config::client::Role;
 use talmox_talos_config::random::SystemRandomness;
 use talmox_talos_config::secrets::Bundle;

@@ -1,9 +1,7 @@
 //! One boot of one node: waiting in maintenance, installing, and running with a config.
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use talmox_clock::Clock;
 use talmox_talos_api::proto::machine::sequence_event::Action;
 use tokio::task::JoinSet;
 
@@ -65,7 +63,6 @@ impl Me {
         self.realm.refresh_network(self.vmid, self.boot);
         let face = self.look(|node| Face::maintenance(&self.realm, node));
         let Some(Ok(face)) = face else { return std::future::pending().await };
-        let mut serving = JoinSet::new();
         self.speak_as_agent();
         self.change(|node| {
             node.dmesg(self.realm.now(), "this machine is reachable at:");
@@ -76,13 +73,7 @@ impl Me {
             self.bring_up("apid", false).await;
         }
         self.realm.set_stage(self.vmid, self.boot, Stage::Maintenance);
-        serving.spawn(face.serve(Arc::clone(&self.realm), self.vmid, self.boot));
-        self.realm
-            .until(|land| land.nodes.get(&self.vmid).filter(|node| node.config.is_some()).map(drop))
-            .await;
-        // Who asked gets the answer before the port closes: that takes real time.
-        Clock::real().sleep(Duration::from_millis(100)).await;
-        serving.shutdown().await;
+        face.serve(Arc::clone(&self.realm), self.vmid, self.boot).await;
         self.save_state();
     }
 
