@@ -64,9 +64,9 @@ async fn print(args: &OutputArgs, session: &Session, printer: &Printer) -> Outco
     let nodes = facts(&session.desired, locations(&session.desired, &pve));
     let text = match (&args.name, printer.format) {
         (None, Format::Text) => table(&nodes),
-        (None, Format::Json) => format!("{:#}\n", everything(&session.desired, nodes)),
+        (None, Format::Json) => format!("{:#}\n", everything(&session.desired, &nodes)),
         (Some(name), format) => {
-            let found = find(name, &everything(&session.desired, nodes))?;
+            let found = find(name, &everything(&session.desired, &nodes))?;
             match format {
                 Format::Json => format!("{found:#}\n"),
                 Format::Text => lines(&found),
@@ -86,7 +86,7 @@ fn client_file(folder: &Path, name: &str) -> Result<String, CommandError> {
     }
 }
 
-fn everything(desired: &Desired, nodes: Map<String, Value>) -> Value {
+fn everything(desired: &Desired, nodes: &Map<String, Value>) -> Value {
     json!({
         "cluster": desired.cluster,
         "endpoint": desired.endpoint,

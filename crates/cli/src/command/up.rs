@@ -42,7 +42,8 @@ pub(crate) struct UpArgs {
     #[arg(long, value_name = "FILE")]
     plan: Option<PathBuf>,
 
-    /// Where kubeconfig and talosconfig are written [default: beside the inventory]
+    /// Where kubeconfig and talosconfig are written [default: beside the inventory; ./talmox-lab with --lab --keep;
+    /// with --lab alone they are not]
     #[arg(long, short, value_name = "DIR")]
     output: Option<PathBuf>,
 
@@ -57,6 +58,9 @@ pub(crate) struct UpArgs {
     #[command(flatten)]
     rehearsal: RehearsalArgs,
 }
+
+/// The folder for the files of a lab that is kept.
+const KEPT: &str = "talmox-lab";
 
 pub(crate) fn run(args: &UpArgs, global: &Global, printer: &Printer) -> Outcome {
     runtime::run(async {
@@ -74,7 +78,8 @@ pub(crate) fn run(args: &UpArgs, global: &Global, printer: &Printer) -> Outcome 
 }
 
 async fn up(args: &UpArgs, session: &Session, printer: &Printer) -> Outcome {
-    let folder = args.output.clone().unwrap_or_else(|| session.folder());
+    let files = client_folder(args, session);
+    let folder = files.clone().unwrap_or_else(|| session.folder());
     let _lock = session.lock(&folder, "up")?;
     let world = session.observe().await?;
     let plan = plan::plan(&session.desired, &world, session.options_in(&folder));
@@ -91,10 +96,10 @@ async fn up(args: &UpArgs, session: &Session, printer: &Printer) -> Outcome {
     if !args.yes && !args.rehearsal.lab && args.plan.is_none() {
         ask::yes("Do it?")?;
     }
-    let write = writer(folder.clone(), args.merge);
+    let write = writer(files.clone(), args.merge, session.stage.is_some());
     let Carried { outcome, log } = carry_out(session, &plan, "up", &folder, write, printer).await;
     match outcome.end {
-        RunEnd::Done => summary::done(session, &world, &folder, args.keep, printer),
+        RunEnd::Done => summary::done(session, &world, files.as_deref(), printer),
         RunEnd::Cancelled => Err(CommandError::failed("stopped before the end")
             .hint("the same command goes on from here; nothing has to be undone")),
         RunEnd::Failed => {
@@ -140,8 +145,20 @@ fn check_saved(path: &std::path::Path, plan: &Plan, world: &World) -> Result<(),
     })
 }
 
-fn writer(folder: PathBuf, merge: bool) -> WriteFiles {
+/// Where kubeconfig and talosconfig go. A lab that ends with us leaves none, and one that is kept none beside an
+/// inventory, where those of the real cluster are.
+fn client_folder(args: &UpArgs, session: &Session) -> Option<PathBuf> {
+    match (&args.output, session.is_alone(), args.keep) {
+        (Some(folder), _, _) => Some(folder.clone()),
+        (None, true, true) => Some(PathBuf::from(KEPT)),
+        (None, true, false) => None,
+        (None, false, _) => Some(session.folder()),
+    }
+}
+
+fn writer(folder: Option<PathBuf>, merge: bool, is_lab: bool) -> WriteFiles {
     Arc::new(move |files: ClientFiles| {
-        client::put(&folder, &files, merge).map_err(|error| error.chain())
+        let Some(folder) = &folder else { return Ok(()) };
+        client::put(folder, &files, merge, is_lab).map_err(|error| error.chain())
     })
 }

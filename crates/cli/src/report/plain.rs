@@ -94,7 +94,9 @@ impl Plain {
                     }
                     StepEnd::Failed { message, causes, hint } => {
                         let mut text = message.clone();
-                        causes.iter().for_each(|cause| text.push_str(&format!(": {cause}")));
+                        for cause in causes {
+                            text.push_str(&format!(": {cause}"));
+                        }
                         Line { hint: hint.clone(), ..line("✗", "1;31", step, text) }
                     }
                     StepEnd::Blocked { by } => {

@@ -46,7 +46,9 @@ pub(super) fn text(status: &Status, now: i64, trouble: Option<&str>) -> String {
     }));
     if !below.is_empty() {
         out.push('\n');
-        below.iter().for_each(|line| out.push_str(&format!("{line}\n")));
+        for line in below {
+            out.push_str(&format!("{line}\n"));
+        }
     }
     out
 }

@@ -28,8 +28,7 @@ pub(super) fn nothing_to_do(session: &Session, world: &World, printer: &Printer)
 pub(super) fn done(
     session: &Session,
     world: &World,
-    folder: &Path,
-    is_kept: bool,
+    folder: Option<&Path>,
     printer: &Printer,
 ) -> Outcome {
     let places = future_locations(&session.desired, &world.pve);
@@ -45,15 +44,15 @@ pub(super) fn done(
     if !has_talos {
         return Ok(Exit::Fine);
     }
-    let (kubeconfig, talosconfig) = (folder.join("kubeconfig"), folder.join("talosconfig"));
-    printer.say(&format!("\nwrote {} and {}", kubeconfig.display(), talosconfig.display()));
-    if session.is_alone() && !is_kept {
+    let Some(folder) = folder else {
         printer.say("\nThat was a rehearsal: the lab ends here, and with it the cluster. Next:\n");
         printer.say("  talmox up --lab --keep     keeps it, for kubectl and others to look at");
         printer.say("  talmox init                writes an inventory of your own");
         printer.say("  talmox up                  makes it real");
         return Ok(Exit::Fine);
-    }
+    };
+    let (kubeconfig, talosconfig) = (folder.join("kubeconfig"), folder.join("talosconfig"));
+    printer.say(&format!("\nwrote {} and {}", kubeconfig.display(), talosconfig.display()));
     printer.say("\nNext:\n");
     printer.say(&format!("  export KUBECONFIG={}", kubeconfig.display()));
     printer.say("  kubectl get nodes");
