@@ -6,10 +6,17 @@ use crate::args::{Color, Format};
 use crate::environment;
 use crate::error::CommandError;
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Printer {
     pub(crate) format: Format,
     pub(crate) color: bool,
+}
+
+/// The columns and rows of a terminal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Size {
+    pub(crate) columns: usize,
+    pub(crate) rows: usize,
 }
 
 impl Printer {
@@ -21,6 +28,19 @@ impl Printer {
             Color::Auto => io::stderr().is_terminal() && !no_color,
         };
         Self { format, color }
+    }
+
+    /// How large the terminal is that everything but results goes to; nothing if it is none, or one
+    /// that only prints.
+    pub(crate) fn size(&self) -> Option<Size> {
+        if !io::stderr().is_terminal()
+            || environment::variable("TERM").is_none_or(|kind| kind == "dumb")
+        {
+            return None;
+        }
+        let (columns, rows) = terminal_size::terminal_size_of(io::stderr())?;
+        let size = Size { columns: columns.0.into(), rows: rows.0.into() };
+        (size.columns >= 40 && size.rows >= 8).then_some(size)
     }
 
     /// A result. A reader that has seen enough (`| head`) is no error.

@@ -2,6 +2,7 @@
 
 use std::convert::Infallible;
 use std::fmt;
+use std::pin::pin;
 use std::sync::Arc;
 
 use hyper::body::Incoming;
@@ -59,6 +60,15 @@ impl Services {
         &self,
         stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
     ) -> Result<(), hyper::Error> {
+        self.serve_until(stream, std::future::pending()).await
+    }
+
+    /// The same; from when `leaving` is done on nothing new is answered, and what was asked before still is.
+    pub async fn serve_until(
+        &self,
+        stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
+        leaving: impl Future<Output = ()>,
+    ) -> Result<(), hyper::Error> {
         let answer = |request: Request<Incoming>| {
             let services = Arc::clone(&self.0);
             async move {
@@ -70,9 +80,14 @@ impl Services {
                 Ok(Status::unimplemented(format!("unknown service {name}")).into_http())
             }
         };
-        http2::Builder::new(TokioExecutor::new())
-            .serve_connection(TokioIo::new(stream), service_fn(answer))
-            .await
+        let serving = http2::Builder::new(TokioExecutor::new())
+            .serve_connection(TokioIo::new(stream), service_fn(answer));
+        let mut serving = pin!(serving);
+        tokio::select! {
+            ended = serving.as_mut() => return ended,
+            () = leaving => serving.as_mut().graceful_shutdown(),
+        }
+        serving.await
     }
 }
 

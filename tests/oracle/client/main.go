@@ -66,7 +66,7 @@ type line struct {
 const usage = `usage: oracle-client --address A [flags] STEP...
 
 Steps: version, services, disks, get=TYPE[/ID], machine, apply, bootstrap, wait-ready, health, kubeconfig, events, members,
-snapshot, reboot, upgrade, upgrade-lifecycle, reset, wait-maintenance, sleep=DURATION.
+snapshot, reboot, upgrade, upgrade-lifecycle, reset, wait-maintenance, sleep=DURATION, until=STEP.
 With "-" as the only step, steps are read from stdin, one per line.`
 
 func main() {

@@ -42,6 +42,7 @@ func init() {
 		"upgrade-lifecycle": upgradeLifecycle,
 		"reset":             reset,
 		"sleep":             sleep,
+		"until":             until,
 	}
 }
 
@@ -178,6 +179,16 @@ func health(ctx context.Context, n *node, _ string) (any, error) {
 
 		said = append(said, progress.GetMessage())
 	}
+}
+
+// until does another step until it goes well: a node says "not yet" in many ways.
+func until(ctx context.Context, n *node, argument string) (any, error) {
+	name, argument, _ := strings.Cut(argument, "=")
+	if known[name] == nil {
+		return nil, fmt.Errorf("there is no step %q", name)
+	}
+
+	return wait(ctx, func(ctx context.Context) (any, error) { return known[name](ctx, n, argument) })
 }
 
 func sleep(ctx context.Context, _ *node, argument string) (any, error) {

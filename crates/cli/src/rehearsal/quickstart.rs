@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::error::CommandError;
 use crate::disk;
+use crate::error::CommandError;
 
 const INVENTORY: &str = include_str!("quickstart.yaml");
 

@@ -86,7 +86,7 @@ fn devices(cluster: &Cluster, name: &str) -> Vec<Value> {
     let addresses: BTreeSet<String> = here
         .filter_map(|node| {
             let gpu = &node.settings().hardware.gpu;
-            let pci = gpu.pci.get().map(device_address);
+            let pci = gpu.pci.get().copied().map(device_address);
             pci.or_else(|| {
                 gpu.mapping.get().map(|mapping| mapped_address(cluster, mapping.as_str()))
             })
@@ -108,7 +108,7 @@ fn devices(cluster: &Cluster, name: &str) -> Vec<Value> {
         .collect()
 }
 
-fn device_address(pci: &talmox_model::value::PciAddress) -> String {
+fn device_address(pci: talmox_model::value::PciAddress) -> String {
     let function = pci.function.unwrap_or_default();
     format!("{:04x}:{:02x}:{:02x}.{function}", pci.domain, pci.bus, pci.device)
 }
@@ -119,7 +119,7 @@ fn mapped_address(cluster: &Cluster, mapping: &str) -> String {
         .nodes
         .iter()
         .filter_map(|node| node.settings().hardware.gpu.mapping.get())
-        .map(|mapping| mapping.as_str())
+        .map(talmox_model::value::MappingName::as_str)
         .collect();
     let index = names.iter().position(|name| *name == mapping).unwrap_or_default();
     format!("0000:{:02x}:00.0", 0x81 + index)
@@ -177,6 +177,11 @@ fn pools(cluster: &Cluster) -> Vec<Value> {
     let pools: BTreeSet<String> =
         own.chain(cluster.file.proxmox.pool.get()).map(ToString::to_string).collect();
     pools.iter().map(|pool| json!({"poolid": pool})).collect()
+}
+
+/// Whether DHCP has anybody to put anywhere.
+pub(crate) fn has_leases(cluster: &Cluster) -> bool {
+    cluster.nodes.iter().any(|node| *node.settings().system.boot.required() == Boot::Dhcp)
 }
 
 /// Where DHCP puts nodes that ask for it.

@@ -89,7 +89,7 @@ fn real(chosen: &Chosen, printer: &Printer) -> Result<Way, CommandError> {
             entries.find(|(from, _)| from.value == *wanted).and_then(|(_, to)| to.get())
         });
         endpoint.reach = found.map(|to| {
-            let to = to.to_string();
+            let to = to.clone();
             match to.rsplit_once(':').and_then(|(host, port)| Some((host, port.parse().ok()?))) {
                 Some((host, port)) => (host.to_owned(), port),
                 None => (to, url.port),

@@ -4,6 +4,7 @@ use aws_lc_rs::digest;
 use talmox_model::{Cluster, Node};
 use talmox_pve::api::storage::{Checksum, Content};
 use talmox_pve::id::{FileName, StorageId, VolumeId};
+use talmox_talos_config::schematic::Schematic;
 
 use super::image::Image;
 use super::{DeriveError, Platform};
@@ -64,7 +65,7 @@ impl BootImage {
             source: ImageSource::Factory {
                 factory,
                 id: id.clone(),
-                schematic: image.schematic.as_ref().map(|schematic| schematic.to_yaml()),
+                schematic: image.schematic.as_ref().map(Schematic::to_yaml),
             },
         })
     }

@@ -18,6 +18,12 @@ use super::{DeriveError, first_address};
 /// Tags that every VM of ours has, for people and lists; nothing depends on them.
 pub const TAG: &str = "talmox";
 
+/// The options that all clones of a template have in common.
+const SHARED: &[&str] = &[
+    "agent", "balloon", "bios", "boot", "cores", "cpu", "machine", "memory", "ostype", "scsihw",
+    "serial0",
+];
+
 /// A disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DiskSpec {
@@ -54,6 +60,7 @@ impl GpuSpec {
 
 /// A VM.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "independent parts that a VM has or has not")]
 pub struct VmSpec {
     /// Everything but drives, PCI devices, tags and the description.
     pub options: VmOptions,
@@ -175,6 +182,17 @@ impl VmSpec {
     pub fn after_create(&self) -> VmOptions {
         let onboot = self.options.iter().filter(|(key, _)| *key == "onboot");
         onboot.fold(VmOptions::new(), |options, (key, value)| options.set(key, value))
+    }
+
+    /// A template that such VMs can be cloned from: hardware and the system disk, and nothing by
+    /// which machines are told apart.
+    pub fn template(&self, name: &str, image: &VolumeId, description: &str) -> VmOptions {
+        let shared = self.options.iter().filter(|(key, _)| SHARED.contains(key));
+        let options = shared.fold(VmOptions::new(), |set, (key, value)| set.set(key, value));
+        let system = &self.disks[0];
+        let mut drive = Drive::import(&system.storage, image);
+        drive.options = system.options.clone();
+        self.firmware(options.name(name).description(description)).drive(&system.slot, &drive)
     }
 
     /// What a fresh clone of a template still lacks. The system disk and the firmware's came with
@@ -327,7 +345,7 @@ fn cloudinit(
 }
 
 fn tags(cluster: &Cluster, node: &Node) -> Tags {
-    let own = node.settings().placement.tags.values().map(|tag| tag.as_str());
+    let own = node.settings().placement.tags.values().map(talmox_model::value::Tag::as_str);
     Tags::of([TAG, cluster.name.as_str()].into_iter().chain(own))
 }
 

@@ -192,6 +192,27 @@ async fn number(
     }
 }
 
+/// The first numbers from `first` on that are free, and that no node is meant to have.
+pub(super) async fn free_numbers(
+    desired: &Desired,
+    client: &Client,
+    first: u32,
+    count: usize,
+) -> Vec<VmId> {
+    let mut free = vec![];
+    for number in (first..).take(count + ROUNDS) {
+        let Ok(vmid) = VmId::new(number) else { break };
+        if free.len() == count {
+            break;
+        }
+        let is_meant = desired.nodes.iter().any(|node| node.vmid == Some(vmid));
+        if !is_meant && client.send(&cluster::is_free(vmid)).await.is_ok() {
+            free.push(vmid);
+        }
+    }
+    free
+}
+
 /// What making VMs depends on: files on storages, bridges, devices.
 async fn details(desired: &Desired, client: &Client, pve: &mut Pve) {
     let places = places(desired, pve);
@@ -205,7 +226,7 @@ async fn details(desired: &Desired, client: &Client, pve: &mut Pve) {
         if !pve.is_online(&host) {
             continue;
         }
-        if placed.node.image.is_some() {
+        if placed.node.image.is_some() || placed.node.template_image.is_some() {
             image_hosts.insert(host.clone());
         }
         let gpu = placed.node.vm.gpu.as_ref().map(|gpu| &gpu.source);

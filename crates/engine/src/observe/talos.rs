@@ -48,12 +48,11 @@ impl Looks {
         for placed in places(desired, pve).nodes {
             let (node, State::Ours(found)) = (placed.node, &placed.state) else { continue };
             if node.is_talos && node.contact == Contact::AskAgent && found.seen.is_running {
-                match agent_address(client, &placed.own.vm, node).await {
-                    Some(address) => spawn(&mut looks, node, address, access),
-                    None => {
-                        let seen = TalosSeen::Nothing("its guest agent tells no address".into());
-                        looks.spawn(std::future::ready((node.name.clone(), seen)));
-                    }
+                if let Some(address) = agent_address(client, &placed.own.vm, node).await {
+                    spawn(&mut looks, node, address, access);
+                } else {
+                    let seen = TalosSeen::Nothing("its guest agent tells no address".into());
+                    looks.spawn(std::future::ready((node.name.clone(), seen)));
                 }
             }
         }

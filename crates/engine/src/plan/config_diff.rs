@@ -30,7 +30,7 @@ pub(super) fn node(builder: &mut Builder<'_>, node: &DesiredNode, found: &Config
         fields.push(FieldChange::new("schematic", old, new));
         class = Class::Drain;
     }
-    let release = desired.talos_version.as_deref().and_then(|text| Release::of(text));
+    let release = desired.talos_version.as_deref().and_then(Release::of);
     match &found.config {
         Some(config) => match differences(config, &node.config, release.unwrap_or_default()) {
             Some(differences) => {
@@ -144,7 +144,8 @@ const SECRET: &[&str] = &["key", "secret", "token", "password", "auth", "wiregua
 
 fn is_shown(path: &str) -> bool {
     let lower = path.to_lowercase();
-    let is_known = SHOWN.iter().any(|start| path.starts_with(start)) || path.ends_with(".image");
+    let is_known = SHOWN.iter().any(|start| path.starts_with(start))
+        || path.rsplit('.').next() == Some("image");
     is_known && !SECRET.iter().any(|word| lower.contains(word))
 }
 

@@ -71,7 +71,7 @@ impl SavedPlan {
         if self.world != of_world(world) {
             return Err(SavedPlanError::WorldMoved);
         }
-        if self.plan != of_plan(plan) { Err(SavedPlanError::PlanMoved) } else { Ok(()) }
+        if self.plan == of_plan(plan) { Ok(()) } else { Err(SavedPlanError::PlanMoved) }
     }
 }
 

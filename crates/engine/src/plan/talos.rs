@@ -59,7 +59,7 @@ pub(super) fn plan(builder: &mut Builder<'_>, vms: &BTreeMap<String, VmPlan>) {
         let name = &placed.node.name;
         joined.push(builder.steps.add(format!("talos/{name}/join"), Some(name), after, action));
     }
-    cluster(builder, &nodes, bootstrap, &joined);
+    cluster(builder, &nodes, bootstrap.as_ref(), &joined);
 }
 
 fn talos_node(placed: &Placed<'_>) -> TalosNode {
@@ -246,14 +246,14 @@ fn members(builder: &mut Builder<'_>) -> Option<Vec<String>> {
 fn cluster(
     builder: &mut Builder<'_>,
     nodes: &[&Placed<'_>],
-    bootstrap: Option<StepId>,
+    bootstrap: Option<&StepId>,
     joined: &[StepId],
 ) {
     let desired = builder.desired;
     let all: Vec<TalosNode> = nodes.iter().map(|placed| talos_node(placed)).collect();
     let is_changed = !joined.is_empty() || bootstrap.is_some();
     let mut ready: Vec<StepId> = joined.to_vec();
-    if let (Some(address), Some(bootstrap)) = (desired.vip, &bootstrap) {
+    if let (Some(address), Some(bootstrap)) = (desired.vip, bootstrap) {
         if builder.world.vip == VipSeen::Answers {
             let message =
                 format!("something answers at the VIP {address} before the cluster is there");

@@ -30,7 +30,7 @@ fn fresh_disks_need_not_be_asked() {
     assert_eq!(step.node.name, "cp-1");
     assert!(step.witnesses.iter().all(|witness| witness.evidence == Evidence::FreshDisk));
     let step = plan.steps.iter().find(|step| step.id.as_str() == "etcd/bootstrap").unwrap();
-    let after: Vec<&str> = step.after.iter().map(|id| id.as_str()).collect();
+    let after: Vec<&str> = step.after.iter().map(talmox_engine::plan::StepId::as_str).collect();
     assert_eq!(after, ["talos/cp-1/apply"], "a slow disk elsewhere holds nobody up");
 }
 

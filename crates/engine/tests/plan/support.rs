@@ -38,7 +38,7 @@ pub(crate) fn desired_of(text: &str, cluster_id: &str, login: Login) -> Desired 
     assert!(errors.is_empty(), "{errors:#?}");
     let cluster = &inventory.clusters[0];
     let mut bundle = bundle();
-    bundle.cluster.id = cluster_id.to_owned();
+    cluster_id.clone_into(&mut bundle.cluster.id);
     let secrets = needed_secrets(cluster)
         .into_iter()
         .map(|reference| (reference.span, SecretText::new("secret-of-a-test")))

@@ -1,8 +1,6 @@
 //! What the names of installer images mean. There is no registry: nobody but nodes pulls them, and
 //! all that nodes take from them is which Talos comes onto the disk.
 
-use std::net::SocketAddr;
-
 use talmox_talos_config::schematic::Schematic;
 
 use super::{Factory, check, parse_version};
@@ -25,26 +23,20 @@ impl Factory {
         let failed = |why: &str| format!("failed to resolve reference \"{name}\": {why}");
         let missing = || failed(&format!("{name}: not found"));
         let reference = Reference::parse(name).ok_or_else(missing)?;
-        let at = format!("{}:443", reference.host);
-        let known: Option<&SocketAddr> = self.site.outside.reach.get(&at);
-        let (schematic, version) = match reference.schematic {
-            Some(id) => {
-                if known.is_none() {
-                    let host = reference.host;
-                    let url = format!("https://{host}/v2/: dial tcp: lookup {host}: no such host");
-                    return Err(failed(&format!("failed to do request: Head {url}")));
-                }
-                let schematic = self.schematics.get(id).ok_or_else(missing)?;
-                (schematic, parse_version(reference.version).map_err(|_| missing())?)
+        let version = parse_version(reference.version).map_err(|_| missing())?;
+        let schematic = if let Some(id) = reference.schematic {
+            let host = reference.host;
+            if !self.site.outside.reach.contains_key(&format!("{host}:443")) {
+                let url = format!("https://{host}/v2/: dial tcp: lookup {host}: no such host");
+                return Err(failed(&format!("failed to do request: Head {url}")));
             }
-            None => {
-                let version = parse_version(reference.version).map_err(|_| missing())?;
-                // From 1.14 on there is only the factory's.
-                if reference.host != "ghcr.io" || version.minor >= 14 {
-                    return Err(missing());
-                }
-                (Schematic::default(), version)
+            self.schematics.get(id).ok_or_else(missing)?
+        } else {
+            // From 1.14 on there is only the factory's.
+            if reference.host != "ghcr.io" || version.minor >= 14 {
+                return Err(missing());
             }
+            Schematic::default()
         };
         check(&schematic, &version).map_err(|_| missing())?;
         let Reference { platform, secureboot, .. } = reference;

@@ -1,6 +1,6 @@
 //! Nodes without machines: what they make together, for the tests of etcd and Kubernetes.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -265,6 +265,8 @@ fn node(
         sequence: None,
         etcd,
         snapshot: None,
+        images: BTreeSet::default(),
+        is_installing: false,
         revision: 1,
     }
 }

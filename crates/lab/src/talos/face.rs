@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -24,7 +25,7 @@ use tokio_rustls::TlsAcceptor;
 
 use super::api::{self, Caller, Session};
 use super::config::Facts;
-use super::land::Node;
+use super::land::{Land, Node};
 use super::realm::Realm;
 
 /// The port of the Talos API.
@@ -33,6 +34,8 @@ const HANDSHAKE: Duration = Duration::from_secs(10);
 const DAY: Duration = Duration::from_hours(24);
 /// Clients whose clocks are a little behind are not turned away by a certificate of just now.
 const BACKDATED: Duration = Duration::from_mins(10);
+/// How long somebody who is being answered can keep a node in maintenance, in real time.
+const LEAVING: Duration = Duration::from_secs(2);
 /// When after its start a node in maintenance shows another certificate, in the lab's time.
 const REISSUED: [Duration; 2] = [Duration::from_millis(700), Duration::from_secs(2)];
 
@@ -98,13 +101,29 @@ impl Face {
         }
     }
 
-    /// Answers on all addresses that the node has, whatever they become, until this is dropped.
+    /// Waits for the end of maintenance, which comes with a config.
+    async fn leaving(&self, realm: &Realm, vmid: u32) {
+        match self {
+            Self::Maintenance(_) => realm.until(|land| has_config(land, vmid).then_some(())).await,
+            Self::Configured(_) => std::future::pending().await,
+        }
+    }
+
+    /// Answers on all addresses that the node has, whatever they become, until this is dropped or maintenance
+    /// is over. Whoever gave the node its config gets an answer before that.
     pub(super) async fn serve(self, realm: Arc<Realm>, vmid: u32, boot: u64) {
         let this = Arc::new(self);
+        let is_maintenance = matches!(*this, Self::Maintenance(_));
         let mut listening: BTreeMap<IpAddr, JoinSet<()>> = BTreeMap::new();
         let mut news = realm.news();
         loop {
             news.borrow_and_update();
+            if is_maintenance && realm.look(|land| has_config(land, vmid)) {
+                for accepting in listening.into_values() {
+                    accepting.join_all().await;
+                }
+                return;
+            }
             let wanted: BTreeSet<IpAddr> = realm.look(|land| {
                 let node = land.nodes.get(&vmid).filter(|node| node.boot == boot);
                 let links = node.into_iter().flat_map(|node| &node.network.links);
@@ -130,7 +149,13 @@ impl Face {
         // An address that loopback cannot stand for: nobody reaches this node there.
         let Ok(mut incoming) = realm.wire.answer(address, APID, vmid) else { return };
         let mut connections = JoinSet::new();
-        while let Some(socket) = incoming.next().await {
+        let mut leaving = pin!(self.leaving(&realm, vmid));
+        loop {
+            let socket = tokio::select! {
+                socket = incoming.next() => socket,
+                () = leaving.as_mut() => None,
+            };
+            let Some(socket) = socket else { break };
             while connections.try_join_next().is_some() {}
             if realm.is_hung(vmid) {
                 connections.spawn(async move {
@@ -139,33 +164,36 @@ impl Face {
                 });
                 continue;
             }
-            let (config, is_maintenance) = self.config(realm.now());
-            let realm = Arc::clone(&realm);
+            let (this, realm) = (Arc::clone(&self), Arc::clone(&realm));
             connections.spawn(async move {
                 let session = Session { realm, vmid, boot, caller: Caller::Anonymous };
-                converse(socket, config, is_maintenance, session).await;
+                this.converse(socket, session).await;
             });
         }
+        drop(incoming);
+        tokio::time::timeout(LEAVING, connections.join_all()).await.ok();
+    }
+
+    async fn converse(&self, socket: TcpStream, session: Session) {
+        socket.set_nodelay(true).ok();
+        let (realm, vmid) = (Arc::clone(&session.realm), session.vmid);
+        let (config, is_maintenance) = self.config(realm.now());
+        let accepting = TlsAcceptor::from(config).accept(socket);
+        let Ok(Ok(stream)) = tokio::time::timeout(HANDSHAKE, accepting).await else { return };
+        let caller = if is_maintenance {
+            Caller::Anonymous
+        } else {
+            let shown = stream.get_ref().1.peer_certificates().unwrap_or_default();
+            Caller::Roles(shown.first().map(roles).unwrap_or_default())
+        };
+        let services = api::services(Session { caller, ..session });
+        // A connection that breaks is the client's to notice.
+        drop(services.serve_until(stream, self.leaving(&realm, vmid)).await);
     }
 }
 
-async fn converse(
-    socket: TcpStream,
-    config: Arc<ServerConfig>,
-    is_maintenance: bool,
-    session: Session,
-) {
-    socket.set_nodelay(true).ok();
-    let accepting = TlsAcceptor::from(config).accept(socket);
-    let Ok(Ok(stream)) = tokio::time::timeout(HANDSHAKE, accepting).await else { return };
-    let caller = if is_maintenance {
-        Caller::Anonymous
-    } else {
-        let shown = stream.get_ref().1.peer_certificates().unwrap_or_default();
-        Caller::Roles(shown.first().map(roles).unwrap_or_default())
-    };
-    // A connection that breaks is the client's to notice.
-    drop(api::services(Session { caller, ..session }).serve(stream).await);
+fn has_config(land: &Land, vmid: u32) -> bool {
+    land.nodes.get(&vmid).is_none_or(|node| node.config.is_some())
 }
 
 /// The organizations of a certificate are the roles of who shows it.

@@ -40,7 +40,6 @@ pub(crate) enum ServiceState {
     Stopping,
     Finished,
     Failed,
-    Skipped,
 }
 
 impl ServiceState {
@@ -54,7 +53,6 @@ impl ServiceState {
             Self::Stopping => "Stopping",
             Self::Finished => "Finished",
             Self::Failed => "Failed",
-            Self::Skipped => "Skipped",
         }
     }
 }

@@ -26,11 +26,6 @@ impl Version {
     pub(crate) fn is_at_least(&self, minor: u32) -> bool {
         (self.major, self.minor) >= (1, minor)
     }
-
-    /// `1.13`.
-    pub(crate) fn release(&self) -> String {
-        format!("{}.{}", self.major, self.minor)
-    }
 }
 
 impl fmt::Display for Version {

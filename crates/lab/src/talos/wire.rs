@@ -4,6 +4,7 @@
 //! 10.0.0.11 is reached at 127.A.B.11. Where a system has no loopback addresses but 127.0.0.1,
 //! every address has ports there instead.
 
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -109,7 +110,7 @@ impl Wire {
                     reach.extend(ports.iter().filter_map(|((last, port), at)| {
                         let at = at.local_addr().ok()?;
                         Some((format!("{a}.{b}.{c}.{last}:{port}"), at.to_string()))
-                    }))
+                    }));
                 }
             }
         }
@@ -138,16 +139,15 @@ impl Wire {
         let at = (address, port);
         let (sender, connections) = mpsc::channel(WAITING);
         let mut desks = locked(&self.desks);
-        let desk = match desks.remove(&at) {
-            Some(desk) => desk,
-            None => {
+        let desk = match desks.entry(at) {
+            Entry::Occupied(desk) => desk.into_mut(),
+            Entry::Vacant(place) => {
                 let listener = self.listen(address, port)?;
                 let deserted = Arc::new(Notify::new());
                 tokio::spawn(accept(Arc::clone(self), at, listener, Arc::clone(&deserted)));
-                Desk { claims: vec![], deserted }
+                place.insert(Desk { claims: vec![], deserted })
             }
         };
-        let desk = desks.entry(at).or_insert(desk);
         let number = desk.claims.iter().map(|claim| claim.number + 1).max().unwrap_or_default();
         desk.claims.push(Claim { number, vmid, connections: sender });
         Ok(Incoming { wire: Arc::clone(self), at, number, connections })

@@ -10,6 +10,7 @@ mod fault;
 mod http;
 mod keep;
 mod kube;
+mod kubectl;
 mod record;
 mod storage;
 mod support;

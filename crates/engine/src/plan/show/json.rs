@@ -9,13 +9,14 @@ pub fn json(plan: &Plan) -> Value {
         .iter()
         .map(|step| {
             let burden = step.action.burden();
-            let storages: Vec<&str> = burden.storages.iter().map(|one| one.as_str()).collect();
+            let storages: Vec<&str> =
+                burden.storages.iter().map(talmox_pve::id::StorageId::as_str).collect();
             json!({
                 "id": step.id,
                 "kind": step.action.kind(),
                 "node": step.node,
                 "after": step.after,
-                "host": burden.host.as_ref().map(|host| host.as_str()),
+                "host": burden.host.as_ref().map(talmox_pve::id::NodeName::as_str),
                 "storages": storages,
                 "deadline_seconds": step.action.deadline().as_secs(),
             })

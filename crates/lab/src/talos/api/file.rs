@@ -115,7 +115,7 @@ pub(crate) fn command_line(node: &Node) -> String {
 
 pub(super) fn logs(
     session: &Arc<Session>,
-    request: LogsRequest,
+    request: &LogsRequest,
 ) -> Result<BoxStream<Data>, Status> {
     let id = request.id.clone();
     let lines = move |node: &Node| -> Option<Vec<String>> {

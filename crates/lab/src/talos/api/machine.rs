@@ -20,6 +20,7 @@ use talmox_talos_api::server::{Answered, Asked, Status, Streaming};
 use tonic::codegen::BoxStream;
 
 use super::{NodeApi, Session, client_config, etcd, event, file, kubeconfig, lifecycle, status};
+use crate::talos::land::Node;
 
 type Answer<T> = Result<Answered<T>, Status>;
 
@@ -68,7 +69,7 @@ impl MachineService for NodeApi {
     }
 
     async fn logs(&self, request: Asked<LogsRequest>) -> Answer<BoxStream<Data>> {
-        file::logs(&self.0, request.into_inner()).map(Answered::new)
+        file::logs(&self.0, request.get_ref()).map(Answered::new)
     }
 
     async fn dmesg(&self, request: Asked<DmesgRequest>) -> Answer<BoxStream<Data>> {
@@ -195,7 +196,7 @@ impl MachineService for NodeApi {
 
 /// Some calls are for control planes alone.
 pub(super) fn only_on_control_planes(session: &Session, what: &str) -> Result<(), Status> {
-    if session.node(|node| node.is_control_plane())? {
+    if session.node(Node::is_control_plane)? {
         return Ok(());
     }
     Err(Status::unimplemented(format!("{what} is only available on control plane nodes")))

@@ -66,10 +66,7 @@ pub(crate) fn bus_path(disk: &hardware::Disk) -> String {
     let digits = disk.slot.trim_start_matches(|letter: char| !letter.is_ascii_digit());
     match disk.slot.trim_end_matches(|letter: char| letter.is_ascii_digit()) {
         "virtio" => format!("/pci0000:00/0000:00:0a.{digits}/virtio{digits}"),
-        "ide" => format!(
-            "/pci0000:00/0000:00:1f.2/ata{digits}/host{digits}/target{digits}:0:0/{digits}:0:0:0"
-        ),
-        "sata" => format!(
+        "ide" | "sata" => format!(
             "/pci0000:00/0000:00:1f.2/ata{digits}/host{digits}/target{digits}:0:0/{digits}:0:0:0"
         ),
         _ => format!("/pci0000:00/0000:00:05.0/virtio3/host2/target2:0:{digits}/2:0:{digits}:0"),

@@ -7,6 +7,8 @@
 mod bridge;
 mod client;
 mod process;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

@@ -77,12 +77,8 @@ fn disks(view: &View<'_>) -> Vec<Item> {
             }
             spec["bus_path"] = bus_path(disk).into();
             spec["sub_system"] = "/sys/class/block".into();
-            spec["transport"] = match disk.slot.as_bytes() {
-                [b'v', ..] => "virtio",
-                [b's', b'c', ..] => "virtio",
-                _ => "sata",
-            }
-            .into();
+            let is_virtual = is_virtio || disk.slot.starts_with("scsi");
+            spec["transport"] = if is_virtual { "virtio" } else { "sata" }.into();
             spec["rotational"] = true.into();
             Item::new(disk.device.trim_start_matches("/dev/"), spec)
         })

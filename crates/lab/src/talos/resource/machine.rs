@@ -171,12 +171,13 @@ fn extensions(view: &View<'_>) -> Vec<Item> {
         .map(|(index, (name, version))| {
             let is_schematic = name == "schematic";
             let author = if is_schematic { "Image Factory" } else { "Sidero Labs" };
-            let about = if is_schematic {
-                "Virtual extension which specifies the schematic of the image built with Image Factory.\n"
+            let about =
+                if is_schematic { "The schematic that the image was made of.\n" } else { "" };
+            let image = if is_schematic {
+                String::new()
             } else {
-                ""
+                format!("{index:03}.ghcr.io-siderolabs-{name}-{version}.sqsh")
             };
-            let image = if is_schematic { String::new() } else { format!("{:03}.ghcr.io-siderolabs-{name}-{version}.sqsh", index) };
             let metadata = json!({
                 "name": name, "version": version, "author": author, "description": about,
                 "compatibility": { "talos": { "version": ">= v1.0.0" } },

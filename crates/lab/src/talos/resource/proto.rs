@@ -22,7 +22,7 @@ pub(crate) enum Form {
     Mac,
     Message(&'static [Field]),
     /// All values of a list, each as this.
-    Each(&'static Form),
+    Each(&'static Self),
     /// A mapping of texts.
     Table,
     /// Anything, as `google.protobuf.Struct`.

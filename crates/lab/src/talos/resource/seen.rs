@@ -49,9 +49,6 @@ impl Seen {
                     found.item = item;
                     found.updated = view.now;
                 }
-                if let Some(counted) = counted(view, kind, &found.item.id) {
-                    found.version = counted;
-                }
                 found.clone()
             })
             .collect();
@@ -61,11 +58,4 @@ impl Seen {
         });
         found
     }
-}
-
-/// The settings of the control plane are counted where they take effect: its pods name the version.
-fn counted(view: &View<'_>, kind: &Kind, id: &str) -> Option<u64> {
-    let is_settings = kind.name.ends_with("Configs.kubernetes.talos.dev");
-    let components = view.land.components.get(&view.node.vmid).filter(|_| is_settings)?;
-    components.0.get(id).map(|component| component.version)
 }

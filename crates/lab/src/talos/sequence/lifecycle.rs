@@ -5,6 +5,7 @@ use std::sync::Arc;
 use talmox_talos_api::server::Status;
 use tokio::sync::mpsc;
 
+use super::super::land::Node;
 use super::super::realm::Realm;
 use super::super::written::DiskKey;
 use super::installer::{as_installed, preflight};
@@ -131,7 +132,7 @@ impl Realm {
         self.site.wait(Work::Install, &format!("node/{vmid}/install")).await;
         match target {
             Target::Upgrade(disk) => {
-                let running = self.look(|land| land.nodes.get(&vmid).map(|node| node.installed()));
+                let running = self.look(|land| land.nodes.get(&vmid).map(Node::installed));
                 let Some(running) = running else { return 1 };
                 self.put_onto_disk(disk, running, &found);
             }

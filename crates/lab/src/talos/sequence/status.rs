@@ -176,7 +176,6 @@ fn service_event(
         ServiceState::Stopping => Action::Stopping,
         ServiceState::Finished => Action::Finished,
         ServiceState::Failed => Action::Failed,
-        ServiceState::Skipped => Action::Skipped,
     };
     let health = health.map_or_else(
         || ServiceHealth { unknown: true, ..ServiceHealth::default() },

@@ -1,84 +1,33 @@
 //! The real kubectl, where there is one.
 
 use std::io::{BufRead as _, BufReader};
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
-use tempfile::TempDir;
 
 use super::cluster::{Cluster, deployment};
+use crate::kubectl::Kubectl;
 
-struct Kubectl {
-    folder: TempDir,
-    config: PathBuf,
-}
-
-impl Kubectl {
-    /// None, loudly, where there is no kubectl.
-    #[expect(clippy::print_stderr, reason = "a test that does not test must say so")]
-    fn find(cluster: &Cluster) -> Option<Self> {
-        let version = Command::new("kubectl").args(["version", "--client"]).output();
-        if !version.is_ok_and(|version| version.status.success()) {
-            eprintln!("SKIPPED: there is no kubectl to test with");
-            return None;
-        }
-        let folder = TempDir::new().unwrap();
-        let (certificate, key) = cluster.certificate("admin", &["system:masters"]);
-        let data = |pem: String| STANDARD.encode(pem);
-        let config = json!({
-            "apiVersion": "v1",
-            "kind": "Config",
-            "clusters": [{"name": "lab", "cluster": {
-                "server": format!("https://{}", cluster.address),
-                "certificate-authority-data": data(cluster.authority_pem()),
-            }}],
-            "users": [{"name": "admin", "user": {
-                "client-certificate-data": data(certificate),
-                "client-key-data": data(key),
-            }}],
-            "contexts": [{"name": "lab", "context": {"cluster": "lab", "user": "admin"}}],
-            "current-context": "lab",
-        });
-        let path = folder.path().join("config");
-        std::fs::write(&path, config.to_string()).unwrap();
-        Some(Self { folder, config: path })
-    }
-
-    fn command(&self, line: &str) -> Command {
-        let mut command = Command::new("kubectl");
-        command
-            .args(line.split_whitespace())
-            .env("KUBECONFIG", &self.config)
-            .env("HOME", self.folder.path())
-            .stdin(Stdio::null());
-        command
-    }
-
-    /// What a command prints; it must succeed.
-    fn run(&self, line: &str) -> String {
-        let output = self.command(line).output().unwrap();
-        let text = String::from_utf8_lossy(&output.stdout).into_owned();
-        let problem = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "kubectl {line}\n{text}{problem}");
-        text
-    }
-
-    /// What a command complains about; it must fail.
-    fn fail(&self, line: &str) -> String {
-        let output = self.command(line).output().unwrap();
-        assert!(!output.status.success(), "kubectl {line} went well");
-        String::from_utf8_lossy(&output.stderr).into_owned()
-    }
-
-    fn file(&self, name: &str, objects: &[Value]) -> String {
-        let path = self.folder.path().join(name);
-        let list = json!({"apiVersion": "v1", "kind": "List", "items": objects});
-        std::fs::write(&path, list.to_string()).unwrap();
-        Path::display(&path).to_string()
-    }
+fn find(cluster: &Cluster) -> Option<Kubectl> {
+    let (certificate, key) = cluster.certificate("admin", &["system:masters"]);
+    let data = |pem: String| STANDARD.encode(pem);
+    let config = json!({
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": "lab", "cluster": {
+            "server": format!("https://{}", cluster.address),
+            "certificate-authority-data": data(cluster.authority_pem()),
+        }}],
+        "users": [{"name": "admin", "user": {
+            "client-certificate-data": data(certificate),
+            "client-key-data": data(key),
+        }}],
+        "contexts": [{"name": "lab", "context": {"cluster": "lab", "user": "admin"}}],
+        "current-context": "lab",
+    });
+    Kubectl::find(&config.to_string())
 }
 
 fn definition() -> Value {
@@ -103,7 +52,7 @@ fn definition() -> Value {
 #[tokio::test(flavor = "multi_thread")]
 async fn kubectl_shows_applies_and_waits() {
     let cluster = Cluster::start_ready(&["cp-1", "w-1", "w-2"]).await;
-    let Some(kubectl) = Kubectl::find(&cluster) else { return };
+    let Some(kubectl) = find(&cluster) else { return };
     let nodes = kubectl.run("get nodes");
     let line = nodes.lines().find(|line| line.starts_with("cp-1")).unwrap();
     let words: Vec<&str> = line.split_whitespace().collect();
@@ -155,7 +104,7 @@ async fn kubectl_shows_applies_and_waits() {
 #[tokio::test(flavor = "multi_thread")]
 async fn kubectl_cordons_drains_watches_and_deletes() {
     let cluster = Cluster::start_ready(&["w-1", "w-2"]).await;
-    let Some(kubectl) = Kubectl::find(&cluster) else { return };
+    let Some(kubectl) = find(&cluster) else { return };
     kubectl.run("create deployment web --image=web:1 --replicas=4");
     kubectl.run("wait --for=condition=Available deployment/web --timeout=60s");
     kubectl.run("cordon w-1");

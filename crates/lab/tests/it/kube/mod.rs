@@ -7,3 +7,5 @@ mod life;
 mod objects;
 mod scale;
 mod watch;
+
+pub(crate) use cluster::deployment;

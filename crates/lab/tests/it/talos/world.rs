@@ -8,7 +8,7 @@ use talmox_lab::pve::Profile;
 use talmox_lab::{NodeFault, Settings as LabSettings, Trouble};
 use talmox_talos_api::client::{Apply, ApplyMode};
 use talmox_talos_api::{Address, Client, Credentials, Limits, Look, Reach, Settings, wait};
-use talmox_talos_config::client::Role;
+use talmox_talos_config::client::{Role, talosconfig};
 use talmox_talos_config::contract::Contract;
 use talmox_talos_config::generate::{Identity, Input, Options, Role as MachineRole, generate};
 use talmox_talos_config::pki::{KeyKind, PrivateKey};
@@ -80,6 +80,11 @@ impl World {
         run(&self.lab, &format!("/nodes/pve/qemu/{vmid}/status/start"), "");
     }
 
+    /// Cuts the power.
+    pub(crate) fn stop(&self, number: u8) {
+        run(&self.lab, &format!("/nodes/pve/qemu/{}/status/stop", 100 + u32::from(number)), "");
+    }
+
     pub(crate) fn is_running(&self, number: u8) -> bool {
         let path = format!("/nodes/pve/qemu/{}/status/current", 100 + u32::from(number));
         self.lab.get(&path).json()["data"]["status"] == "running"
@@ -111,6 +116,24 @@ impl World {
         let credentials =
             Credentials::issue(&self.bundle, roles, ttl, now(), &mut SystemRandomness::new());
         Client::new(address(number), &credentials.unwrap(), &self.settings()).unwrap()
+    }
+
+    /// Who an administrator is, for talosctl and its like.
+    pub(crate) fn talosconfig(&self) -> SecretText {
+        let request = talosconfig::Request {
+            context: "home",
+            endpoints: &[],
+            nodes: &[],
+            roles: &[Role::Admin],
+            ttl: Duration::from_hours(24 * 365),
+        };
+        let mut randomness = SystemRandomness::new();
+        talosconfig::generate(&self.bundle, &request, now(), &mut randomness).unwrap()
+    }
+
+    /// Where clients that know of no map find a node.
+    pub(crate) fn loopback(&self, number: u8) -> String {
+        self.lab.lab().ready().reach[&format!("10.0.0.{number}")].clone()
     }
 
     /// A connection to a node, for calls that ours does not make.
@@ -146,8 +169,13 @@ impl World {
         let anonymous = self.maintenance(number);
         let text = self.config(number, is_control_plane);
         let apply = Apply { config: &text, mode: ApplyMode::Auto, dry_run: false };
-        until("maintenance", || async { anonymous.apply(&apply).await.ok() }).await;
         let client = self.client(number);
+        // The answer may be lost when the node closes the port: then it is configured all the same.
+        until("maintenance", || async {
+            let is_applied = anonymous.apply(&apply).await.is_ok();
+            (is_applied || client.version().await.is_ok()).then_some(())
+        })
+        .await;
         until("a configured node", || async { client.version().await.ok() }).await;
         client
     }
