@@ -158,7 +158,9 @@ impl VmSpec {
         hostpci: Option<&HostPci>,
         description: &str,
     ) -> VmOptions {
-        let mut options = self.firmware(self.options.clone().description(description));
+        // A host that boots in the meantime must not start what is half made.
+        let half_made = self.options.clone().description(description).onboot(false);
+        let mut options = self.firmware(half_made);
         for (index, disk) in self.disks.iter().enumerate() {
             let mut drive = match index {
                 0 => Drive::import(&disk.storage, image),
@@ -185,6 +187,12 @@ impl VmSpec {
         let mut drive = Drive::import(&system.storage, image);
         drive.options = system.options.clone();
         self.firmware(options.name(name).description(description)).drive(&system.slot, &drive)
+    }
+
+    /// What a VM that was just created still lacks, tags apart.
+    pub fn after_create(&self) -> VmOptions {
+        let onboot = self.options.iter().filter(|(key, _)| *key == "onboot");
+        onboot.fold(VmOptions::new(), |options, (key, value)| options.set(key, value))
     }
 
     /// What a fresh clone of a template still lacks. The system disk and the firmware's came with
