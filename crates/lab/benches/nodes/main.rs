@@ -73,10 +73,10 @@ fn measure(count: u8) -> usize {
     let own_before = resident("self").unwrap();
     let empty = lab.resident();
     runtime.block_on(fleet.make(&numbers));
-    let one = runtime.block_on(boot(&fleet, &cluster, &numbers[..1]));
-    let all = runtime.block_on(boot(&fleet, &cluster, &numbers[1..]));
-    let what = format!("boot, lab's seconds: slowest of {}, and one", count - 1);
-    table.row(&what, all * SPEED, one * SPEED, Some(2.0));
+    let few = runtime.block_on(boot(&fleet, &cluster, &numbers[..FEW]));
+    let rest = runtime.block_on(boot(&fleet, &cluster, &numbers[FEW..]));
+    let what = format!("boot, lab's seconds: slowest of {}, and {FEW}", numbers.len() - FEW);
+    table.row(&what, rest * SPEED, few * SPEED, Some(2.0));
 
     let applied = runtime.block_on(apply(&cluster, &numbers));
     let what = "a config for all, ms: together, and the slowest";
