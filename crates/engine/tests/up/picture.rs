@@ -105,10 +105,7 @@ impl Rig {
     pub(crate) async fn node(&self, address: IpAddr, is_control_plane: bool) -> NodePicture {
         let talos = self.talos(address);
         let config = talos.get(ResourceKind::MACHINE_CONFIG, "v1alpha1").await.unwrap().unwrap();
-        let members = match is_control_plane {
-            true => talos.etcd_members().await.unwrap(),
-            false => vec![],
-        };
+        let members = if is_control_plane { talos.etcd_members().await.unwrap() } else { vec![] };
         NodePicture {
             version: talos.version().await.unwrap().tag,
             hostname: talos.hostname().await.unwrap(),
