@@ -7,7 +7,7 @@ use talmox_engine::plan::{Options, plan, show};
 use talmox_lab::pve::{Action as FaultAction, Fault, PathPattern, When};
 use talmox_pve::api::cluster;
 
-use super::inventory::{another_bundle, home, pair};
+use super::inventory::{another_bundle, home, impatient, pair};
 use super::rig::{ADMIN, Ran, Rig};
 
 const QEMU: &str = "/nodes/{node}/qemu";
@@ -34,7 +34,8 @@ async fn survives(strike: impl Fn(&Rig)) -> Ran {
 async fn stops_with(words: &[&str], strike: impl Fn(&Rig)) {
     let rig = Rig::start();
     strike(&rig);
-    let ran = rig.up(&pair()).await;
+    // A worker without a control plane waits for one, and gives up in the end.
+    let ran = rig.up(&impatient()).await;
     let text = ran.failures();
     for words in words {
         assert!(text.contains(words), "`{words}` is not in\n{text}");
@@ -106,7 +107,7 @@ async fn a_host_that_goes_down_is_named_and_gone_on_with_later() {
     let lasts = Some(Duration::from_mins(12));
     let down = FaultAction::Down { host: "pve1".to_owned(), lasts };
     rig.strike("POST", &format!("{QEMU}/*/status/start"), 1, down);
-    let ran = rig.up(&pair()).await;
+    let ran = rig.up(&impatient()).await;
     let text = ran.failures();
     assert!(!ran.outcome.is_done() && text.contains("pve1"), "{text}");
     for _ in 0..600 {
@@ -129,7 +130,7 @@ async fn a_token_that_is_taken_away_is_named() {
     let rig = Rig::start();
     let revoke = FaultAction::Revoke { token: "talmox@pve!ci".to_owned() };
     rig.strike("POST", &format!("{QEMU}/*/status/start"), 1, revoke);
-    let ran = rig.up(&pair()).await;
+    let ran = rig.up(&impatient()).await;
     let text = ran.failures();
     assert!(text.contains("check the API token"), "{text}");
     let error = rig.look(&rig.desired(&pair())).await.unwrap_err();
@@ -140,7 +141,7 @@ async fn a_token_that_is_taken_away_is_named() {
 async fn a_full_storage_is_named() {
     let rig = Rig::start();
     rig.strike_task("qmcreate", FaultAction::Full { storage: "local-lvm".to_owned() });
-    let ran = rig.up(&pair()).await;
+    let ran = rig.up(&impatient()).await;
     let text = ran.failures();
     assert!(text.contains("make room on the storage"), "{text}");
     assert_eq!(rig.vms().await.len(), 1, "nothing half made is left");

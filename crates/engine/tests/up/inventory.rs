@@ -49,6 +49,11 @@ pub(crate) fn pair() -> String {
     format!("{HEAD}{PAIR}")
 }
 
+/// With what does not come up given up after a while.
+pub(crate) fn impatient() -> String {
+    pair().replace("boot: 60m", "boot: 5m").replace("bootstrap: 60m", "bootstrap: 10m")
+}
+
 /// The same bundle in all tests: making one takes its time.
 pub(crate) fn bundle() -> Bundle {
     static BUNDLE: OnceLock<Bundle> = OnceLock::new();

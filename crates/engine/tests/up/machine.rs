@@ -3,13 +3,8 @@
 use talmox_lab::{NodeFault, Trouble};
 use talmox_pve::api::task::{self, Filter};
 
-use super::inventory::pair;
+use super::inventory::{impatient, pair};
 use super::rig::{ADMIN, Ran, Rig};
-
-/// With a boot that is given up after a while.
-fn impatient() -> String {
-    pair().replace("boot: 60m", "boot: 5m").replace("bootstrap: 60m", "bootstrap: 10m")
-}
 
 async fn up(trouble: Trouble, times: Option<u32>) -> (Rig, Ran) {
     let rig = Rig::start();

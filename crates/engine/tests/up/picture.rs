@@ -71,9 +71,13 @@ impl Rig {
         vms
     }
 
-    /// Somebody pulls the plug.
+    /// Somebody pulls the plug, so long ago that the list of all VMs knows.
     pub(crate) async fn stop_vm(&self, vmid: u32) {
         self.change(vmid, |vm| qemu::stop(vm, false)).await;
+        let is_it = |guest: &Guest| guest.vmid.get() == vmid && guest.status == "running";
+        while self.guests().await.iter().any(is_it) {
+            self.lab.clock().sleep(Duration::from_secs(1)).await;
+        }
     }
 
     /// Somebody deletes a VM.

@@ -33,7 +33,7 @@ use super::inventory;
 /// How much faster than ours the lab's time passes.
 const SPEED: f64 = 50.0;
 /// How long a run may take, in our time: past this it hangs.
-const LIMIT: Duration = Duration::from_mins(1);
+const LIMIT: Duration = Duration::from_secs(90);
 pub(crate) const ADMIN: &str = "root@pam!lab=00000000-1111-4222-8333-444444444444";
 pub(crate) const TALMOX: &str = "talmox@pve!ci=aaaaaaaa-bbbb-4ccc-8ddd-eeeeeeeeeeee";
 
