@@ -178,12 +178,6 @@ impl VmSpec {
         with_hostpci(options, hostpci)
     }
 
-    /// What a VM that was just created still lacks, tags apart.
-    pub fn after_create(&self) -> VmOptions {
-        let onboot = self.options.iter().filter(|(key, _)| *key == "onboot");
-        onboot.fold(VmOptions::new(), |options, (key, value)| options.set(key, value))
-    }
-
     /// A template that such VMs can be cloned from: hardware and the system disk, and nothing by
     /// which machines are told apart.
     pub fn template(&self, name: &str, image: &VolumeId, description: &str) -> VmOptions {
@@ -193,6 +187,12 @@ impl VmSpec {
         let mut drive = Drive::import(&system.storage, image);
         drive.options = system.options.clone();
         self.firmware(options.name(name).description(description)).drive(&system.slot, &drive)
+    }
+
+    /// What a VM that was just created still lacks, tags apart.
+    pub fn after_create(&self) -> VmOptions {
+        let onboot = self.options.iter().filter(|(key, _)| *key == "onboot");
+        onboot.fold(VmOptions::new(), |options, (key, value)| options.set(key, value))
     }
 
     /// What a fresh clone of a template still lacks. The system disk and the firmware's came with

@@ -6,11 +6,15 @@ use talmox_talos_config::schematic::Schematic;
 use super::{Factory, check, parse_version};
 use crate::disk::{Medium, Platform, TalosImage};
 
+/// The minor release from which on there are installers for each platform.
+const PLATFORMS: u64 = 10;
+
 /// A name, taken apart.
 #[derive(Debug, PartialEq, Eq)]
 struct Reference<'a> {
     host: &'a str,
-    platform: Platform,
+    /// None for the plain installer: metal, and whatever it finds before 1.10.
+    platform: Option<Platform>,
     secureboot: bool,
     /// None for the installer without extensions.
     schematic: Option<&'a str>,
@@ -24,6 +28,9 @@ impl Factory {
         let missing = || failed(&format!("{name}: not found"));
         let reference = Reference::parse(name).ok_or_else(missing)?;
         let version = parse_version(reference.version).map_err(|_| missing())?;
+        if reference.platform.is_some() && version.minor < PLATFORMS {
+            return Err(missing());
+        }
         let schematic = if let Some(id) = reference.schematic {
             let host = reference.host;
             if !self.site.outside.reach.contains_key(&format!("{host}:443")) {
@@ -40,6 +47,7 @@ impl Factory {
         };
         check(&schematic, &version).map_err(|_| missing())?;
         let Reference { platform, secureboot, .. } = reference;
+        let platform = platform.unwrap_or(Platform::Metal);
         let text = format!("v{version}");
         Ok(TalosImage::new(text, platform, schematic, secureboot, Medium::Disk))
     }
@@ -55,10 +63,9 @@ impl<'a> Reference<'a> {
             return None;
         }
         if first == "siderolabs" {
-            let platform = Platform::Metal;
             return (second == "installer").then_some(Self {
                 host,
-                platform,
+                platform: None,
                 secureboot: false,
                 schematic: None,
                 version,
@@ -69,8 +76,9 @@ impl<'a> Reference<'a> {
             None => (first, false),
         };
         let platform = match kind {
-            "installer" | "metal-installer" => Platform::Metal,
-            "nocloud-installer" => Platform::Nocloud,
+            "installer" => None,
+            "metal-installer" => Some(Platform::Metal),
+            "nocloud-installer" => Some(Platform::Nocloud),
             _ => return None,
         };
         Some(Self { host, platform, secureboot, schematic: Some(second), version })
@@ -86,14 +94,14 @@ mod tests {
         let parsed = Reference::parse("factory.talos.dev/nocloud-installer-secureboot/abc:v1.13.6");
         let wanted = Reference {
             host: "factory.talos.dev",
-            platform: Platform::Nocloud,
+            platform: Some(Platform::Nocloud),
             secureboot: true,
             schematic: Some("abc"),
             version: "v1.13.6",
         };
         assert_eq!(parsed, Some(wanted));
         let official = Reference::parse("ghcr.io/siderolabs/installer:v1.12.0").unwrap();
-        assert_eq!((official.schematic, official.platform), (None, Platform::Metal));
+        assert_eq!((official.schematic, official.platform), (None, None));
         assert_eq!(Reference::parse("factory.talos.dev/aws-installer/abc:v1.13.6"), None);
         assert_eq!(Reference::parse("nginx"), None);
     }

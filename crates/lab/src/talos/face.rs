@@ -160,7 +160,7 @@ impl Face {
             if realm.is_hung(vmid) {
                 connections.spawn(async move {
                     let _held = socket;
-                    std::future::pending().await
+                    std::future::pending::<()>().await;
                 });
                 continue;
             }

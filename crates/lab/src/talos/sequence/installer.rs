@@ -35,7 +35,7 @@ impl Realm {
 
     /// Puts an image onto the disk that the node boots from. What runs can be gone back to.
     pub(super) fn put_onto_disk(&self, disk: &DiskKey, running: Installed, image: &TalosImage) {
-        let installed = as_installed(image);
+        let installed = as_installed(image, &running.platform);
         self.site.write_disk(disk, |written| {
             written.is_blank = false;
             written.previous = Some(running);
@@ -47,12 +47,16 @@ impl Realm {
     }
 }
 
-pub(super) fn as_installed(image: &TalosImage) -> Installed {
+/// What is on the disk after this. Installers of before 1.10 keep the platform that they run on; later ones bring
+/// their own.
+pub(super) fn as_installed(image: &TalosImage, platform: &str) -> Installed {
+    let is_neutral = Version::parse(&image.version).is_some_and(|version| version.minor < 10);
     Installed {
         version: image.version.clone(),
         schematic: image.schematic.to_yaml(),
         schematic_id: image.schematic_id.clone(),
         platform: match image.platform {
+            _ if is_neutral => platform.to_owned(),
             Platform::Metal => "metal".to_owned(),
             Platform::Nocloud => "nocloud".to_owned(),
         },

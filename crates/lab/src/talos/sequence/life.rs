@@ -110,7 +110,7 @@ impl Me {
                 self.realm.power_cycle(self.vmid);
                 return;
             }
-            Some(Ok(image)) => installer::as_installed(&image),
+            Some(Ok(image)) => installer::as_installed(&image, &running.platform),
             None => running,
         };
         self.realm.site.write_disk(&key, |written| {

@@ -130,15 +130,13 @@ impl Realm {
         }
         say("all pre-flight checks successful".to_owned()).await;
         self.site.wait(Work::Install, &format!("node/{vmid}/install")).await;
+        let running = self.look(|land| land.nodes.get(&vmid).map(Node::installed));
+        let Some(running) = running else { return 1 };
         match target {
-            Target::Upgrade(disk) => {
-                let running = self.look(|land| land.nodes.get(&vmid).map(Node::installed));
-                let Some(running) = running else { return 1 };
-                self.put_onto_disk(disk, running, &found);
-            }
+            Target::Upgrade(disk) => self.put_onto_disk(disk, running, &found),
             Target::Install(disk) => self.site.write_disk(disk, |written| {
                 written.is_blank = false;
-                written.installed = Some(as_installed(&found));
+                written.installed = Some(as_installed(&found, &running.platform));
             }),
         }
         say("installation of talos complete".to_owned()).await;

@@ -153,7 +153,8 @@ impl World {
             contract,
             cluster_name: "home",
             endpoint: "https://10.0.0.11:6443",
-            kubernetes_version: "1.34.1",
+            // No Talos runs every Kubernetes.
+            kubernetes_version: if self.version.starts_with("v1.8.") { "1.31.4" } else { "1.34.1" },
             identity: &identity,
             options: &options,
         };

@@ -1,0 +1,71 @@
+//! The lab, in a process of its own.
+
+use std::io::{BufRead as _, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use talmox_lab::pve::Profile;
+use talmox_lab::{Lab, Ready, Settings};
+use talmox_talos_config::schematic::Schematic;
+use tokio::runtime::Runtime;
+
+/// The other process: says where the lab is, and ends with its input.
+pub(crate) fn serve(folder: &Path, speed: f64) {
+    let runtime = Runtime::new().unwrap();
+    let schematic = Schematic::default();
+    let known = folder.join("schematics");
+    std::fs::create_dir_all(&known).unwrap();
+    let file = known.join(format!("{}.yaml", schematic.id()));
+    std::fs::write(file, schematic.to_yaml()).unwrap();
+    let state = Some(folder.to_owned());
+    let settings = Settings { profile: Profile::Homelab, speed, state, ..Settings::default() };
+    let lab = runtime.block_on(async { Lab::start(settings) }).unwrap();
+    println!("{}", serde_json::to_string(&lab.ready()).unwrap());
+    std::io::stdin().lines().for_each(drop);
+}
+
+pub(crate) struct Served {
+    child: Child,
+    _folder: tempfile::TempDir,
+    ready: Ready,
+}
+
+impl Served {
+    pub(crate) fn start() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .arg("--serve")
+            .arg(folder.path())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        Self { child, _folder: folder, ready: serde_json::from_str(&line).unwrap() }
+    }
+
+    pub(crate) fn ready(&self) -> &Ready {
+        &self.ready
+    }
+
+    /// In KiB.
+    pub(crate) fn resident(&self) -> f64 {
+        resident(&self.child.id().to_string()).unwrap()
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        drop(self.child.stdin.take());
+        // It ends by itself; how does not matter any more.
+        let _status = self.child.wait();
+    }
+}
+
+/// What a process has in memory, in KiB; none when it is gone.
+pub(crate) fn resident(process: &str) -> Option<f64> {
+    let text = std::fs::read_to_string(format!("/proc/{process}/status")).ok()?;
+    let line = text.lines().find(|line| line.starts_with("VmRSS:"))?;
+    line.split_whitespace().nth(1)?.parse().ok()
+}
