@@ -2,7 +2,7 @@
 
 use serde_json::Value as Json;
 
-use crate::lab::Served;
+use crate::lab::{IN_FILE, Served};
 use crate::support::{Cluster, Folder, Run, repository, talmox};
 
 /// Fast enough for tests; the lab's own deadlines still hold.
@@ -30,8 +30,8 @@ fn clones_come_up_from_a_template_that_the_lab_has() {
 fn templates_are_made_once_and_only_where_they_are_wanted() {
     let cluster = Cluster::example("vm-module");
     let lab = Served::in_file(&cluster, "--inventory inventory --speed 20");
-    let create = format!("template create --yes {}", lab.option());
-    let run = cluster.run(&format!("plan {}", lab.option()));
+    let create = format!("template create --yes {IN_FILE}");
+    let run = cluster.run(&format!("plan {IN_FILE}"));
     assert_eq!(run.code, 1);
     assert!(run.stdout.contains("there is no template talos-v1.12.4-base"), "{}", run.stdout);
     let run = cluster.run(&create);
@@ -46,7 +46,7 @@ fn templates_are_made_once_and_only_where_they_are_wanted() {
             assert!(config["data"][key].is_null(), "{key} tells machines apart");
         }
     }
-    let run = cluster.run(&format!("plan {}", lab.option()));
+    let run = cluster.run(&format!("plan {IN_FILE}"));
     assert_eq!(run.code, 0, "{}{}", run.stdout, run.stderr);
 
     let other = Cluster::with_secrets();
@@ -58,9 +58,8 @@ fn templates_are_made_once_and_only_where_they_are_wanted() {
 #[test]
 fn a_cluster_lives_and_dies_in_a_lab_of_its_inventory() {
     let cluster = Cluster::with_secrets();
-    let lab = Served::in_file(&cluster, "--inventory inventory/dev --speed 20");
-    let (up, status) =
-        (format!("up --yes {}", lab.option()), format!("status --format json {}", lab.option()));
+    let _lab = Served::in_file(&cluster, "--inventory inventory/dev --speed 20");
+    let (up, status) = (format!("up --yes {IN_FILE}"), format!("status --format json {IN_FILE}"));
     let before = json(&cluster.run(&status));
     assert!(before["nodes"][0]["vm"]["unknown"].is_string(), "{before:#}");
     assert_eq!(
@@ -81,10 +80,10 @@ fn a_cluster_lives_and_dies_in_a_lab_of_its_inventory() {
     assert_eq!(node["etcd"]["is"]["leader"], true);
     assert_eq!(node["drift"].as_array().unwrap().len(), 0);
     assert!(after["nodes"][1]["etcd"].is_null());
-    let table = cluster.run(&format!("status {}", lab.option())).stdout;
+    let table = cluster.run(&format!("status {IN_FILE}")).stdout;
     assert!(table.contains("leader") && table.contains("Ready v1."), "{table}");
 
-    let output = |name: &str| cluster.run(&format!("output {name} {}", lab.option()));
+    let output = |name: &str| cluster.run(&format!("output {name} {IN_FILE}"));
     let vmid = output("wk-1.vmid").stdout;
     assert_eq!(output("wk-1.ip_address").stdout, "10.0.0.21\n");
     assert_eq!(output("vip").stdout, "10.0.0.20\n");
@@ -96,7 +95,7 @@ fn a_cluster_lives_and_dies_in_a_lab_of_its_inventory() {
     assert_eq!(wrong.code, 64);
     assert!(wrong.stderr.contains("mac_address"), "{}", wrong.stderr);
 
-    let run = cluster.run(&format!("destroy --yes {}", lab.option()));
+    let run = cluster.run(&format!("destroy --yes {IN_FILE}"));
     assert_eq!(run.code, 0, "{}", run.stderr);
     assert_eq!(output("wk-1.vmid").stdout, "\n");
     assert_eq!(cluster.run(&up).code, 0);
@@ -186,5 +185,5 @@ fn a_lab_is_of_a_scenario_or_of_an_inventory() {
     let run = cluster.run("lab serve --inventory inventory --scenario some.yaml");
     assert_eq!(run.code, 64);
     assert!(run.stderr.contains("give one of them"), "{}", run.stderr);
-    assert!(Folder::new().talmox("lab serve dev").code != 0);
+    assert_ne!(Folder::new().talmox("lab serve dev").code, 0);
 }

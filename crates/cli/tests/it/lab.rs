@@ -15,6 +15,9 @@ pub(crate) struct Served {
     ready: Json,
 }
 
+/// How a command joins a lab that was started with `Served::in_file`.
+pub(crate) const IN_FILE: &str = "--lab-at lab.json";
+
 impl Served {
     fn start(folder: &Path, args: &str) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_talmox"));
@@ -22,16 +25,11 @@ impl Served {
         Self::of(command.args(args.split_whitespace()))
     }
 
-    /// For commands that are told of it by `option`.
+    /// For commands in the cluster's folder that are told of it by `IN_FILE`.
     pub(crate) fn in_file(cluster: &Cluster, args: &str) -> Self {
         let lab = Self::start(cluster.folder.path(), args);
         cluster.folder.write("lab.json", &lab.ready.to_string());
         lab
-    }
-
-    /// How a command in that cluster's folder joins it.
-    pub(crate) fn option(&self) -> &'static str {
-        "--lab-at lab.json"
     }
 
     fn of(command: &mut Command) -> Self {
