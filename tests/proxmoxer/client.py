@@ -197,9 +197,7 @@ def templates(checks, prox, lab, vm, vmid):
     upid = vm.clone.post(newid=full, name="full", full=1)
     task(checks, prox, "full clone", upid)
     template = qemu(full)
-    upid = template.template.post()
-    if upid:
-        task(checks, prox, "template", upid)
+    task(checks, prox, "template", template.template.post())
     checks.equal("template: flag", template.config.get().get("template"), 1)
     task(checks, prox, "linked clone", template.clone.post(newid=linked, name="linked"))
     error = checks.raises(

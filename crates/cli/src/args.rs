@@ -7,8 +7,8 @@ use clap::builder::styling::AnsiColor;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::command::{
-    check, config, destroy, export, import, init, kubeconfig, lab, node, plan, render, runs,
-    schema, secrets, talosconfig, up,
+    check, config, destroy, export, import, init, kubeconfig, lab, node, output, plan, render,
+    runs, schema, secrets, status, talosconfig, template, up,
 };
 
 const STYLES: Styles = Styles::styled()
@@ -18,9 +18,9 @@ const STYLES: Styles = Styles::styled()
     .placeholder(AnsiColor::Cyan.on_default());
 
 const AFTER_HELP: &str = "\
-Exit codes: 0 fine (warnings included), 1 errors, 64 wrong usage.
+Exit codes: 0 fine (warnings included), 1 errors, 2 changes (`plan --detailed-exitcode`), 64 wrong usage.
 
-Start with `talmox init`, then `talmox check`.";
+Start with `talmox up --lab`, which needs nothing; then `talmox init`, `talmox check` and `talmox up`.";
 
 /// From one YAML inventory to a running Talos Linux Kubernetes cluster on Proxmox VE.
 #[derive(Debug, Parser)]
@@ -78,8 +78,11 @@ pub(crate) enum Command {
     Check(check::CheckArgs),
     Plan(plan::PlanArgs),
     Up(up::UpArgs),
+    Status(status::StatusArgs),
+    Output(output::OutputArgs),
     Destroy(destroy::DestroyArgs),
     Runs(runs::RunsArgs),
+    Template(template::TemplateArgs),
     Render(render::RenderArgs),
     Secrets(secrets::SecretsArgs),
     Kubeconfig(kubeconfig::KubeconfigArgs),

@@ -12,6 +12,13 @@ pub(crate) struct Printer {
     pub(crate) color: bool,
 }
 
+/// The columns and rows of a terminal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Size {
+    pub(crate) columns: usize,
+    pub(crate) rows: usize,
+}
+
 impl Printer {
     pub(crate) fn new(format: Format, color: Color) -> Self {
         let no_color = environment::raw("NO_COLOR").is_some_and(|value| !value.is_empty());
@@ -21,6 +28,19 @@ impl Printer {
             Color::Auto => io::stderr().is_terminal() && !no_color,
         };
         Self { format, color }
+    }
+
+    /// How large the terminal is that everything but results goes to; nothing if it is none, or one
+    /// that only prints.
+    pub(crate) fn size(&self) -> Option<Size> {
+        if !io::stderr().is_terminal()
+            || environment::variable("TERM").is_none_or(|kind| kind == "dumb")
+        {
+            return None;
+        }
+        let (columns, rows) = terminal_size::terminal_size_of(io::stderr())?;
+        let size = Size { columns: columns.0.into(), rows: rows.0.into() };
+        (size.columns >= 40 && size.rows >= 8).then_some(size)
     }
 
     /// A result. A reader that has seen enough (`| head`) is no error.

@@ -39,9 +39,48 @@ pub(crate) fn aligned(rows: &[Vec<String>]) -> String {
     rows.iter().map(line).collect()
 }
 
+/// A text in lines of so many columns. Words that are longer stay whole.
+pub(crate) fn wrapped(text: &str, columns: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for word in text.split(' ') {
+        let line = lines.last_mut().expect("invariant: there is always a line");
+        if line.is_empty() {
+            line.push_str(word);
+        } else if line.chars().count() + 1 + word.chars().count() <= columns {
+            line.push(' ');
+            line.push_str(word);
+        } else {
+            lines.push(word.to_owned());
+        }
+    }
+    lines
+}
+
+/// A text of at most so many columns, with an ellipsis for what is left out.
+pub(crate) fn shortened(text: &str, columns: usize) -> String {
+    if text.chars().count() <= columns {
+        return text.to_owned();
+    }
+    let mut short: String = text.chars().take(columns.saturating_sub(1)).collect();
+    short.push('…');
+    short
+}
+
 #[cfg(test)]
 mod tests {
-    use super::split;
+    use super::{shortened, split, wrapped};
+
+    #[test]
+    fn texts_fit() {
+        assert_eq!(
+            wrapped("no API server answers yet", 10),
+            ["no API", "server", "answers", "yet"]
+        );
+        assert_eq!(wrapped("", 10), [""]);
+        assert_eq!(wrapped("unbreakable word", 4), ["unbreakable", "word"]);
+        assert_eq!(shortened("grün", 4), "grün");
+        assert_eq!(shortened("grüner", 4), "grü…");
+    }
 
     #[test]
     fn quotes_hold_words_together() {

@@ -6,6 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde::{Deserialize, Serialize};
 
+use crate::folder::private_folder;
+
 /// One run of bytes.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub(crate) struct BlobId(String);
@@ -19,7 +21,7 @@ pub(crate) struct Blobs {
 impl Blobs {
     /// Keeps bytes in `folder`, which is made if it is not there.
     pub(crate) fn open(folder: &Path) -> io::Result<Self> {
-        std::fs::create_dir_all(folder)?;
+        private_folder(folder)?;
         let mut next = 0;
         for entry in std::fs::read_dir(folder)? {
             let name = entry?.file_name();

@@ -9,25 +9,28 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use rcgen::{
     BasicConstraints, CertificateParams, CertifiedIssuer, DistinguishedName, DnType,
-    ExtendedKeyUsagePurpose, IsCa, KeyPair, KeyUsagePurpose, PublicKeyData as _, SanType,
+    ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, KeyUsagePurpose, PublicKeyData as _, SanType,
 };
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use rustls::{RootCertStore, ServerConfig};
 use serde::{Deserialize, Serialize};
 
-/// What servers need, in DER. The authority's own key is gone once it has signed.
+/// What servers need, in DER, and what their next certificates are signed with.
 #[derive(Clone, Serialize, Deserialize)]
 pub(crate) struct Identity {
     authority: Vec<u8>,
+    authority_key: Vec<u8>,
     hosts: Leaf,
     factory: Leaf,
 }
 
-/// A certificate and its key.
+/// A certificate, its key, and what it is for.
 #[derive(Clone, Serialize, Deserialize)]
 struct Leaf {
     certificate: Vec<u8>,
     key: Vec<u8>,
+    names: BTreeSet<String>,
+    addresses: BTreeSet<IpAddr>,
 }
 
 impl std::fmt::Debug for Identity {
@@ -44,16 +47,40 @@ impl Identity {
         factory: &[&str],
         address: IpAddr,
     ) -> Result<Self, rcgen::Error> {
-        let mut authority = CertificateParams::default();
-        authority.distinguished_name = common_name("Proxmox Virtual Environment (talmox lab)");
-        authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        authority.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
-        let authority = CertifiedIssuer::self_signed(authority, KeyPair::generate()?)?;
+        let key = KeyPair::generate()?;
+        let authority_key = key.serialize_der();
+        let authority = CertifiedIssuer::self_signed(authority(), key)?;
+        let leaf = |names| Leaf::signed_by(&authority, names, addresses(address));
         Ok(Self {
-            hosts: Leaf::signed_by(&authority, hosts, address)?,
-            factory: Leaf::signed_by(&authority, factory, address)?,
+            hosts: leaf(owned(hosts))?,
+            factory: leaf(owned(factory))?,
             authority: authority.der().to_vec(),
+            authority_key,
         })
+    }
+
+    /// The same authority's certificates for what the present ones do not name; none if they do.
+    pub(crate) fn reissued(
+        &self,
+        hosts: &[&str],
+        factory: &[&str],
+        address: IpAddr,
+    ) -> Result<Option<Self>, rcgen::Error> {
+        let (hosts, factory, addresses) = (owned(hosts), owned(factory), addresses(address));
+        if self.hosts.is_for(&hosts, &addresses) && self.factory.is_for(&factory, &addresses) {
+            return Ok(None);
+        }
+        let key = KeyPair::try_from(self.authority_key.as_slice())?;
+        let issuer = Issuer::new(authority(), key);
+        // Those who know an earlier name or address still find it there.
+        let renew = |leaf: &Leaf, names: &BTreeSet<String>| {
+            Leaf::signed_by(&issuer, names | &leaf.names, &addresses | &leaf.addresses)
+        };
+        Ok(Some(Self {
+            hosts: renew(&self.hosts, &hosts)?,
+            factory: renew(&self.factory, &factory)?,
+            ..self.clone()
+        }))
     }
 
     /// SHA-256 of the certificate, as Proxmox shows it.
@@ -94,28 +121,27 @@ impl Identity {
 
 impl Leaf {
     fn signed_by(
-        authority: &CertifiedIssuer<'_, KeyPair>,
-        names: &[&str],
-        address: IpAddr,
+        authority: &Issuer<'_, KeyPair>,
+        names: BTreeSet<String>,
+        addresses: BTreeSet<IpAddr>,
     ) -> Result<Self, rcgen::Error> {
-        let first = names.first().copied().unwrap_or("localhost");
         let mut server = CertificateParams::default();
-        server.distinguished_name = common_name(first);
-        for name in names.iter().copied().chain(["localhost"]) {
+        server.distinguished_name = common_name(names.first().map_or("localhost", String::as_str));
+        let all = names.iter().map(String::as_str).chain(["localhost"]);
+        for name in all.collect::<BTreeSet<_>>() {
             server.subject_alt_names.push(SanType::DnsName(name.try_into()?));
         }
-        let mut addresses =
-            BTreeSet::from([Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()]);
-        if !address.is_unspecified() {
-            addresses.insert(address);
-        }
-        server.subject_alt_names.extend(addresses.into_iter().map(SanType::IpAddress));
+        server.subject_alt_names.extend(addresses.iter().copied().map(SanType::IpAddress));
         server.use_authority_key_identifier_extension = true;
         server.key_usages = vec![KeyUsagePurpose::DigitalSignature];
         server.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
         let key = KeyPair::generate()?;
-        let certificate = server.signed_by(&key, authority)?;
-        Ok(Self { certificate: certificate.der().to_vec(), key: key.serialize_der() })
+        let certificate = server.signed_by(&key, authority)?.der().to_vec();
+        Ok(Self { certificate, key: key.serialize_der(), names, addresses })
+    }
+
+    fn is_for(&self, names: &BTreeSet<String>, addresses: &BTreeSet<IpAddr>) -> bool {
+        names.is_subset(&self.names) && addresses.is_subset(&self.addresses)
     }
 
     /// TLS 1.2 and 1.3, as pveproxy has them.
@@ -131,6 +157,28 @@ impl Leaf {
             .with_no_client_auth()
             .with_single_cert(chain, key)
     }
+}
+
+/// The authority as its certificate describes it.
+fn authority() -> CertificateParams {
+    let mut authority = CertificateParams::default();
+    authority.distinguished_name = common_name("Proxmox Virtual Environment (talmox lab)");
+    authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    authority.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+    authority
+}
+
+fn owned(names: &[&str]) -> BTreeSet<String> {
+    names.iter().map(|name| (*name).to_owned()).collect()
+}
+
+/// Loopback, and the address that the lab listens on.
+fn addresses(address: IpAddr) -> BTreeSet<IpAddr> {
+    let mut addresses = BTreeSet::from([Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()]);
+    if !address.is_unspecified() {
+        addresses.insert(address);
+    }
+    addresses
 }
 
 fn pem(label: &str, der: &[u8]) -> String {

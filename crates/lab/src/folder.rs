@@ -80,7 +80,8 @@ impl Drop for Folder {
     }
 }
 
-fn private_folder(path: &Path) -> io::Result<()> {
+/// Makes a folder that only its owner can look into, unless it is there.
+pub(crate) fn private_folder(path: &Path) -> io::Result<()> {
     let mut builder = DirBuilder::new();
     builder.recursive(true);
     #[cfg(unix)]

@@ -102,16 +102,17 @@ impl State {
             None => (0, scenario.into_world(&blobs, now, &mut Chance::new(seed))?),
         };
         blobs.keep_only(&blobs_of(&world))?;
-        let keys = if let Some(bytes) = folder.read(KEYS)? {
-            serde_json::from_slice(&bytes)
-                .map_err(|error| unreadable(&folder, KEYS, &error.to_string()))?
-        } else {
-            let keys = new_keys(&world, address, factory)?;
-            if folder.is_kept() {
-                folder.write(KEYS, &serde_json::to_vec(&keys)?)?;
+        let (keys, is_new) = match folder.read(KEYS)? {
+            Some(bytes) => {
+                let keys = serde_json::from_slice(&bytes)
+                    .map_err(|error| unreadable(&folder, KEYS, &error.to_string()))?;
+                renewed(keys, &world, address, factory)?
             }
-            keys
+            None => (new_keys(&world, address, factory)?, true),
         };
+        if is_new && folder.is_kept() {
+            folder.write(KEYS, &serde_json::to_vec(&keys)?)?;
+        }
         let state = Self { folder, keys, runs, seed, saved: Mutex::default() };
         state.save(&world)?;
         Ok((state, world, blobs))
@@ -165,6 +166,21 @@ fn new_keys(world: &World, address: IpAddr, factory: &[&str]) -> io::Result<Save
     let mut tickets = vec![0; crate::pve::KEY_BYTES];
     rand::fill(&mut tickets).map_err(io::Error::other)?;
     Ok(SavedKeys { identity, tickets })
+}
+
+/// A lab that moved to another address gets a certificate that names it. Whether that was so.
+fn renewed(
+    keys: SavedKeys,
+    world: &World,
+    address: IpAddr,
+    factory: &[&str],
+) -> io::Result<(SavedKeys, bool)> {
+    let hosts: Vec<&str> = world.hosts.keys().map(String::as_str).collect();
+    let identity = keys.identity.reissued(&hosts, factory, address).map_err(io::Error::other)?;
+    Ok(match identity {
+        Some(identity) => (SavedKeys { identity, ..keys }, true),
+        None => (keys, false),
+    })
 }
 
 fn unreadable(folder: &Folder, name: &str, text: &str) -> io::Error {

@@ -1,5 +1,7 @@
 //! `talmox check`
 
+mod live;
+
 use std::path::Path;
 
 use clap::Args;
@@ -12,11 +14,14 @@ use crate::args::{Format, Global};
 use crate::error::{CommandError, Exit};
 use crate::locate::{Located, content, locate};
 use crate::printer::Printer;
+use crate::rehearsal::RehearsalArgs;
 use crate::render;
 
-/// Check an inventory, without contacting anything
+/// Check an inventory, without contacting anything unless --live says so
 ///
-/// Reports everything that is wrong in one go, each finding with its place and what to do.
+/// Reports everything that is wrong in one go, each finding with its place and what to do. With --live it also looks at
+/// Proxmox, the nodes and the Image Factory, as `up` does before it begins, and changes nothing: whether the token may do what
+/// is needed (and the `pveum` lines if not), storages, bridges, hosts, numbers, addresses, devices and extensions.
 #[derive(Debug, Args)]
 pub(crate) struct CheckArgs {
     /// The clusters to check [default: all of the inventory]
@@ -26,9 +31,22 @@ pub(crate) struct CheckArgs {
     /// Print every setting of a node, and the file and line that it came from
     #[arg(long, value_name = "NODE")]
     pub(crate) explain: Option<String>,
+
+    /// Look at Proxmox, the nodes and the Image Factory too
+    #[arg(long, conflicts_with = "explain")]
+    live: bool,
+
+    #[command(flatten)]
+    rehearsal: RehearsalArgs,
 }
 
 pub(crate) fn run(args: &CheckArgs, global: &Global, printer: &Printer) -> Outcome {
+    if args.live {
+        return live::run(&args.clusters, &args.rehearsal, global, printer);
+    }
+    if args.rehearsal.is_lab() {
+        return Err(CommandError::usage("--lab and --lab-at go with --live"));
+    }
     let inventory = load(global.inventory.as_deref(), &args.clusters)?;
     let explained = match &args.explain {
         Some(name) => Some(find_node(&inventory, name)?),
@@ -125,7 +143,7 @@ fn describe(cluster: &Cluster) -> String {
     text
 }
 
-fn plural(count: usize, noun: &str) -> String {
+pub(crate) fn plural(count: usize, noun: &str) -> String {
     let s = if count == 1 { "" } else { "s" };
     format!("{count} {noun}{s}")
 }

@@ -120,8 +120,21 @@ fn merge(args: &ClientArgs, file: &ClientFile<'_>) -> Result<(PathBuf, String), 
     Ok((path, context))
 }
 
-/// Writes what `up` hands out, in place of what it wrote before.
-pub(super) fn put(folder: &Path, files: &ClientFiles, merge: bool) -> Result<(), CommandError> {
+/// Writes what `up` hands out, in place of what it wrote before. What leads to a real cluster is never replaced by
+/// what leads into a lab.
+pub(super) fn put(
+    folder: &Path,
+    files: &ClientFiles,
+    merge: bool,
+    is_lab: bool,
+) -> Result<(), CommandError> {
+    let existing = disk::read_secret(&folder.join("kubeconfig"))?;
+    if is_lab && existing.is_some_and(|text| !text.expose().contains("server: https://127.")) {
+        return Err(CommandError::failed(format!(
+            "{} has the kubeconfig of a real cluster; name another folder with --output",
+            folder.display()
+        )));
+    }
     disk::write_private(&folder.join("kubeconfig"), files.kubeconfig.expose(), Before::Anything)?;
     disk::write_private(&folder.join("talosconfig"), files.talosconfig.expose(), Before::Anything)?;
     if merge {

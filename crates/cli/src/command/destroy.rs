@@ -3,18 +3,17 @@
 use std::sync::Arc;
 
 use clap::Args;
-use talmox_engine::event::{Events, RunEnd};
-use talmox_engine::execute::Cancel;
+use talmox_engine::event::RunEnd;
 use talmox_engine::plan::{self, DestroyOptions, show};
 
 use crate::args::{Format, Global};
 use crate::command::Outcome;
-use crate::command::up::watch_for_interrupts;
+use crate::command::carry_out::{Carried, carry_out};
 use crate::error::{CommandError, Exit};
 use crate::printer::Printer;
 use crate::rehearsal::RehearsalArgs;
-use crate::session::{Session, run_folder};
-use crate::{ask, report, runtime};
+use crate::session::Session;
+use crate::{ask, runtime};
 
 /// Stop and delete the VMs of a cluster, and nothing else
 ///
@@ -71,17 +70,9 @@ async fn destroy(args: &DestroyArgs, session: &Session, printer: &Printer) -> Ou
         if !args.yes && !session.is_alone() {
             ask::word(&format!("All data of these VMs is lost. To go on, write `{name}`:"), name)?;
         }
-        let log = report::log(&run_folder(&folder), "destroy", name, printer)?;
-        let (events, listener) = Events::channel(session.clock);
-        let cancel = Cancel::default();
-        let watching = tokio::spawn(watch_for_interrupts(cancel.clone(), printer.clone()));
-        let running = async {
-            let outcome = session.execute(&plan, Arc::new(|_| Ok(())), &cancel, &events).await;
-            drop(events);
-            outcome
-        };
-        let (outcome, ()) = tokio::join!(running, report::follow(listener, log, printer));
-        watching.abort();
+        let write = Arc::new(|_| Ok(()));
+        let Carried { outcome, .. } =
+            carry_out(session, &plan, "destroy", &folder, write, printer).await;
         if outcome.end != RunEnd::Done {
             return Err(CommandError::failed("not everything was deleted")
                 .hint("when the cause is gone, the same command goes on from here"));

@@ -2,6 +2,7 @@
 
 mod answers;
 pub(crate) mod files;
+mod role;
 
 use std::collections::BTreeMap;
 use std::io::{self, IsTerminal};
@@ -78,9 +79,19 @@ pub(crate) struct InitArgs {
     /// The version of Talos [default: the newest that is known well]
     #[arg(long, value_name = "VERSION")]
     pub(crate) talos_version: Option<String>,
+
+    /// Write nothing; print the commands that make a user, a token and the rights that an inventory needs
+    ///
+    /// To be run as root on a Proxmox host. The rights are as narrow as they can be: on the pool, storages, bridges, hosts and
+    /// devices that the inventory names, and nowhere else.
+    #[arg(long)]
+    pub(crate) role: bool,
 }
 
 pub(crate) fn run(args: &InitArgs, global: &Global, printer: &Printer) -> Outcome {
+    if args.role {
+        return role::run(args.cluster.as_deref(), global, printer);
+    }
     let is_asking = !args.yes && io::stdin().is_terminal() && io::stderr().is_terminal();
     let asking = Asking { printer, is_asking };
     let root = global.inventory.clone().unwrap_or_else(|| PathBuf::from("inventory"));

@@ -1,10 +1,12 @@
 //! `talmox lab`
 
 pub(crate) mod serve;
+mod welcome;
 
 use clap::{Args, Subcommand};
 
 use super::Outcome;
+use crate::args::Global;
 use crate::printer::Printer;
 
 /// Run a simulated Proxmox VE on this machine, to try things out
@@ -21,8 +23,8 @@ enum LabCommand {
     Serve(serve::ServeArgs),
 }
 
-pub(crate) fn run(args: &LabArgs, printer: &Printer) -> Outcome {
+pub(crate) fn run(args: &LabArgs, global: &Global, printer: &Printer) -> Outcome {
     match &args.command {
-        LabCommand::Serve(args) => serve::run(args, printer),
+        LabCommand::Serve(args) => serve::run(args, global, printer),
     }
 }

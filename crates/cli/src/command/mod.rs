@@ -1,5 +1,6 @@
 //! One file per command.
 
+mod carry_out;
 pub(crate) mod check;
 mod client;
 pub(crate) mod config;
@@ -10,13 +11,15 @@ pub(crate) mod init;
 pub(crate) mod kubeconfig;
 pub(crate) mod lab;
 pub(crate) mod node;
-mod output;
+pub(crate) mod output;
 pub(crate) mod plan;
 pub(crate) mod render;
 pub(crate) mod runs;
 pub(crate) mod schema;
 pub(crate) mod secrets;
+pub(crate) mod status;
 pub(crate) mod talosconfig;
+pub(crate) mod template;
 pub(crate) mod up;
 
 use std::process::ExitCode;
@@ -46,10 +49,13 @@ pub(crate) fn run() -> ExitCode {
         Command::Schema(_) => schema::run(&printer),
         Command::Secrets(args) => secrets::run(&args, &cli.global, &printer),
         Command::Kubeconfig(args) => kubeconfig::run(&args, &cli.global, &printer),
-        Command::Lab(args) => lab::run(&args, &printer),
+        Command::Lab(args) => lab::run(&args, &cli.global, &printer),
         Command::Node(args) => node::run(&args, &cli.global, &printer),
         Command::Plan(args) => plan::run(&args, &cli.global, &printer),
         Command::Up(args) => up::run(&args, &cli.global, &printer),
+        Command::Status(args) => status::run(&args, &cli.global, &printer),
+        Command::Output(args) => output::run(&args, &cli.global, &printer),
+        Command::Template(args) => template::run(&args, &cli.global, &printer),
         Command::Destroy(args) => destroy::run(&args, &cli.global, &printer),
         Command::Runs(args) => runs::run(&args, &cli.global, &printer),
         Command::Render(args) => render::run(&args, &cli.global, &printer),

@@ -1,22 +1,161 @@
-//! `talmox output`: per-node facts.
+//! `talmox output`
 
+use std::path::Path;
+
+use clap::Args;
 use serde_json::{Map, Value, json};
-use talmox_engine::desired::Desired;
-use talmox_engine::observe::World;
-use talmox_engine::plan::locations;
+use talmox_engine::desired::{Desired, DesiredNode};
+use talmox_engine::observe::observe_proxmox;
+use talmox_engine::plan::{Contact, locations};
+use talmox_pve::api::qemu::Vm;
+
+use crate::args::{Format, Global};
+use crate::command::Outcome;
+use crate::disk;
+use crate::error::{CommandError, Exit};
+use crate::printer::Printer;
+use crate::rehearsal::RehearsalArgs;
+use crate::runtime;
+use crate::session::{NoSecrets, Session};
+use crate::words;
+
+/// Print what other tools want to know of a cluster
+///
+/// Without a name, all nodes as a table, or everything as JSON. Names are `NODE` and `NODE.FIELD` with the fields vmid,
+/// vm_name, node (the host), ip_address, mac_address, role, talos_version and kubernetes_version; of the cluster `endpoint`,
+/// `vip`, `talos_version`, `kubernetes_version`, and `kubeconfig` and `talosconfig` as `up` wrote them.
+#[derive(Debug, Args)]
+pub(crate) struct OutputArgs {
+    /// What to print, such as dev-cp-1.ip_address [default: all of it]
+    #[arg(value_name = "NAME")]
+    name: Option<String>,
+
+    /// The cluster [default: the only one of the inventory]
+    #[arg(long, value_name = "CLUSTER")]
+    cluster: Option<String>,
+
+    #[command(flatten)]
+    rehearsal: RehearsalArgs,
+}
+
+pub(crate) fn run(args: &OutputArgs, global: &Global, printer: &Printer) -> Outcome {
+    runtime::run(async {
+        let cluster = args.cluster.as_deref();
+        let session =
+            Session::open_with(global, cluster, &args.rehearsal, printer, NoSecrets::Refuse)
+                .await?;
+        let printed = print(args, &session, printer).await;
+        session.close().await?;
+        printed
+    })
+}
+
+async fn print(args: &OutputArgs, session: &Session, printer: &Printer) -> Outcome {
+    if let Some(file @ ("kubeconfig" | "talosconfig")) = args.name.as_deref() {
+        printer.result(&client_file(&session.folder(), file)?)?;
+        return Ok(Exit::Fine);
+    }
+    let pve = observe_proxmox(&session.desired, &session.pve).await;
+    let pve = pve.map_err(|error| {
+        CommandError::failed("cannot look at Proxmox")
+            .because(error)
+            .hint("`talmox check --live` says more")
+    })?;
+    let nodes = facts(&session.desired, locations(&session.desired, &pve));
+    let text = match (&args.name, printer.format) {
+        (None, Format::Text) => table(&nodes),
+        (None, Format::Json) => format!("{:#}\n", everything(&session.desired, &nodes)),
+        (Some(name), format) => {
+            let found = find(name, &everything(&session.desired, &nodes))?;
+            match format {
+                Format::Json => format!("{found:#}\n"),
+                Format::Text => lines(&found),
+            }
+        }
+    };
+    printer.result(&text)?;
+    Ok(Exit::Fine)
+}
+
+fn client_file(folder: &Path, name: &str) -> Result<String, CommandError> {
+    let path = folder.join(name);
+    match disk::read_secret(&path)? {
+        Some(text) => Ok(text.expose().to_owned()),
+        None => Err(CommandError::failed(format!("there is no {}", path.display()))
+            .hint(format!("`talmox up` writes it; `talmox {name}` makes one without a cluster"))),
+    }
+}
+
+fn everything(desired: &Desired, nodes: &Map<String, Value>) -> Value {
+    json!({
+        "cluster": desired.cluster,
+        "endpoint": desired.endpoint,
+        "vip": desired.vip.map(|vip| vip.to_string()),
+        "talos_version": desired.talos_version,
+        "kubernetes_version": desired.kubernetes_version,
+        "nodes": nodes,
+    })
+}
+
+/// `NODE`, `NODE.FIELD` or a name of the cluster's. Node names may hold dots, field names do not.
+fn find(name: &str, all: &Value) -> Result<Value, CommandError> {
+    let nodes = &all["nodes"];
+    if let Some(found) = nodes.get(name).or_else(|| all.get(name)) {
+        return Ok(found.clone());
+    }
+    let names = |of: &Value| -> String {
+        let keys = of.as_object().map(|of| of.keys().cloned().collect::<Vec<_>>());
+        keys.unwrap_or_default().join(", ")
+    };
+    let unknown = CommandError::usage(format!("there is no output `{name}`"));
+    match name.rsplit_once('.').and_then(|(node, field)| Some((nodes.get(node)?, field))) {
+        Some((node, field)) => match node.get(field) {
+            Some(found) => Ok(found.clone()),
+            None => Err(unknown.hint(format!("fields are: {}", names(node)))),
+        },
+        None => Err(unknown.hint(format!("nodes are: {}", names(nodes)))),
+    }
+}
+
+/// A value as a script wants it, or the fields of a node.
+fn lines(found: &Value) -> String {
+    match found.as_object() {
+        None => format!("{}\n", plain(found).unwrap_or_default()),
+        Some(fields) => {
+            let row = |(key, value): (&String, &Value)| {
+                vec![key.clone(), plain(value).unwrap_or_else(|| "-".to_owned())]
+            };
+            words::aligned(&fields.iter().map(row).collect::<Vec<_>>())
+        }
+    }
+}
+
+fn plain(value: &Value) -> Option<String> {
+    match value {
+        Value::Null => None,
+        Value::String(text) => Some(text.clone()),
+        other => Some(other.to_string()),
+    }
+}
 
 /// What other tools want to know of each node.
-pub(crate) fn facts(desired: &Desired, world: &World) -> Map<String, Value> {
+pub(crate) fn facts(
+    desired: &Desired,
+    places: Vec<(&DesiredNode, Option<Vm>)>,
+) -> Map<String, Value> {
     let mut all = Map::new();
-    for (node, place) in locations(desired, &world.pve) {
-        let address = node.addresses.first().map(ToString::to_string);
+    for (node, place) in places {
+        let address = node.addresses.first().copied().or(match node.contact {
+            Contact::At(address) => Some(address),
+            Contact::AskAgent => None,
+        });
         all.insert(
             node.name.clone(),
             json!({
                 "vmid": place.as_ref().map(|place| place.vmid.get()),
                 "vm_name": node.name,
                 "node": place.as_ref().map(|place| place.node.to_string()),
-                "ip_address": address,
+                "ip_address": address.map(|address| address.to_string()),
                 "mac_address": node.identity.macs.first().map(ToString::to_string),
                 "role": if node.is_control_plane { "controlplane" } else { "worker" },
                 "talos_version": node.is_talos.then(|| desired.talos_version.clone()),
@@ -36,11 +175,6 @@ pub(crate) fn table(facts: &Map<String, Value>) -> String {
         ("ip_address", "ADDRESS"),
         ("mac_address", "MAC"),
     ];
-    let text = |value: &Value| match value {
-        Value::Null => "-".to_owned(),
-        Value::String(text) => text.clone(),
-        other => other.to_string(),
-    };
     let mut rows: Vec<Vec<String>> = vec![
         std::iter::once("NODE")
             .chain(COLUMNS.iter().map(|(_, title)| *title))
@@ -48,8 +182,9 @@ pub(crate) fn table(facts: &Map<String, Value>) -> String {
             .collect(),
     ];
     for (name, fact) in facts {
-        let cells = COLUMNS.iter().map(|(key, _)| text(&fact[*key]));
+        let cells =
+            COLUMNS.iter().map(|(key, _)| plain(&fact[*key]).unwrap_or_else(|| "-".to_owned()));
         rows.push(std::iter::once(name.clone()).chain(cells).collect());
     }
-    crate::words::aligned(&rows)
+    words::aligned(&rows)
 }

@@ -7,20 +7,19 @@ use std::sync::Arc;
 
 use clap::Args;
 use talmox_engine::access::{ClientFiles, WriteFiles};
-use talmox_engine::event::{Events, RunEnd};
-use talmox_engine::execute::Cancel;
+use talmox_engine::event::RunEnd;
 use talmox_engine::observe::World;
 use talmox_engine::plan::{self, Plan, SavedPlan, show};
-use tokio::signal::unix::{SignalKind, signal};
 
 use crate::args::{Format, Global};
 use crate::command::Outcome;
+use crate::command::carry_out::{Carried, carry_out};
 use crate::command::client;
 use crate::error::CommandError;
 use crate::printer::Printer;
 use crate::rehearsal::RehearsalArgs;
-use crate::session::{Session, run_folder};
-use crate::{ask, report, runtime};
+use crate::session::Session;
+use crate::{ask, runtime};
 
 /// Make the cluster what the inventory says: images, VMs, Talos, Kubernetes
 ///
@@ -43,7 +42,8 @@ pub(crate) struct UpArgs {
     #[arg(long, value_name = "FILE")]
     plan: Option<PathBuf>,
 
-    /// Where kubeconfig and talosconfig are written [default: beside the inventory]
+    /// Where kubeconfig and talosconfig are written [default: beside the inventory; ./talmox-lab with --lab --keep;
+    /// with --lab alone they are not]
     #[arg(long, short, value_name = "DIR")]
     output: Option<PathBuf>,
 
@@ -58,6 +58,9 @@ pub(crate) struct UpArgs {
     #[command(flatten)]
     rehearsal: RehearsalArgs,
 }
+
+/// The folder for the files of a lab that is kept.
+const KEPT: &str = "talmox-lab";
 
 pub(crate) fn run(args: &UpArgs, global: &Global, printer: &Printer) -> Outcome {
     runtime::run(async {
@@ -75,7 +78,8 @@ pub(crate) fn run(args: &UpArgs, global: &Global, printer: &Printer) -> Outcome 
 }
 
 async fn up(args: &UpArgs, session: &Session, printer: &Printer) -> Outcome {
-    let folder = args.output.clone().unwrap_or_else(|| session.folder());
+    let files = client_folder(args, session);
+    let folder = files.clone().unwrap_or_else(|| session.folder());
     let _lock = session.lock(&folder, "up")?;
     let world = session.observe().await?;
     let plan = plan::plan(&session.desired, &world, session.options_in(&folder));
@@ -92,28 +96,15 @@ async fn up(args: &UpArgs, session: &Session, printer: &Printer) -> Outcome {
     if !args.yes && !args.rehearsal.lab && args.plan.is_none() {
         ask::yes("Do it?")?;
     }
-    let runs = run_folder(&folder);
-    let log =
-        if args.rehearsal.lab { None } else { report::log(&runs, "up", &plan.cluster, printer)? };
-    let log_path = log.as_ref().map(|log| log.path().to_owned());
-    let (events, listener) = Events::channel(session.clock);
-    let cancel = Cancel::default();
-    let watching = tokio::spawn(watch_for_interrupts(cancel.clone(), printer.clone()));
-    let write = writer(folder.clone(), args.merge);
-    let running = async {
-        let outcome = session.execute(&plan, write, &cancel, &events).await;
-        drop(events);
-        outcome
-    };
-    let (outcome, ()) = tokio::join!(running, report::follow(listener, log, printer));
-    watching.abort();
+    let write = writer(files.clone(), args.merge, session.stage.is_some());
+    let Carried { outcome, log } = carry_out(session, &plan, "up", &folder, write, printer).await;
     match outcome.end {
-        RunEnd::Done => summary::done(session, &plan, &folder, printer).await,
+        RunEnd::Done => summary::done(session, &world, files.as_deref(), printer),
         RunEnd::Cancelled => Err(CommandError::failed("stopped before the end")
             .hint("the same command goes on from here; nothing has to be undone")),
         RunEnd::Failed => {
             let failed = outcome.failures().count();
-            let hint = match log_path {
+            let hint = match log {
                 Some(path) => format!(
                     "see above, or `talmox runs`; the whole log is {}. When the cause is gone, the same command goes on from here",
                     path.display()
@@ -154,23 +145,20 @@ fn check_saved(path: &std::path::Path, plan: &Plan, world: &World) -> Result<(),
     })
 }
 
-/// The first Ctrl-C stops cleanly, a second one at once.
-pub(crate) async fn watch_for_interrupts(cancel: Cancel, printer: Printer) {
-    let Ok(mut interrupted) = signal(SignalKind::interrupt()) else { return };
-    let Ok(mut terminated) = signal(SignalKind::terminate()) else { return };
-    tokio::select! {
-        _ = interrupted.recv() => {}
-        _ = terminated.recv() => {}
+/// Where kubeconfig and talosconfig go. A lab that ends with us leaves none, and one that is kept none beside an
+/// inventory, where those of the real cluster are.
+fn client_folder(args: &UpArgs, session: &Session) -> Option<PathBuf> {
+    match (&args.output, session.is_alone(), args.keep) {
+        (Some(folder), _, _) => Some(folder.clone()),
+        (None, true, true) => Some(PathBuf::from(KEPT)),
+        (None, true, false) => None,
+        (None, false, _) => Some(session.folder()),
     }
-    cancel.cancel();
-    printer.say("\nStopping: what has begun is finished first. Ctrl-C again stops at once.");
-    interrupted.recv().await;
-    #[expect(clippy::exit, clippy::disallowed_methods, reason = "somebody insists")]
-    std::process::exit(130);
 }
 
-fn writer(folder: PathBuf, merge: bool) -> WriteFiles {
+fn writer(folder: Option<PathBuf>, merge: bool, is_lab: bool) -> WriteFiles {
     Arc::new(move |files: ClientFiles| {
-        client::put(&folder, &files, merge).map_err(|error| error.chain())
+        let Some(folder) = &folder else { return Ok(()) };
+        client::put(folder, &files, merge, is_lab).map_err(|error| error.chain())
     })
 }

@@ -179,6 +179,11 @@ fn pools(cluster: &Cluster) -> Vec<Value> {
     pools.iter().map(|pool| json!({"poolid": pool})).collect()
 }
 
+/// Whether DHCP has anybody to put anywhere.
+pub(crate) fn has_leases(cluster: &Cluster) -> bool {
+    cluster.nodes.iter().any(|node| *node.settings().system.boot.required() == Boot::Dhcp)
+}
+
 /// Where DHCP puts nodes that ask for it.
 fn leases(cluster: &Cluster, cluster_id: Option<&str>) -> BTreeMap<String, String> {
     let asking =

@@ -1,26 +1,51 @@
 //! How a run is shown while it goes on. Reporters see events and nothing else.
 
 mod json;
+mod live;
 mod plain;
 
 use std::path::Path;
+use std::time::Duration;
 
+use talmox_clock::Clock;
 use talmox_engine::event::Stamped;
 use talmox_engine::run_log::RunLog;
 use tokio::sync::mpsc::UnboundedReceiver;
 
 use crate::args::Format;
-use crate::error::CommandError;
-use crate::printer::Printer;
+use crate::printer::{Printer, Size};
+use live::Live;
+use plain::Plain;
 
-/// Shows events as they come, and writes them down, until the run ends.
+/// Between two drawings of the live view.
+const FRAME: Duration = Duration::from_millis(150);
+
+/// Shows events as they come, and writes them down, until the run ends. `clock` is the one that
+/// stamps them.
 pub(crate) async fn follow(
     mut events: UnboundedReceiver<Stamped>,
     mut log: Option<RunLog>,
+    clock: Clock,
     printer: &Printer,
 ) {
-    let mut plain = plain::Plain::default();
-    while let Some(event) = events.recv().await {
+    let mut view = View::of(printer);
+    let real = Clock::real();
+    let mut due = real.deadline(FRAME);
+    loop {
+        let event = if matches!(view, View::Live(_)) {
+            tokio::select! {
+                biased;
+                () = real.sleep(due.left()) => {
+                    due = real.deadline(FRAME);
+                    view.draw(clock, printer);
+                    continue;
+                }
+                event = events.recv() => event,
+            }
+        } else {
+            events.recv().await
+        };
+        let Some(event) = event else { break };
         // A full disk must not stop a run that goes well.
         if let Some(open) = &mut log
             && let Err(error) = open.write(&event)
@@ -28,26 +53,64 @@ pub(crate) async fn follow(
             printer.warn(&format!("the run log {} ends here: {error}", open.path().display()));
             log = None;
         }
-        match printer.format {
-            Format::Json => json::show(&event, printer),
-            Format::Text => plain.show(&event, printer),
+        view.show(&event, printer);
+    }
+    if let View::Live(live) = &mut view {
+        printer.say_raw(&live.finish(printer.size().unwrap_or(NARROW), printer));
+    }
+}
+
+/// A terminal that no longer says how large it is.
+const NARROW: Size = Size { columns: 80, rows: 24 };
+
+enum View {
+    Json,
+    Plain(Plain),
+    Live(Live),
+}
+
+impl View {
+    fn of(printer: &Printer) -> Self {
+        match (printer.format, printer.size()) {
+            (Format::Json, _) => Self::Json,
+            (Format::Text, Some(_)) => Self::Live(Live::default()),
+            (Format::Text, None) => Self::Plain(Plain::default()),
+        }
+    }
+
+    fn show(&mut self, event: &Stamped, printer: &Printer) {
+        match self {
+            Self::Json => json::show(event, printer),
+            Self::Live(live) => live.take(event),
+            Self::Plain(plain) => {
+                if let Some(line) = plain.take(event) {
+                    printer.say_raw(&plain.text(&line, None, printer));
+                }
+            }
+        }
+    }
+
+    fn draw(&mut self, clock: Clock, printer: &Printer) {
+        if let Self::Live(live) = self {
+            let size = printer.size().unwrap_or(NARROW);
+            printer.say_raw(&live.draw(clock.since_epoch().as_secs_f64(), size, printer));
         }
     }
 }
 
-/// Begins the log of a run.
+/// Begins the log of a run. One that cannot be written is no reason not to run.
 pub(crate) fn log(
     folder: &Path,
     command: &str,
     cluster: &str,
     printer: &Printer,
-) -> Result<Option<RunLog>, CommandError> {
-    let now = talmox_clock::Clock::real().since_epoch().as_secs_f64();
+) -> Option<RunLog> {
+    let now = Clock::real().since_epoch().as_secs_f64();
     match RunLog::begin(&folder.join("runs"), command, cluster, now) {
-        Ok(log) => Ok(Some(log)),
+        Ok(log) => Some(log),
         Err(error) => {
             printer.warn(&format!("there is no log of this run: {error}"));
-            Ok(None)
+            None
         }
     }
 }

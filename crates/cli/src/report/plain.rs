@@ -5,6 +5,25 @@ use std::collections::BTreeMap;
 use talmox_engine::event::{Event, Stamped, StepEnd};
 
 use crate::printer::Printer;
+use crate::words;
+
+/// Beyond this the names of steps are not lined up.
+const WIDEST: usize = 48;
+/// A text beside the name of its step must have so much room, else it goes below it.
+const ROOM: usize = 30;
+
+/// Something to be said about a step.
+#[derive(Debug)]
+pub(super) struct Line {
+    time: f64,
+    sign: &'static str,
+    color: &'static str,
+    step: String,
+    text: String,
+    hint: Option<String>,
+    /// Whether it is over when the next one comes.
+    pub(super) is_passing: bool,
+}
 
 #[derive(Debug, Default)]
 pub(super) struct Plain {
@@ -17,59 +36,116 @@ pub(super) struct Plain {
 }
 
 impl Plain {
-    pub(super) fn show(&mut self, event: &Stamped, printer: &Printer) {
+    /// How far it is: steps that have ended, and all of them.
+    pub(super) fn count(&self) -> (usize, usize) {
+        (self.ended, self.steps)
+    }
+
+    /// Seconds since the run began.
+    pub(super) fn elapsed(&self, now: f64) -> f64 {
+        now - self.begun.unwrap_or(now)
+    }
+
+    /// What is to be said about an event.
+    pub(super) fn take(&mut self, event: &Stamped) -> Option<Line> {
         let begun = *self.begun.get_or_insert(event.time);
         let time = event.time - begun;
-        let say = |sign: &str, color: &str, step: &str, text: &str| {
-            let sign = printer.paint(sign, color);
-            let line = format!("{time:7.1}s  {sign} {step:width$}  {text}", width = self.width);
-            printer.say(line.trim_end());
+        let line = |sign, color, step: &str, text: String| Line {
+            time,
+            sign,
+            color,
+            step: step.to_owned(),
+            text,
+            hint: None,
+            is_passing: false,
         };
         match &event.what {
             Event::RunStarted { steps, .. } => {
                 self.steps = steps.len();
-                self.width =
-                    steps.iter().map(|step| step.step.chars().count()).max().unwrap_or(0).min(48);
+                let widths = steps.iter().map(|step| step.step.chars().count());
+                self.width = widths.max().unwrap_or(0).min(WIDEST);
+                None
             }
-            Event::StepWaits { step, reason } => say("·", "2", step, reason),
-            Event::StepNote { step, text } => say("!", "1;33", step, text),
+            Event::StepWaits { step, reason } => {
+                Some(Line { is_passing: true, ..line("·", "2", step, reason.clone()) })
+            }
+            Event::StepNote { step, text } => Some(line("!", "1;33", step, text.clone())),
             Event::StepRetries { step, attempt, reason, .. } => {
-                say("↻", "33", step, &format!("attempt {attempt}: {reason}"));
+                Some(line("↻", "33", step, format!("attempt {attempt}: {reason}")))
             }
             Event::StepProgress { step, bytes, total } => {
-                let Some(total) = total.filter(|total| *total > 0) else { return };
+                let total = total.filter(|total| *total > 0)?;
                 let tenth = bytes * 10 / total;
-                if self.tenths.insert(step.clone(), tenth) != Some(tenth) && tenth % 5 == 0 {
-                    let mib = |bytes: u64| bytes >> 20;
-                    say("·", "2", step, &format!("{} of {} MiB", mib(*bytes), mib(total)));
-                }
+                let is_told = self.tenths.insert(step.clone(), tenth) == Some(tenth);
+                let text = format!("{} of {} MiB", bytes >> 20, total >> 20);
+                let is_due = !is_told && tenth % 5 == 0;
+                is_due.then(|| Line { is_passing: true, ..line("·", "2", step, text) })
             }
             Event::StepEnded { step, end, seconds } => {
                 self.ended += 1;
                 let count = format!("{}/{}", self.ended, self.steps);
-                match end {
-                    StepEnd::Done => say("✓", "32", step, &format!("{seconds:.1}s  {count}")),
-                    StepEnd::Already => say("✓", "2", step, &format!("already  {count}")),
+                Some(match end {
+                    // What only waited was done by others meanwhile.
+                    StepEnd::Already if *seconds < 1.0 => {
+                        line("✓", "2", step, format!("already  {count}"))
+                    }
+                    StepEnd::Done | StepEnd::Already => {
+                        line("✓", "32", step, format!("{seconds:.1}s  {count}"))
+                    }
                     StepEnd::Failed { message, causes, hint } => {
                         let mut text = message.clone();
                         for cause in causes {
                             text.push_str(&format!(": {cause}"));
                         }
-                        say("✗", "1;31", step, &text);
-                        if let Some(hint) = hint {
-                            printer.say(&format!(
-                                "            {} {hint}",
-                                printer.paint("hint:", "1;36")
-                            ));
-                        }
+                        Line { hint: hint.clone(), ..line("✗", "1;31", step, text) }
                     }
                     StepEnd::Blocked { by } => {
-                        say("-", "2", step, &format!("not begun: {by} failed"));
+                        line("-", "2", step, format!("not begun: {by} failed"))
                     }
-                    StepEnd::Cancelled => say("-", "2", step, "stopped"),
-                }
+                    StepEnd::Cancelled => line("-", "2", step, "stopped".to_owned()),
+                })
             }
-            Event::StepStarted { .. } | Event::RunEnded { .. } => {}
+            Event::StepStarted { .. } | Event::RunEnded { .. } => None,
         }
+    }
+
+    /// The line as it is printed, within so many columns if there is such a limit.
+    pub(super) fn text(&self, line: &Line, columns: Option<usize>, printer: &Printer) -> String {
+        let Line { time, sign, color, step, text, hint, .. } = line;
+        let sign = printer.paint(sign, color);
+        let head = format!("{time:7.1}s  {sign} {step:width$}", width = self.width);
+        let indent = 12;
+        let beside = indent + step.chars().count().max(self.width) + 2;
+        let mut out = match columns {
+            None => format!("{head}  {text}"),
+            Some(columns)
+                if beside + ROOM <= columns || beside + text.chars().count() < columns =>
+            {
+                let rest = words::wrapped(text, columns.saturating_sub(beside));
+                format!("{head}  {}", rest.join(&format!("\n{:beside$}", "")))
+            }
+            Some(columns) => {
+                let rest = words::wrapped(text, columns.saturating_sub(indent));
+                format!(
+                    "{}\n{:indent$}{}",
+                    head.trim_end(),
+                    "",
+                    rest.join(&format!("\n{:indent$}", ""))
+                )
+            }
+        };
+        out.truncate(out.trim_end().len());
+        out.push('\n');
+        if let Some(hint) = hint {
+            let width = columns.map_or(usize::MAX, |columns| columns.saturating_sub(indent + 6));
+            for (index, part) in
+                hint.lines().flat_map(|line| words::wrapped(line, width)).enumerate()
+            {
+                let label =
+                    if index == 0 { printer.paint("hint:", "1;36") } else { "     ".to_owned() };
+                out.push_str(&format!("{:indent$}{label} {part}\n", ""));
+            }
+        }
+        out
     }
 }

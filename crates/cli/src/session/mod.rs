@@ -3,7 +3,8 @@
 
 mod manifests;
 mod proxmox;
-mod secrets;
+pub(crate) mod secrets;
+pub(crate) mod templates;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -39,6 +40,17 @@ use crate::rehearsal::{Quickstart, RehearsalArgs, Stage};
 const TTL: Duration = Duration::from_hours(12);
 const KUBERNETES: u16 = 6443;
 
+/// What becomes of a cluster that has no secrets yet, outside of a lab of our own.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum NoSecrets {
+    /// They are made, and kept.
+    Make,
+    /// Some are made up for as long as this takes: nothing is changed by looking.
+    Pretend,
+    /// Without secrets there is nothing to look at.
+    Refuse,
+}
+
 /// One command's view of one cluster.
 pub(crate) struct Session {
     pub(crate) chosen: Chosen,
@@ -55,11 +67,39 @@ pub(crate) struct Session {
 
 impl Session {
     /// Opens the cluster with this name, or the only one there is. Must be called inside a runtime.
+    ///
+    /// In a lab of our own the templates that the inventory takes for granted are made first.
     pub(crate) async fn open(
         global: &Global,
         name: Option<&str>,
         rehearsal: &RehearsalArgs,
         printer: &Printer,
+    ) -> Result<Self, CommandError> {
+        Self::open_with(global, name, rehearsal, printer, NoSecrets::Make).await
+    }
+
+    /// The same, with something else done about a cluster that has no secrets.
+    pub(crate) async fn open_with(
+        global: &Global,
+        name: Option<&str>,
+        rehearsal: &RehearsalArgs,
+        printer: &Printer,
+        no_secrets: NoSecrets,
+    ) -> Result<Self, CommandError> {
+        let session = Self::open_bare(global, name, rehearsal, printer, no_secrets).await?;
+        if session.is_alone() {
+            templates::make_missing(&session).await?;
+        }
+        Ok(session)
+    }
+
+    /// The same without any preparation.
+    pub(crate) async fn open_bare(
+        global: &Global,
+        name: Option<&str>,
+        rehearsal: &RehearsalArgs,
+        printer: &Printer,
+        no_secrets: NoSecrets,
     ) -> Result<Self, CommandError> {
         let quickstart = match (rehearsal.lab, name, choose::has_inventory(global)) {
             (true, None, false) => Some(Quickstart::new()?),
@@ -72,11 +112,12 @@ impl Session {
         let cluster = chosen.cluster();
         // A lab of our own dies with us, and so may the secrets of a cluster that has none.
         let known = secrets::known(&chosen)?;
-        let rehearsed = match (&known, rehearsal.lab) {
-            (None, true) => Some(secrets::throwaway()?),
-            _ => None,
+        let known = match (known, rehearsal.lab, no_secrets) {
+            (Some(known), _, _) => Some(known),
+            (None, true, _) | (None, false, NoSecrets::Pretend) => Some(secrets::throwaway()?),
+            (None, false, NoSecrets::Refuse) => Some(crate::secrets::bundle_of(&chosen)?),
+            (None, false, NoSecrets::Make) => None,
         };
-        let known = known.or(rehearsed);
         let stage =
             rehearsal.stage(cluster, known.as_ref().map(|bundle| bundle.cluster.id.as_str()))?;
         let clock = stage.as_ref().map_or_else(Clock::real, |stage| stage.clock);
@@ -129,17 +170,22 @@ impl Session {
             clock: self.clock,
             pve: self.pve.clone(),
             web: self.web.clone(),
-            cluster: Some(ClusterAccess {
-                bundle: Arc::clone(&self.bundle),
-                credentials: self.access.credentials.clone(),
-                settings: self.access.settings.clone(),
-                api: self.api(),
-                write_files,
-            }),
+            cluster: Some(self.cluster_access(write_files)),
             seed: 0,
             cut: None,
         };
         execute(plan, &context, cancel, events).await
+    }
+
+    /// How the cluster itself is spoken to.
+    pub(crate) fn cluster_access(&self, write_files: WriteFiles) -> ClusterAccess {
+        ClusterAccess {
+            bundle: Arc::clone(&self.bundle),
+            credentials: self.access.credentials.clone(),
+            settings: self.access.settings.clone(),
+            api: self.api(),
+            write_files,
+        }
     }
 
     /// What plans depend on beside the world, where files go beside the inventory.

@@ -12,7 +12,7 @@ use crate::printer::Printer;
 use crate::secrets::{SecretsFile, make as make_file};
 
 /// The bundle that there is.
-pub(super) fn known(chosen: &Chosen) -> Result<Option<Bundle>, CommandError> {
+pub(crate) fn known(chosen: &Chosen) -> Result<Option<Bundle>, CommandError> {
     let file = SecretsFile::open(chosen)?;
     Ok(file.as_ref().map(SecretsFile::bundle).transpose()?.flatten())
 }

@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use serde_json::Value as Json;
 
-use crate::support::Folder;
+use crate::support::{Cluster, Folder};
 
 /// A lab in a process of its own; killed if nobody stops it.
-struct Served {
+pub(crate) struct Served {
     process: Child,
     ready: Json,
 }
@@ -20,6 +20,18 @@ impl Served {
         let mut command = Command::new(env!("CARGO_BIN_EXE_talmox"));
         command.current_dir(folder).args(["lab", "serve", "--format", "json"]);
         Self::of(command.args(args.split_whitespace()))
+    }
+
+    /// For commands that are told of it by `option`.
+    pub(crate) fn in_file(cluster: &Cluster, args: &str) -> Self {
+        let lab = Self::start(cluster.folder.path(), args);
+        cluster.folder.write("lab.json", &lab.ready.to_string());
+        lab
+    }
+
+    /// How a command in that cluster's folder joins it.
+    pub(crate) fn option(&self) -> &'static str {
+        "--lab-at lab.json"
     }
 
     fn of(command: &mut Command) -> Self {
@@ -35,7 +47,7 @@ impl Served {
     }
 
     /// By curl, which knows nothing of us. None where there is no curl.
-    fn get(&self, path: &str) -> Option<Json> {
+    pub(crate) fn get(&self, path: &str) -> Option<Json> {
         let token = format!("{}={}", self.pve("token_id"), self.pve("token_secret"));
         let output = Command::new("curl")
             .args(["--silent", "--fail", "--cacert", self.pve("ca")])

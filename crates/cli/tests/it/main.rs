@@ -4,6 +4,7 @@
 
 mod check;
 mod clients;
+mod cluster;
 mod config;
 mod exchange;
 mod init;

@@ -94,6 +94,8 @@ pub struct DesiredNode {
     pub schematic: Option<String>,
     /// The template that is cloned, by name or vmid.
     pub template: Option<String>,
+    /// What such a template is made from.
+    pub template_image: Option<BootImage>,
     pub vm: VmSpec,
     /// The machine config, or user-data.
     pub config: SecretText,
@@ -190,8 +192,9 @@ fn derive(
     let is_talos = node.is_talos();
     let is_clone = is_talos && boot == Boot::Template;
     let vm = VmSpec::of(cluster, node, &rendered.identity)?;
-    let image =
-        (!is_clone).then(|| BootImage::of(cluster, node, rendered.image.as_ref())).transpose()?;
+    let boot_image = BootImage::of(cluster, node, rendered.image.as_ref())?;
+    let (image, template_image) =
+        if is_clone { (None, Some(boot_image)) } else { (Some(boot_image), None) };
     let first_network = match vm.cidata {
         Some(_) => {
             let mut first = network::first_network(cluster, node, &rendered.identity)?;
@@ -215,6 +218,7 @@ fn derive(
         image,
         schematic: rendered.image.map(|image| image.id),
         template,
+        template_image,
         vm,
         config: rendered.config,
         first_network,

@@ -18,6 +18,12 @@ use super::{DeriveError, first_address};
 /// Tags that every VM of ours has, for people and lists; nothing depends on them.
 pub const TAG: &str = "talmox";
 
+/// The options that all clones of a template have in common.
+const SHARED: &[&str] = &[
+    "agent", "balloon", "bios", "boot", "cores", "cpu", "machine", "memory", "ostype", "scsihw",
+    "serial0",
+];
+
 /// A disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DiskSpec {
@@ -152,7 +158,9 @@ impl VmSpec {
         hostpci: Option<&HostPci>,
         description: &str,
     ) -> VmOptions {
-        let mut options = self.firmware(self.options.clone().description(description));
+        // A host that boots in the meantime must not start what is half made.
+        let half_made = self.options.clone().description(description).onboot(false);
+        let mut options = self.firmware(half_made);
         for (index, disk) in self.disks.iter().enumerate() {
             let mut drive = match index {
                 0 => Drive::import(&disk.storage, image),
@@ -168,6 +176,23 @@ impl VmSpec {
             options = self.with_cloudinit(options);
         }
         with_hostpci(options, hostpci)
+    }
+
+    /// A template that such VMs can be cloned from: hardware and the system disk, and nothing by
+    /// which machines are told apart.
+    pub fn template(&self, name: &str, image: &VolumeId, description: &str) -> VmOptions {
+        let shared = self.options.iter().filter(|(key, _)| SHARED.contains(key));
+        let options = shared.fold(VmOptions::new(), |set, (key, value)| set.set(key, value));
+        let system = &self.disks[0];
+        let mut drive = Drive::import(&system.storage, image);
+        drive.options = system.options.clone();
+        self.firmware(options.name(name).description(description)).drive(&system.slot, &drive)
+    }
+
+    /// What a VM that was just created still lacks, tags apart.
+    pub fn after_create(&self) -> VmOptions {
+        let onboot = self.options.iter().filter(|(key, _)| *key == "onboot");
+        onboot.fold(VmOptions::new(), |options, (key, value)| options.set(key, value))
     }
 
     /// What a fresh clone of a template still lacks. The system disk and the firmware's came with

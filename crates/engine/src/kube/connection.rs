@@ -55,6 +55,19 @@ pub enum Unanswered {
     Cut(#[source] hyper::Error),
 }
 
+impl Unanswered {
+    /// The same in few words: that nobody is there yet needs no list, anything else has one cause.
+    pub(super) fn brief(&self) -> String {
+        let Self::Dial { failures } = self else { return self.to_string() };
+        let is_absence = |one: &&ApiDialError| !matches!(one, ApiDialError::Tls { .. });
+        match failures.iter().find(|one| !is_absence(one)) {
+            Some(found) => found.with_cause(),
+            None if failures.len() > 1 => "no API server answers yet".to_owned(),
+            None => self.to_string(),
+        }
+    }
+}
+
 fn all(failures: &[ApiDialError]) -> String {
     let texts: Vec<String> = failures.iter().map(ApiDialError::with_cause).collect();
     texts.join("; ")

@@ -62,7 +62,7 @@ impl KubeError {
     /// Why waiting goes on, in few words.
     pub fn reason(&self) -> String {
         match self {
-            Self::Unreachable { source, .. } => source.to_string(),
+            Self::Unreachable { source, .. } => source.brief(),
             Self::Lost { .. } => "the connection broke".to_owned(),
             Self::Late { .. } => "no answer came in time".to_owned(),
             Self::Refused { status, .. } => status.message.clone(),

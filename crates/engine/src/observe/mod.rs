@@ -7,6 +7,7 @@ mod talos;
 mod vip;
 mod world;
 
+use talmox_pve::id::VmId;
 use talmox_pve::{Client, PveError};
 use talmox_talos_api::{Credentials, Settings};
 
@@ -22,6 +23,21 @@ pub use world::{
 pub struct TalosAccess {
     pub credentials: Credentials,
     pub settings: Settings,
+}
+
+/// The first numbers for VMs from `first` on that are free, and that no node is meant to have.
+pub async fn free_numbers(
+    desired: &Desired,
+    client: &Client,
+    first: u32,
+    count: usize,
+) -> Vec<VmId> {
+    proxmox::free_numbers(desired, client, first, count).await
+}
+
+/// Looks at Proxmox alone.
+pub async fn observe_proxmox(desired: &Desired, client: &Client) -> Result<Pve, PveError> {
+    proxmox::observe(desired, client).await
 }
 
 /// Looks at all that a plan for this cluster depends on. An error means that Proxmox itself did not

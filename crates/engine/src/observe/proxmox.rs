@@ -63,14 +63,19 @@ fn joined<T>(result: Result<T, tokio::task::JoinError>) -> T {
     result.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))
 }
 
-/// VMs worth a look: by number, by name, or by our tags. Whether they are ours their configs say.
+/// VMs worth a look: by number, by name, by our tags, or too new to be known. Whether they are ours their
+/// configs say.
 fn may_be_ours(desired: &Desired, guest: &Guest) -> bool {
     let has_tag = |tag: &str| guest.tags.iter().any(|known| known.eq_ignore_ascii_case(tag));
     let is_named = |name: &str| desired.nodes.iter().any(|node| node.name == name);
+    // What was made some seconds ago is in the list without its name.
+    let (first, last) = desired.vmid_range;
+    let is_new = guest.name.is_none() && (first..=last).contains(&guest.vmid.get());
     guest.is_vm
         && !guest.template
         && (desired.nodes.iter().any(|node| node.vmid == Some(guest.vmid))
             || guest.name.as_deref().is_some_and(is_named)
+            || is_new
             || (has_tag(TAG) && has_tag(&desired.cluster)))
 }
 
@@ -187,6 +192,27 @@ async fn number(
     }
 }
 
+/// The first numbers from `first` on that are free, and that no node is meant to have.
+pub(super) async fn free_numbers(
+    desired: &Desired,
+    client: &Client,
+    first: u32,
+    count: usize,
+) -> Vec<VmId> {
+    let mut free = vec![];
+    for number in (first..).take(count + ROUNDS) {
+        let Ok(vmid) = VmId::new(number) else { break };
+        if free.len() == count {
+            break;
+        }
+        let is_meant = desired.nodes.iter().any(|node| node.vmid == Some(vmid));
+        if !is_meant && client.send(&cluster::is_free(vmid)).await.is_ok() {
+            free.push(vmid);
+        }
+    }
+    free
+}
+
 /// What making VMs depends on: files on storages, bridges, devices.
 async fn details(desired: &Desired, client: &Client, pve: &mut Pve) {
     let places = places(desired, pve);
@@ -200,7 +226,7 @@ async fn details(desired: &Desired, client: &Client, pve: &mut Pve) {
         if !pve.is_online(&host) {
             continue;
         }
-        if placed.node.image.is_some() {
+        if placed.node.image.is_some() || placed.node.template_image.is_some() {
             image_hosts.insert(host.clone());
         }
         let gpu = placed.node.vm.gpu.as_ref().map(|gpu| &gpu.source);

@@ -18,6 +18,7 @@ pub mod show;
 mod step;
 mod steps;
 mod talos;
+mod template;
 mod vm;
 
 use build::Builder;
@@ -32,9 +33,10 @@ pub use action::{
 pub use build::{Options, plan};
 pub use change::{Change, Class, FieldChange, Finding, Object, Severity};
 pub use destroy::{DestroyOptions, destroy};
-pub use place::locations;
+pub use place::{future_locations, locations};
 pub use saved::{SavedPlan, SavedPlanError};
 pub use step::{Step, StepId};
+pub use template::{MissingTemplate, missing_templates, templates};
 
 /// A plan.
 #[derive(Clone, Debug)]

@@ -55,11 +55,24 @@ pub(crate) struct Places<'a> {
 }
 
 /// Where the VMs of the cluster's nodes are; none where a node has no VM of ours.
-pub fn locations<'a>(desired: &'a Desired, pve: &'a Pve) -> Vec<(&'a DesiredNode, Option<Vm>)> {
+pub fn locations<'a>(desired: &'a Desired, pve: &Pve) -> Vec<(&'a DesiredNode, Option<Vm>)> {
+    located(desired, pve, |state| matches!(state, State::Ours(_)))
+}
+
+/// The same once a plan for this world has been carried out.
+pub fn future_locations<'a>(desired: &'a Desired, pve: &Pve) -> Vec<(&'a DesiredNode, Option<Vm>)> {
+    located(desired, pve, |state| !matches!(state, State::Blocked))
+}
+
+fn located<'a>(
+    desired: &'a Desired,
+    pve: &Pve,
+    counts: impl Fn(&State<'_>) -> bool,
+) -> Vec<(&'a DesiredNode, Option<Vm>)> {
     let places = places(desired, pve);
     let found = desired.nodes.iter().map(|node| {
         let mut own = places.nodes.iter().filter(|placed| placed.node.name == node.name);
-        let own = own.find(|placed| matches!(placed.state, State::Ours(_)));
+        let own = own.find(|placed| counts(&placed.state));
         (node, own.map(|placed| placed.own.vm.clone()))
     });
     found.collect()

@@ -101,7 +101,7 @@ fn make(builder: &mut Builder<'_>, placed: &Placed<'_>, running: Option<Upid>) -
             let create = CreateVm { own: own.clone(), pool, options, running, deadline };
             let id = format!("vm/{}/create", node.name);
             let step = builder.steps.add(id, Some(&node.name), after, Action::CreateVm(create));
-            (step, VmOptions::new(), vec![])
+            (step, node.vm.after_create(), vec![])
         }
         Source::Template(template) => {
             let set = node.vm.after_clone(hostpci.as_ref(), template.has_cloudinit);

@@ -21,7 +21,7 @@ use super::{
 use crate::access::ClusterAccess;
 use crate::kube::NodeFacts;
 use crate::locate::locate;
-use crate::plan::Change;
+use crate::plan::{Change, Contact};
 
 /// Whom to ask, and how long each may take.
 #[derive(Clone, Debug)]
@@ -94,13 +94,14 @@ async fn kubernetes(sources: &Sources) -> (Seen<String>, Seen<Vec<NodeFacts>>) {
 }
 
 fn guest_of(guests: &Seen<Vec<Guest>>, subject: &Subject) -> Seen<Vm> {
-    let vmid = subject.own.vm.vmid;
-    match guests {
-        Seen::Unknown(why) => Seen::Unknown(why.clone()),
-        Seen::Is(guests) => match guests.iter().find(|guest| guest.vmid == vmid && guest.is_vm) {
-            Some(guest) => Seen::Is(Vm::new(&guest.node, vmid)),
-            None => Seen::Unknown("there is no such VM".to_owned()),
-        },
+    let guests = match guests {
+        Seen::Unknown(why) => return Seen::Unknown(why.clone()),
+        Seen::Is(guests) => guests,
+    };
+    let vmid = subject.own.as_ref().map(|own| own.vm.vmid);
+    match guests.iter().find(|guest| Some(guest.vmid) == vmid && guest.is_vm) {
+        Some(guest) => Seen::Is(Vm::new(&guest.node, guest.vmid)),
+        None => Seen::Unknown("there is no such VM".to_owned()),
     }
 }
 
@@ -128,7 +129,12 @@ async fn one(
 ) -> NodeStatus {
     let vm = vm(guest, sources);
     let address = soon(sources.limit, async {
-        match locate(subject.contact, &subject.own.vm, &sources.pve).await {
+        let look = match (subject.contact, &subject.own) {
+            (Contact::At(address), _) => Look::Done(address),
+            (contact, Some(own)) => locate(contact, &own.vm, &sources.pve).await,
+            (_, None) => Look::NotYet("its guest agent cannot be asked".to_owned()),
+        };
+        match look {
             Look::Done(address) => Ok(address),
             Look::NotYet(reason) => Err(reason),
         }
@@ -149,7 +155,7 @@ async fn one(
     NodeStatus {
         name: subject.name.clone(),
         role: subject.role,
-        vmid: subject.own.vm.vmid.get(),
+        vmid: subject.own.as_ref().map(|own| own.vm.vmid.get()),
         address,
         vm,
         talos,

@@ -48,7 +48,8 @@ pub enum Role {
 pub struct Subject {
     pub name: String,
     pub role: Role,
-    pub own: OwnVm,
+    /// Nothing if it has no VM, or nobody knows which.
+    pub own: Option<OwnVm>,
     pub contact: Contact,
 }
 

@@ -10,7 +10,8 @@ use super::{Role, Seen};
 pub struct NodeStatus {
     pub name: String,
     pub role: Role,
-    pub vmid: u32,
+    /// Nothing if there is no VM of it, or nobody could be asked.
+    pub vmid: Option<u32>,
     pub address: Seen<IpAddr>,
     pub vm: Seen<VmStatus>,
     /// Nothing if it runs another system.

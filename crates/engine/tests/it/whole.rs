@@ -129,10 +129,10 @@ impl Whole {
         let subject = |node: &talmox_engine::desired::DesiredNode| Subject {
             name: node.name.clone(),
             role: if node.is_control_plane { Role::ControlPlane } else { Role::Worker },
-            own: OwnVm {
+            own: Some(OwnVm {
                 vm: Vm::new(&"pve1".parse().unwrap(), node.vmid.unwrap()),
                 identity: self.desired.identity_of(&node.name),
-            },
+            }),
             contact: node.contact,
         };
         let subjects: Vec<Subject> = self.desired.nodes.iter().map(subject).collect();

@@ -1,6 +1,6 @@
 //! `access`: users, tokens, groups, roles, and who may do what.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use talmox_yaml::Node;
 
@@ -59,7 +59,8 @@ pub(super) fn read(section: &Section<'_>) -> Read<Access> {
         access.roles.insert(role.name("roleid")?, role.words("privs")?.into_iter().collect());
     }
     for node in section.list("acl")? {
-        access.acl.push(read_entry(source, node, &access.roles)?);
+        let entry = read_entry(source, node, &access)?;
+        access.acl.push(entry);
     }
     Ok(access)
 }
@@ -111,11 +112,7 @@ fn read_token(source: Source<'_>, node: &Node) -> Read<(String, Token)> {
     Ok((id, token))
 }
 
-fn read_entry(
-    source: Source<'_>,
-    node: &Node,
-    roles: &BTreeMap<String, BTreeSet<String>>,
-) -> Read<AclEntry> {
+fn read_entry(source: Source<'_>, node: &Node, access: &Access) -> Read<AclEntry> {
     let section =
         Section::open(source, node, "an ACL entry", &["path", "ugid", "roleid", "propagate"])?;
     let path = section.name("path")?;
@@ -123,14 +120,25 @@ fn read_entry(
         return Err(section.error("path", format!("`{path}` does not begin with `/`")));
     }
     let role = section.name("roleid")?;
-    if !roles.contains_key(&role) && !built_in_roles().any(|known| known == role) {
+    if !access.roles.contains_key(&role) && !built_in_roles().any(|known| known == role) {
         return Err(section
             .error("roleid", format!("there is no role `{role}`"))
             .hint("roles of your own are listed under `roles`"));
     }
+    let who = section.name("ugid")?;
+    let (kind, is_known) = match who.strip_prefix('@') {
+        Some(group) => ("groups", access.groups.contains_key(group)),
+        None if who.contains('!') => ("tokens", access.tokens.contains_key(&who)),
+        None => ("users", access.users.contains_key(&who)),
+    };
+    if !is_known {
+        return Err(section
+            .error("ugid", format!("there is no `{who}`"))
+            .hint(format!("whoever has rights is listed under `{kind}`")));
+    }
     Ok(AclEntry {
         path,
-        who: section.name("ugid")?,
+        who,
         role,
         propagate: section.get("propagate").is_none() || section.flag("propagate")?,
     })

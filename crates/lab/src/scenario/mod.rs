@@ -106,6 +106,14 @@ impl Scenario {
         })
     }
 
+    pub(crate) fn has_host(&self, name: &str) -> bool {
+        self.hosts.contains_key(name)
+    }
+
+    pub(crate) fn has_token(&self, id: &str) -> bool {
+        self.access.tokens.contains_key(id)
+    }
+
     /// The same machines with another Proxmox VE on them.
     #[must_use]
     pub fn with_release(self, release: Release) -> Self {

@@ -132,6 +132,18 @@ fn errors_name_the_line_and_what_was_meant() {
             "lab.yaml:3: there is no role `Boss` (roles of your own are listed under `roles`)",
         ),
         (
+            "access:\n  acl:\n  - {path: /, ugid: a@pve, roleid: PVEAdmin}",
+            "lab.yaml:3: there is no `a@pve` (whoever has rights is listed under `users`)",
+        ),
+        (
+            "access:\n  users: [a@pve]\n  acl:\n  - {path: /, ugid: a@pve!x, roleid: PVEAdmin}",
+            "lab.yaml:4: there is no `a@pve!x` (whoever has rights is listed under `tokens`)",
+        ),
+        (
+            "access:\n  acl:\n  - {path: /, ugid: '@a', roleid: PVEAdmin}",
+            "lab.yaml:3: there is no `@a` (whoever has rights is listed under `groups`)",
+        ),
+        (
             "storages:\n- {storage: s, type: dirr}",
             "lab.yaml:2: the lab has no storage of type `dirr` (did you mean `dir`?)",
         ),

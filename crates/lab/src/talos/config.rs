@@ -31,6 +31,7 @@ impl Applied {
 
 /// The settings that make a difference.
 #[derive(Clone, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "independent switches of a config")]
 pub(crate) struct Facts {
     pub(crate) is_control_plane: bool,
     /// `machine.token`, which trustd asks for.

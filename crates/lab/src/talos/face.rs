@@ -157,6 +157,13 @@ impl Face {
             };
             let Some(socket) = socket else { break };
             while connections.try_join_next().is_some() {}
+            if realm.is_hung(vmid) {
+                connections.spawn(async move {
+                    let _held = socket;
+                    std::future::pending::<()>().await;
+                });
+                continue;
+            }
             let (this, realm) = (Arc::clone(&self), Arc::clone(&realm));
             connections.spawn(async move {
                 let session = Session { realm, vmid, boot, caller: Caller::Anonymous };

@@ -10,7 +10,7 @@ use talmox_clock::{Chance, Clock};
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
-use super::fault::Troubles;
+use super::fault::{Trouble, Troubles};
 use super::land::{Land, Node};
 use super::network::Dhcp;
 use super::real::{RealClusters, RealKubernetes};
@@ -48,6 +48,13 @@ pub(crate) struct Realm {
 }
 
 impl Realm {
+    /// Whether the Talos API of a node takes connections and says nothing.
+    pub(crate) fn is_hung(&self, vmid: u32) -> bool {
+        let name = |land: &Land| land.nodes.get(&vmid).map(|node| node.hardware.name.clone());
+        let troubles = self.look(name).map(|name| self.troubles.of(vmid, &name));
+        troubles.is_some_and(|troubles| troubles.contains(&Trouble::Hang))
+    }
+
     pub(crate) fn new(site: Arc<Site>, wire: Arc<Wire>, settings: RealmSettings) -> Arc<Self> {
         let (news, _) = watch::channel(0);
         let (land, playing) = (Mutex::default(), Mutex::default());

@@ -4,6 +4,7 @@
 //! 10.0.0.11 is reached at 127.A.B.11. Where a system has no loopback addresses but 127.0.0.1,
 //! every address has ports there instead.
 
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -11,8 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use talmox_clock::Chance;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::mpsc;
-use tokio::task::JoinHandle;
+use tokio::sync::{Notify, mpsc};
 
 /// The ports that nodes answer on: the Talos API and Kubernetes.
 pub(crate) const PORTS: [u16; 2] = [50000, 6443];
@@ -43,7 +43,8 @@ enum Place {
 /// One address and port that somebody answers on.
 struct Desk {
     claims: Vec<Claim>,
-    accepting: JoinHandle<()>,
+    /// Told when nobody claims it any more.
+    deserted: Arc<Notify>,
 }
 
 struct Claim {
@@ -109,7 +110,7 @@ impl Wire {
                     reach.extend(ports.iter().filter_map(|((last, port), at)| {
                         let at = at.local_addr().ok()?;
                         Some((format!("{a}.{b}.{c}.{last}:{port}"), at.to_string()))
-                    }))
+                    }));
                 }
             }
         }
@@ -138,15 +139,15 @@ impl Wire {
         let at = (address, port);
         let (sender, connections) = mpsc::channel(WAITING);
         let mut desks = locked(&self.desks);
-        let desk = match desks.remove(&at) {
-            Some(desk) => desk,
-            None => {
+        let desk = match desks.entry(at) {
+            Entry::Occupied(desk) => desk.into_mut(),
+            Entry::Vacant(place) => {
                 let listener = self.listen(address, port)?;
-                let accepting = tokio::spawn(accept(Arc::clone(self), at, listener));
-                Desk { claims: vec![], accepting }
+                let deserted = Arc::new(Notify::new());
+                tokio::spawn(accept(Arc::clone(self), at, listener, Arc::clone(&deserted)));
+                place.insert(Desk { claims: vec![], deserted })
             }
         };
-        let desk = desks.entry(at).or_insert(desk);
         let number = desk.claims.iter().map(|claim| claim.number + 1).max().unwrap_or_default();
         desk.claims.push(Claim { number, vmid, connections: sender });
         Ok(Incoming { wire: Arc::clone(self), at, number, connections })
@@ -180,11 +181,26 @@ impl Wire {
     }
 }
 
-/// Hands each connection to one of those who claim the address.
-async fn accept(wire: Arc<Wire>, at: (IpAddr, u16), listener: TcpListener) {
+/// Hands each connection to one of those who claim the address, until there is none.
+///
+/// The port is closed here and nowhere else: who comes back to an address at once, such as a node that has
+/// just got its config, finds the desk as it was, and never a port that is about to be closed.
+async fn accept(wire: Arc<Wire>, at: (IpAddr, u16), listener: TcpListener, deserted: Arc<Notify>) {
     let mut count = 0;
     loop {
-        let Ok((socket, _)) = listener.accept().await else {
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            () = deserted.notified() => {
+                let mut desks = locked(&wire.desks);
+                if desks.get(&at).is_none_or(|desk| desk.claims.is_empty()) {
+                    desks.remove(&at);
+                    drop(listener);
+                    return;
+                }
+                continue;
+            }
+        };
+        let Ok((socket, _)) = accepted else {
             tokio::task::yield_now().await;
             continue;
         };
@@ -235,8 +251,7 @@ impl Drop for Incoming {
         let Some(desk) = desks.get_mut(&self.at) else { return };
         desk.claims.retain(|claim| claim.number != self.number);
         if desk.claims.is_empty() {
-            desk.accepting.abort();
-            desks.remove(&self.at);
+            desk.deserted.notify_one();
         }
     }
 }

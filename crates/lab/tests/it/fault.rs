@@ -3,8 +3,8 @@
 use std::io::Write as _;
 use std::time::Duration;
 
-use talmox_lab::Settings;
 use talmox_lab::pve::{Action, Fault, PathPattern, Profile, When};
+use talmox_lab::{Scenario, Settings};
 
 use crate::support::{Answer, TestLab, scenario, settings};
 
@@ -162,9 +162,23 @@ faults:
     assert_eq!(lab.get("/version").status, 200);
     assert_eq!(lab.get("/version").line(), (500, "again"));
 
-    let in_scenario = TestLab::start(scenario(script));
+    let in_scenario = TestLab::start(scenario(&format!("nodes: [pve, pve2]{script}")));
     assert_eq!(in_scenario.get("/version").status, 200);
     assert_eq!(in_scenario.get("/version").status, 500);
+}
+
+#[test]
+fn a_scenario_takes_away_only_what_it_has() {
+    for (script, part) in [
+        ("nodes: [pve1]\nfaults:\n  - {down: pve2}", "there is no host `pve2`"),
+        ("nodes: [pve1]\nfaults:\n  - {down: {host: pve, for: 2m}}", "there is no host `pve`"),
+        ("nodes: [pve1]\nfaults:\n  - {revoke: ops@pve!ci}", "there is no token `ops@pve!ci`"),
+    ] {
+        let scenario = Scenario::parse("lab.yaml", script).unwrap();
+        let error = Fault::of_scenario("lab.yaml", &scenario).unwrap_err();
+        assert_eq!(error.line, 3, "{script}");
+        assert!(error.message.contains(part), "{script}: {error}");
+    }
 }
 
 #[test]

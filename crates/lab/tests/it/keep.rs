@@ -62,12 +62,37 @@ fn state_is_for_its_owner_only_and_for_one_lab_at_a_time() {
     let lab = TestLab::start(kept(&inner));
     let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
     assert_eq!(mode(&inner), 0o700);
+    assert_eq!(mode(&inner.join("blobs")), 0o700);
     for file in ["world.json", "keys.json", "ca.pem"] {
         assert_eq!(mode(&inner.join(file)), 0o600, "{file}");
     }
     let error = Lab::start(kept(&inner)).unwrap_err();
     assert!(error.to_string().contains("another lab uses"), "{error}");
     lab.stop();
+}
+
+#[test]
+fn a_lab_that_moves_gets_a_certificate_for_its_new_address() {
+    let folder = tempfile::tempdir().unwrap();
+    let authority = |lab: &TestLab| std::fs::read(&lab.pve.ca).unwrap();
+    let first = TestLab::start(kept(folder.path()));
+    let (fingerprint, known) = (first.pve.fingerprint.clone(), authority(&first));
+    first.stop();
+
+    let elsewhere = || Settings { listen: "127.0.0.7:0".parse().unwrap(), ..kept(folder.path()) };
+    let second = TestLab::start(elsewhere());
+    assert_ne!(second.pve.fingerprint, fingerprint);
+    assert_eq!(authority(&second), known, "clients that trust the authority go on trusting");
+    assert!(second.pve.url.contains("127.0.0.7"), "{}", second.pve.url);
+    assert_eq!(second.get("/version").status, 200);
+    let fingerprint = second.pve.fingerprint.clone();
+    second.stop();
+
+    for settings in [elsewhere(), kept(folder.path())] {
+        let again = TestLab::start(settings);
+        assert_eq!(again.pve.fingerprint, fingerprint, "both addresses are named by now");
+        again.stop();
+    }
 }
 
 #[test]

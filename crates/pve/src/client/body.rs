@@ -1,7 +1,7 @@
 use std::io;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, ready};
 
 use hyper::body::{Body, Bytes, Frame, SizeHint};
@@ -9,7 +9,7 @@ use tokio::io::{AsyncRead, ReadBuf};
 
 use crate::api::storage::Upload;
 
-/// What is read from a file at a time, and all of it that is in memory.
+/// What is read from a file at a time. A few of these are in memory, whatever the file's size.
 const CHUNK: usize = 64 * 1024;
 
 /// What a request carries. Its length is always known: Proxmox takes nothing in chunks.
@@ -62,7 +62,39 @@ pub(super) struct FileForm {
     tail: Bytes,
     sent: Arc<AtomicU64>,
     progress: Box<dyn FnMut(u64) + Send>,
+    spare: Spare,
+}
+
+/// Buffers whose bytes went out. Fresh memory for each chunk would cost more than its copying.
+type Spare = Arc<Mutex<Vec<Vec<u8>>>>;
+
+/// A part of the file on its way. Its buffer goes back when the bytes are gone.
+struct Chunk {
     buffer: Vec<u8>,
+    length: usize,
+    spare: Spare,
+}
+
+impl Chunk {
+    fn new(spare: &Spare) -> Self {
+        let used = spare.lock().expect("invariant: nobody panics holding it").pop();
+        let buffer = used.unwrap_or_else(|| vec![0; CHUNK]);
+        Self { buffer, length: 0, spare: Arc::clone(spare) }
+    }
+}
+
+impl AsRef<[u8]> for Chunk {
+    fn as_ref(&self) -> &[u8] {
+        &self.buffer[..self.length]
+    }
+}
+
+impl Drop for Chunk {
+    fn drop(&mut self) {
+        if let Ok(mut spare) = self.spare.lock() {
+            spare.push(std::mem::take(&mut self.buffer));
+        }
+    }
 }
 
 impl FileForm {
@@ -80,7 +112,7 @@ impl FileForm {
             tail: format!("\r\n--{boundary}--\r\n").into(),
             sent: Arc::default(),
             progress,
-            buffer: vec![0; CHUNK],
+            spare: Spare::default(),
         }
     }
 
@@ -101,16 +133,17 @@ impl FileForm {
         if self.file_left == 0 {
             return Poll::Ready(Ok(std::mem::take(&mut self.tail)));
         }
+        let mut chunk = Chunk::new(&self.spare);
         let most = usize::try_from(self.file_left).unwrap_or(CHUNK).min(CHUNK);
-        let mut buffer = ReadBuf::new(&mut self.buffer[..most]);
+        let mut buffer = ReadBuf::new(&mut chunk.buffer[..most]);
         ready!(Pin::new(&mut self.file).poll_read(context, &mut buffer))?;
-        let read = buffer.filled();
-        if read.is_empty() {
+        chunk.length = buffer.filled().len();
+        if chunk.length == 0 {
             let error =
                 io::Error::new(io::ErrorKind::UnexpectedEof, "the file is shorter than was said");
             return Poll::Ready(Err(error));
         }
-        let chunk = Bytes::copy_from_slice(read);
+        let chunk = Bytes::from_owner(chunk);
         self.file_left -= chunk.len() as u64;
         let sent = self.sent.fetch_add(chunk.len() as u64, Ordering::Relaxed) + chunk.len() as u64;
         (self.progress)(sent);
@@ -199,6 +232,18 @@ mod tests {
         "#);
         assert_eq!(*seen.lock().unwrap(), [11]);
         assert_eq!(sent.load(Ordering::Relaxed), 11);
+    }
+
+    #[tokio::test]
+    async fn a_long_file_comes_through_few_buffers() {
+        let size = 9 * CHUNK + 7;
+        let bytes: Vec<u8> = (0..size).map(|at| u8::try_from(at % 251).unwrap()).collect();
+        let file = Box::new(io::Cursor::new(bytes.clone()));
+        let form = FileForm::new(&upload(), "B", file, size as u64, Box::new(|_| {}));
+        let spare = Arc::clone(&form.spare);
+        let sent = collect(Outgoing::File(Box::new(form))).await.unwrap();
+        assert!(sent.windows(size).any(|window| window == bytes));
+        assert_eq!(spare.lock().unwrap().len(), 1, "each chunk was gone before the next");
     }
 
     #[tokio::test]

@@ -10,22 +10,35 @@ use talmox_lab::{Lab, NodeSettings, Ready, RealKubernetes, Scenario, ScenarioErr
 use talmox_talos_config::random::Randomness as _;
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::args::Format;
+use super::welcome::{one_line, welcome};
+use crate::args::{Format, Global};
 use crate::command::Outcome;
-use crate::environment;
 use crate::error::{CommandError, Exit};
 use crate::printer::Printer;
+use crate::rehearsal::scenario;
+use crate::{choose, environment, session};
 
-/// Serve a simulated Proxmox VE until it is told to stop
+/// Serve a simulated Proxmox VE, with an Image Factory and machines that boot Talos, until it is told to stop
 ///
-/// Without a scenario there is one host `pve` with the storages `local` and `local-lvm`. The lab listens
-/// on this machine only, has a certificate authority of its own, and prints how to get in. It
-/// stops on Ctrl-C or SIGTERM, and leaves nothing behind unless --state names a folder for it.
+/// With --inventory it has the hosts, storages, bridges, PCI devices and networks that the inventory names. Without one, and
+/// without a scenario, there is one host `pve` with the storages `local` and `local-lvm`. The lab listens on this machine only,
+/// has a certificate authority of its own, and prints how to get in. It stops on Ctrl-C or SIGTERM, and leaves nothing behind
+/// unless --state names a folder for it.
 ///
-/// With --format json it prints one line once it is ready: {"pve": {"url", "node", "ca",
-/// "fingerprint", "token_id", "token_secret", "username", "password"}, "seed"}.
+/// With --format json it prints one line once it is ready, and with that line in a file every command can work in the lab:
+///
+///   talmox lab serve --inventory DIR --format json > lab.json &
+///   talmox up --inventory DIR --lab-at lab.json --yes
+///
+/// The line is {"pve": {"url", "node", "ca", "fingerprint", "token_id", "token_secret", "username", "password"}, "factory":
+/// {"url"}, "reach": {ADDRESS: WHERE IT IS}, "speed", "seed"}. `reach` says on which loopback addresses the nodes of the lab
+/// listen: a node with the address 10.0.0.11 is at 127.A.B.11, on the ports that it really has.
 #[derive(Debug, Args)]
 pub(crate) struct ServeArgs {
+    /// With --inventory: the cluster [default: the only one of the inventory]
+    #[arg(value_name = "CLUSTER")]
+    cluster: Option<String>,
+
     /// What the lab consists of: hosts, storages, VMs, users and so on
     #[arg(long, value_name = "FILE")]
     scenario: Option<PathBuf>,
@@ -121,9 +134,9 @@ pub(crate) fn release(text: &str) -> Result<Release, String> {
     }
 }
 
-pub(super) fn run(args: &ServeArgs, printer: &Printer) -> Outcome {
+pub(super) fn run(args: &ServeArgs, global: &Global, printer: &Printer) -> Outcome {
     check_address(args, printer)?;
-    let settings = settings(args, printer)?;
+    let settings = settings(args, global, printer)?;
     let seed = settings.seed;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
@@ -159,20 +172,26 @@ fn check_address(args: &ServeArgs, printer: &Printer) -> Result<(), CommandError
     Ok(())
 }
 
-fn settings(args: &ServeArgs, printer: &Printer) -> Result<Settings, CommandError> {
+fn settings(
+    args: &ServeArgs,
+    global: &Global,
+    printer: &Printer,
+) -> Result<Settings, CommandError> {
     let goes_on = args.state.as_deref().is_some_and(talmox_lab::has_state);
     if goes_on && (args.scenario.is_some() || args.release.is_some()) {
         printer.warn("the lab goes on from its state; --scenario and --release are for new ones");
     }
-    let mut scenario = match &args.scenario {
-        Some(path) => {
+    let prepared = prepared(args, global, printer)?;
+    let mut scenario = match (&args.scenario, prepared.scenario) {
+        (None, Some(scenario)) => scenario,
+        (Some(path), _) => {
             let name = path.display().to_string();
             let scenario = Scenario::parse(&name, &read(path)?).map_err(not_understood)?;
             // Looked at here, where the file's name is known.
             Fault::of_scenario(&name, &scenario).map_err(not_understood)?;
             scenario
         }
-        None => Scenario::default(),
+        (None, None) => Scenario::default(),
     };
     if let Some(release) = args.release {
         scenario = scenario.with_release(release);
@@ -195,8 +214,42 @@ fn settings(args: &ServeArgs, printer: &Printer) -> Result<Settings, CommandErro
         state: args.state.clone(),
         record: args.record.clone(),
         faults,
-        nodes: NodeSettings { real: real_kubernetes(args), ..NodeSettings::default() },
+        factory_names: prepared.factories,
+        nodes: NodeSettings { real: real_kubernetes(args), ..prepared.nodes },
         ..Settings::default()
+    })
+}
+
+/// What an inventory wants of its lab.
+#[derive(Default)]
+struct Prepared {
+    scenario: Option<Scenario>,
+    nodes: NodeSettings,
+    factories: Vec<String>,
+}
+
+fn prepared(
+    args: &ServeArgs,
+    global: &Global,
+    printer: &Printer,
+) -> Result<Prepared, CommandError> {
+    if global.inventory.is_none() && args.cluster.is_none() {
+        return Ok(Prepared::default());
+    }
+    if args.scenario.is_some() {
+        return Err(CommandError::usage("--scenario and --inventory both say what the lab is")
+            .hint("give one of them"));
+    }
+    let chosen = choose::one(global, args.cluster.as_deref(), printer)?;
+    let cluster = chosen.cluster();
+    // DHCP leases hang on MACs, and those on the cluster's id: only then are the secrets needed.
+    let bundle =
+        if scenario::has_leases(cluster) { session::secrets::known(&chosen)? } else { None };
+    let id = bundle.as_ref().map(|bundle| bundle.cluster.id.as_str());
+    Ok(Prepared {
+        scenario: Some(scenario::scenario(cluster).map_err(not_understood)?),
+        nodes: scenario::nodes(cluster, id),
+        factories: scenario::factories(cluster),
     })
 }
 
@@ -258,62 +311,4 @@ pub(crate) fn not_started(error: std::io::Error) -> CommandError {
         _ => return CommandError::failed("cannot start the lab").because(error),
     };
     CommandError::failed("cannot start the lab").because(error).hint(hint)
-}
-
-fn one_line(ready: &Ready, seed: u64) -> String {
-    let mut line = serde_json::json!(ready);
-    line["seed"] = seed.into();
-    format!("{line}\n")
-}
-
-fn welcome(ready: &Ready, seed: u64) -> String {
-    let pve = &ready.pve;
-    let ca = pve.ca.display();
-    if pve.token_id.is_empty() {
-        return format!(
-            "The lab is ready. It stops on Ctrl-C.
-
-  Proxmox VE   {url}  (host {node})
-  authority    {ca}
-  fingerprint  {fingerprint}
-  login        {username} with password {password}
-  seed         {seed}
-
-Its scenario has no API token.
-",
-            url = pve.url,
-            node = pve.node,
-            fingerprint = pve.fingerprint,
-            username = pve.username,
-            password = pve.password,
-        );
-    }
-    format!(
-        "The lab is ready. It stops on Ctrl-C.
-
-  Proxmox VE   {url}  (host {node})
-  authority    {ca}
-  fingerprint  {fingerprint}
-  API token    {token_id}={token_secret}
-  login        {username} with password {password}
-  seed         {seed}
-
-Try it:
-
-  curl --cacert {ca} -H 'Authorization: PVEAPIToken={token_id}={token_secret}' {url}/api2/json/version
-
-For other programs:
-
-  export PROXMOX_VE_ENDPOINT='{url}'
-  export PROXMOX_VE_API_TOKEN='{token_id}={token_secret}'
-  export SSL_CERT_FILE='{ca}'
-",
-        url = pve.url,
-        node = pve.node,
-        fingerprint = pve.fingerprint,
-        token_id = pve.token_id,
-        token_secret = pve.token_secret,
-        username = pve.username,
-        password = pve.password,
-    )
 }

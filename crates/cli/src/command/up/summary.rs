@@ -4,10 +4,10 @@ use std::path::Path;
 
 use serde_json::json;
 use talmox_engine::observe::World;
-use talmox_engine::plan::Plan;
+use talmox_engine::plan::{future_locations, locations};
 
 use crate::args::Format;
-use crate::command::Outcome;
+use crate::command::{Outcome, output};
 use crate::error::Exit;
 use crate::printer::Printer;
 use crate::session::Session;
@@ -16,7 +16,7 @@ pub(super) fn nothing_to_do(session: &Session, world: &World, printer: &Printer)
     match printer.format {
         Format::Json => {
             let result = json!({"cluster": session.desired.cluster, "changed": false,
-                "nodes": super::super::output::facts(&session.desired, world)});
+                "nodes": output::facts(&session.desired, locations(&session.desired, &world.pve))});
             printer.result(&format!("{result}\n"))?;
         }
         Format::Text => printer.say("Nothing to do: everything is as the inventory says."),
@@ -25,34 +25,34 @@ pub(super) fn nothing_to_do(session: &Session, world: &World, printer: &Printer)
 }
 
 /// What was made, where the files are, and what comes next.
-pub(super) async fn done(
+pub(super) fn done(
     session: &Session,
-    plan: &Plan,
-    folder: &Path,
+    world: &World,
+    folder: Option<&Path>,
     printer: &Printer,
 ) -> Outcome {
-    let world = session.observe().await?;
-    let facts = super::super::output::facts(&session.desired, &world);
+    let places = future_locations(&session.desired, &world.pve);
+    let facts = output::facts(&session.desired, places);
     if printer.format == Format::Json {
-        let result = json!({"cluster": plan.cluster, "changed": true, "nodes": facts});
+        let result = json!({"cluster": session.desired.cluster, "changed": true, "nodes": facts});
         printer.result(&format!("{result}\n"))?;
         return Ok(Exit::Fine);
     }
     printer.say("");
-    printer.say_raw(&super::super::output::table(&facts));
+    printer.say_raw(&output::table(&facts));
     let has_talos = session.desired.nodes.iter().any(|node| node.is_talos);
     if !has_talos {
         return Ok(Exit::Fine);
     }
-    let (kubeconfig, talosconfig) = (folder.join("kubeconfig"), folder.join("talosconfig"));
-    printer.say(&format!("\nwrote {} and {}", kubeconfig.display(), talosconfig.display()));
-    if session.is_alone() {
+    let Some(folder) = folder else {
         printer.say("\nThat was a rehearsal: the lab ends here, and with it the cluster. Next:\n");
         printer.say("  talmox up --lab --keep     keeps it, for kubectl and others to look at");
         printer.say("  talmox init                writes an inventory of your own");
         printer.say("  talmox up                  makes it real");
         return Ok(Exit::Fine);
-    }
+    };
+    let (kubeconfig, talosconfig) = (folder.join("kubeconfig"), folder.join("talosconfig"));
+    printer.say(&format!("\nwrote {} and {}", kubeconfig.display(), talosconfig.display()));
     printer.say("\nNext:\n");
     printer.say(&format!("  export KUBECONFIG={}", kubeconfig.display()));
     printer.say("  kubectl get nodes");

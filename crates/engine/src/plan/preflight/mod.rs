@@ -36,6 +36,14 @@ pub(super) fn check(builder: &mut Builder<'_>) {
     builder.findings.extend(findings);
 }
 
+/// The same for a plan that makes templates only.
+pub(super) fn check_templates(builder: &mut Builder<'_>) {
+    let mut findings = vec![];
+    version(builder, &mut findings);
+    right::check(builder, &mut findings);
+    builder.findings.extend(findings);
+}
+
 /// Since 8.4 images can be fetched as what disks are made from.
 fn version(builder: &Builder<'_>, findings: &mut Vec<Finding>) {
     let Some(version) = &builder.world.pve.version else { return };

@@ -91,6 +91,11 @@ fn needs(builder: &Builder<'_>, action: &Action) -> Vec<Need> {
             let vm = MAKE.iter().map(|right| (place.clone(), *right));
             vm.chain(of_options(&create.options)).collect()
         }
+        Action::MakeTemplate(make) => {
+            let place = on_vm(make.pool.as_ref(), make.vm.vmid);
+            let vm = MAKE.iter().map(|right| (place.clone(), *right));
+            vm.chain(of_options(&make.options)).collect()
+        }
         Action::CloneVm(clone) => {
             let pool = clone.clone.pool.as_ref();
             let place = on_vm(pool, clone.own.vm.vmid);

@@ -48,6 +48,14 @@ fn judge(
 ) {
     let subject = format!("{host}/{storage}");
     let Some(seen) = builder.world.pve.storage(host, storage) else {
+        // Proxmox lists storages for those who may look into them; who may only make disks there
+        // has been told that it exists.
+        let may = |right: &str| {
+            builder.world.pve.permissions.allows(&format!("/storage/{storage}"), right)
+        };
+        if may("Datastore.AllocateSpace") && !may("Datastore.Audit") {
+            return;
+        }
         let message = "there is no such storage that we may see";
         let hint = format!(
             "correct `datastore:` or `image_datastore:`, or allow it:\n{}",

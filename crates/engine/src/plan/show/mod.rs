@@ -8,4 +8,4 @@ mod text;
 pub use graph::{dot, graph};
 pub use json::json;
 pub use svg::svg;
-pub use text::text;
+pub use text::{findings, text};

@@ -21,6 +21,11 @@ pub fn text(plan: &Plan) -> String {
     out
 }
 
+/// What stands in the way, or may, one finding after the other.
+pub fn findings(plan: &Plan) -> String {
+    plan.findings.iter().map(told).collect()
+}
+
 fn block(change: &Change) -> String {
     let sign = match change.class {
         Class::Create => '+',

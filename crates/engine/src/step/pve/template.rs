@@ -1,11 +1,11 @@
 //! Templates: Talos alone, without config or identity.
 
-use talmox_pve::api::qemu;
+use talmox_pve::api::{cluster, qemu};
 use talmox_pve::config::VmConfig;
 
 use super::super::{Done, StepContext, StepError};
-use super::error;
 use super::vm::says_taken;
+use super::{LOOK_EVERY, error};
 use crate::plan::MakeTemplate;
 
 /// Makes a VM and turns it into a template.
@@ -38,10 +38,32 @@ pub(in crate::step) async fn make_template(
     }
     context.run_task(&qemu::make_template(vm), &doing).await?;
     let config = context.ask(&qemu::config(vm), &doing).await?;
-    if config.is_template() {
-        return Ok(Done::Acted);
+    if !config.is_template() {
+        let text = format!("{doing}: Proxmox says it did, and it is no template");
+        return Err(StepError::failed(text));
     }
-    Err(StepError::failed(format!("{doing}: Proxmox says it did, and it is no template")))
+    await_listed(step, context, &doing).await?;
+    Ok(Done::Acted)
+}
+
+/// Who clones finds templates by their names, and Proxmox lists a name some seconds later.
+async fn await_listed(
+    step: &MakeTemplate,
+    context: &StepContext,
+    doing: &str,
+) -> Result<(), StepError> {
+    context.waits("Proxmox to list it");
+    loop {
+        let all = context.ask(&cluster::resources(), doing).await?;
+        let mut guests = all.guests.iter().filter(|guest| guest.vmid == step.vm.vmid);
+        if guests.any(|guest| guest.template && guest.name.as_deref() == Some(&*step.name)) {
+            return Ok(());
+        }
+        if context.deadline.has_passed() {
+            return Err(StepError::failed(format!("{doing}: Proxmox does not list it")));
+        }
+        context.pause(LOOK_EVERY).await?;
+    }
 }
 
 /// A template has no marker; its name and the text that we gave it tell that it is the one.

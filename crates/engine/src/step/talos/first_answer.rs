@@ -99,7 +99,14 @@ async fn look(
             Look::NotYet(reason) => Look::NotYet(reason),
         },
         Verdict::OtherAuthority => {
-            return Err(stranger(step, address, "it is a node of another cluster"));
+            // A node that just gets its config changes faces: only who stays a stranger is one.
+            context.pause(LOOK).await?;
+            match access.probe(address).await? {
+                Verdict::OtherAuthority => {
+                    return Err(stranger(step, address, "it is a node of another cluster"));
+                }
+                other => Look::NotYet(other.to_string()),
+            }
         }
         other => Look::NotYet(other.to_string()),
     };

@@ -26,6 +26,7 @@ pub(in crate::step) async fn await_health(
         let Some((check, reason)) = health.waits_for() else { break };
         let passed = health.reports().iter().filter(|one| one.state == State::Passed).count();
         let all = health.reports().len();
+        let reason = first_of(reason);
         let mut said = format!("{passed} of {all}: {}: {reason}", check.name());
         if let Err(error) = view {
             said = format!("{said} ({})", error.reason());
@@ -36,6 +37,16 @@ pub(in crate::step) async fn await_health(
         note_unready(&kube, context).await;
     }
     Ok(Done::Already)
+}
+
+/// A check that many nodes do not pass yet is waited for by the first of them.
+fn first_of(reasons: &str) -> String {
+    let mut all = reasons.split("; ");
+    let first = all.next().unwrap_or_default();
+    match all.count() {
+        0 => first.to_owned(),
+        more => format!("{first}, and {more} more"),
+    }
 }
 
 /// The nodes, once all of them are known to be somewhere.

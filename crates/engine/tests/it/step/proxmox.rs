@@ -149,7 +149,7 @@ async fn a_vm_is_shown_as_proxmox_sees_it() {
     let subject = Subject {
         name: name(ADDRESS),
         role: Role::Ubuntu,
-        own: own_vm(&name(ADDRESS)),
+        own: Some(own_vm(&name(ADDRESS))),
         contact: Contact::AskAgent,
     };
     let limit = Duration::from_secs(5);

@@ -12,7 +12,7 @@ fn subject(address: &str, role: Role) -> Subject {
     Subject {
         name: name(address),
         role,
-        own: own_vm(&name(address)),
+        own: Some(own_vm(&name(address))),
         contact: Contact::At(address.parse().unwrap()),
     }
 }

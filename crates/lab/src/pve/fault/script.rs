@@ -14,21 +14,35 @@ const WHAT: [&str; 10] =
     ["refuse", "delay", "cut", "timeout", "fail", "full", "lock", "down", "revoke", "truncate"];
 
 impl Fault {
-    /// Reads a file of faults: a scenario that has nothing but `faults`.
+    /// Reads a file of faults: a scenario that has nothing but `faults`, for whatever lab.
     pub fn parse(path: &str, text: &str) -> Result<Vec<Self>, ScenarioError> {
-        Self::of_scenario(path, &Scenario::parse(path, text)?)
+        let scenario = Scenario::parse(path, text)?;
+        scenario.faults.iter().map(|spec| read_spec(path, spec)).collect()
     }
 
-    /// The faults that a scenario has.
+    /// The faults that a scenario has. What they take away must be there.
     pub fn of_scenario(path: &str, scenario: &Scenario) -> Result<Vec<Self>, ScenarioError> {
         let read = |spec: &FaultSpec| {
-            let Json::Object(entry) = &spec.value else {
-                return Err(wrong(path, spec, "a fault is a mapping".to_owned()));
-            };
-            read(entry).map_err(|message| wrong(path, spec, message))
+            let fault = read_spec(path, spec)?;
+            match &fault.action {
+                Action::Down { host, .. } if !scenario.has_host(host) => {
+                    Err(wrong(path, spec, format!("`down`: there is no host `{host}`")))
+                }
+                Action::Revoke { token } if !scenario.has_token(token) => {
+                    Err(wrong(path, spec, format!("`revoke`: there is no token `{token}`")))
+                }
+                _ => Ok(fault),
+            }
         };
         scenario.faults.iter().map(read).collect()
     }
+}
+
+fn read_spec(path: &str, spec: &FaultSpec) -> Result<Fault, ScenarioError> {
+    let Json::Object(entry) = &spec.value else {
+        return Err(wrong(path, spec, "a fault is a mapping".to_owned()));
+    };
+    read(entry).map_err(|message| wrong(path, spec, message))
 }
 
 const METHODS: [&str; 5] = ["GET", "HEAD", "POST", "PUT", "DELETE"];

@@ -17,6 +17,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use talmox_clock::Clock;
+use tokio::io::BufReader;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
@@ -28,6 +29,8 @@ use wire::Wire;
 
 use super::gate::Gate;
 
+/// What is read from a socket at a time. The TLS library alone asks for 4 KiB, and a file is many of those.
+const AHEAD: usize = 32 * 1024;
 /// The first byte of a TLS connection.
 const HANDSHAKE: u8 = 22;
 
@@ -116,6 +119,7 @@ async fn serve(
         return Ok(());
     }
     if first == [HANDSHAKE] {
+        let socket = BufReader::with_capacity(AHEAD, socket);
         let stream = tokio::time::timeout(patience.head, tls.accept(socket)).await??;
         let wire = Wire::new(stream);
         Connection { wire, gate, patience, is_tls: true }.serve(idle).await;

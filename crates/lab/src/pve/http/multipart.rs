@@ -5,9 +5,9 @@
 //! between the wanted fields is skipped, what comes between the last of them and the file spoils
 //! the upload.
 
-use memchr::memmem;
+use memchr::memmem::{self, Finder};
 
-/// Files leave in pieces of this size.
+/// Files leave in pieces of this size, nearly. Much bigger ones fall out of the cache before they are written.
 const BLOCK: usize = 64 * 1024;
 /// All that may stand before the file.
 const MAX_FIELDS: usize = 64 * 1024;
@@ -16,9 +16,14 @@ const FIELDS: [&str; 3] = ["content", "checksum-algorithm", "checksum"];
 
 #[derive(Debug)]
 pub(super) struct Multipart {
-    boundary: String,
+    /// What parts begin with.
+    delimiter: Finder<'static>,
+    /// What ends the file.
+    end: Finder<'static>,
     state: State,
     pending: Vec<u8>,
+    /// Blocks that were written, for the next ones.
+    spare: Vec<Vec<u8>>,
     /// How much of `pending` was searched for the end.
     searched: usize,
     /// Name and value, in the order they came.
@@ -42,9 +47,11 @@ enum State {
 impl Multipart {
     pub(super) fn new(boundary: &str) -> Self {
         Self {
-            boundary: boundary.to_owned(),
+            delimiter: Finder::new(&format!("--{boundary}")).into_owned(),
+            end: Finder::new(&format!("--{boundary}--")).into_owned(),
             state: State::Preamble,
-            pending: Vec::new(),
+            pending: Vec::with_capacity(MAX_FIELDS + BLOCK),
+            spare: vec![],
             searched: 0,
             parts: vec![],
             filename: None,
@@ -68,12 +75,23 @@ impl Multipart {
         rest.is_empty().then_some(fields)
     }
 
-    /// Takes more of the body; gives what now surely belongs to the file.
-    pub(super) fn push(&mut self, bytes: &[u8]) -> Result<Option<Vec<u8>>, String> {
+    /// Where more of the body goes, behind what is there already. There is always room.
+    pub(super) fn block(&mut self) -> &mut Vec<u8> {
+        &mut self.pending
+    }
+
+    /// Takes back a block that was given away, to fill it again.
+    pub(super) fn reuse(&mut self, mut block: Vec<u8>) {
+        block.clear();
+        self.spare.push(block);
+    }
+
+    /// Looks at what came; gives what now surely belongs to the file.
+    pub(super) fn advance(&mut self) -> Result<Option<Vec<u8>>, String> {
         if matches!(self.state, State::Done | State::Spoiled) {
+            self.pending.clear();
             return Ok(None);
         }
-        self.pending.extend_from_slice(bytes);
         if self.state == State::Preamble {
             self.skip_preamble();
         }
@@ -90,7 +108,7 @@ impl Multipart {
 
     fn spoil(&mut self) {
         self.state = State::Spoiled;
-        self.pending = Vec::new();
+        self.pending.clear();
     }
 
     fn skip_preamble(&mut self) {
@@ -102,11 +120,10 @@ impl Multipart {
 
     /// Where the next `--boundary` with its line end begins and ends.
     fn delimiter(&self, from: usize) -> Option<(usize, usize)> {
-        let wanted = format!("--{}", self.boundary);
         let mut at = from;
         loop {
-            at += memmem::find(self.pending.get(at..)?, wanted.as_bytes())?;
-            let end = at + wanted.len();
+            at += self.delimiter.find(self.pending.get(at..)?)?;
+            let end = at + self.delimiter.needle().len();
             match &self.pending[end..] {
                 [b'\n', ..] => return Some((at, end + 1)),
                 [b'\r', b'\n', ..] => return Some((at, end + 2)),
@@ -160,11 +177,10 @@ impl Multipart {
     }
 
     fn file(&mut self) -> Option<Vec<u8>> {
-        let end = format!("--{}--", self.boundary);
         // The line end before the boundary belongs to it.
-        let kept = end.len() + 2;
+        let kept = self.end.needle().len() + 2;
         let from = self.searched.saturating_sub(kept);
-        if let Some(at) = memmem::find(&self.pending[from..], end.as_bytes()) {
+        if let Some(at) = self.end.find(&self.pending[from..]) {
             let mut file = std::mem::take(&mut self.pending);
             file.truncate(from + at);
             if file.last() == Some(&b'\n') {
@@ -177,14 +193,13 @@ impl Multipart {
             return Some(file);
         }
         self.searched = self.pending.len();
-        if self.pending.len() < BLOCK + kept {
-            return None;
-        }
-        let tail = self.pending.split_off(self.pending.len() - kept);
-        let mut next = Vec::with_capacity(BLOCK + BLOCK / 2);
-        next.extend_from_slice(&tail);
+        let full = self.pending.len().checked_sub(kept).filter(|full| *full >= BLOCK - 2 * kept)?;
+        let mut next = self.spare.pop().unwrap_or_else(|| Vec::with_capacity(BLOCK));
+        next.extend_from_slice(&self.pending[full..]);
         self.searched = next.len();
-        Some(std::mem::replace(&mut self.pending, next))
+        let mut block = std::mem::replace(&mut self.pending, next);
+        block.truncate(full);
+        Some(block)
     }
 }
 
@@ -236,12 +251,19 @@ mod tests {
         form
     }
 
+    fn push(multipart: &mut Multipart, bytes: &[u8]) -> Result<Option<Vec<u8>>, String> {
+        multipart.block().extend_from_slice(bytes);
+        multipart.advance()
+    }
+
     fn read(form: &[u8], piece: usize) -> (Multipart, Vec<u8>) {
         let mut multipart = Multipart::new(BOUNDARY);
         let mut file = vec![];
         for piece in form.chunks(piece) {
-            file.extend(multipart.push(piece).unwrap().unwrap_or_default());
-            assert!(multipart.pending.len() <= BLOCK * 2, "memory stays small");
+            let block = push(&mut multipart, piece).unwrap().unwrap_or_default();
+            file.extend_from_slice(&block);
+            multipart.reuse(block);
+            assert!(multipart.pending.len() < BLOCK, "there is room");
         }
         (multipart, file)
     }
@@ -279,7 +301,7 @@ mod tests {
         ) {
             let mut multipart = Multipart::new(BOUNDARY);
             for piece in text.as_bytes().chunks(piece) {
-                if multipart.push(piece).is_err() {
+                if push(&mut multipart, piece).is_err() {
                     break;
                 }
             }
@@ -319,10 +341,10 @@ mod tests {
         let form = format!(
             "--{BOUNDARY}\r\nContent-Disposition: form-data; name=\"file\"; filename=\"x\"\r\n\r\n"
         );
-        let error = Multipart::new(BOUNDARY).push(form.as_bytes()).unwrap_err();
+        let error = push(&mut Multipart::new(BOUNDARY), form.as_bytes()).unwrap_err();
         assert_eq!(error, "wrong field name 'file' for file upload, expected 'filename'");
         let form = form.replace("form-data", "attachment");
-        let error = Multipart::new(BOUNDARY).push(form.as_bytes()).unwrap_err();
+        let error = push(&mut Multipart::new(BOUNDARY), form.as_bytes()).unwrap_err();
         assert_eq!(
             error,
             "wrong Content-Disposition 'attachment' in multipart, expected 'form-data'"
@@ -333,7 +355,7 @@ mod tests {
     fn what_never_becomes_a_form_takes_no_memory() {
         let mut multipart = Multipart::new(BOUNDARY);
         for _ in 0..100 {
-            assert_eq!(multipart.push(&[b'x'; 10_000]), Ok(None));
+            assert_eq!(push(&mut multipart, &[b'x'; 10_000]), Ok(None));
         }
         assert!(multipart.pending.is_empty() && !multipart.is_done());
     }

@@ -17,7 +17,7 @@ use crate::pve::call::Upload;
 use crate::pve::site::Site;
 
 /// Pieces that may wait for the disk.
-const QUEUE: usize = 8;
+const QUEUE: usize = 4;
 
 /// What came with a file, and the file.
 #[derive(Debug)]
@@ -56,16 +56,13 @@ where
     let mut file = NewFile::create(site).map_err(Spoiled::from)?;
     let mut left = length;
     while left > 0 && !form.is_done() {
-        if wire.waiting().is_empty() {
-            wire.more(patience.body).await?;
-        }
-        let waiting = wire.waiting();
-        let taken = usize::try_from(left).unwrap_or(usize::MAX).min(waiting.len());
-        let piece = form.push(&waiting[..taken]).map_err(Spoiled::Told)?;
-        wire.use_up(taken);
-        left -= u64::try_from(taken).unwrap_or_default();
-        if let Some(piece) = piece {
+        let came = wire.pour(form.block(), left, patience.body).await?;
+        left -= u64::try_from(came).unwrap_or_default();
+        if let Some(piece) = form.advance().map_err(Spoiled::Told)? {
             file.write(piece).await?;
+            while let Ok(block) = file.written.try_recv() {
+                form.reuse(block);
+            }
         }
     }
     let fields = form.fields().filter(|_| form.is_done());
@@ -98,6 +95,8 @@ struct NewFile {
     blob: BlobId,
     unfinished: Unfinished,
     pieces: mpsc::Sender<Vec<u8>>,
+    /// Blocks that can be filled again.
+    written: mpsc::UnboundedReceiver<Vec<u8>>,
     writer: JoinHandle<io::Result<u64>>,
 }
 
@@ -120,8 +119,9 @@ impl NewFile {
         let file = private_file(&path)?;
         let unfinished = Unfinished(Some(path));
         let (pieces, incoming) = mpsc::channel(QUEUE);
-        let writer = tokio::task::spawn_blocking(move || write_all(file, incoming));
-        Ok(Self { blob, unfinished, pieces, writer })
+        let (outgoing, written) = mpsc::unbounded_channel();
+        let writer = tokio::task::spawn_blocking(move || write_all(file, incoming, &outgoing));
+        Ok(Self { blob, unfinished, pieces, written, writer })
     }
 
     async fn write(&mut self, piece: Vec<u8>) -> Result<(), Spoiled> {
@@ -133,7 +133,7 @@ impl NewFile {
     }
 
     async fn finish(self) -> io::Result<(BlobId, u64)> {
-        let Self { blob, mut unfinished, pieces, writer } = self;
+        let Self { blob, mut unfinished, pieces, written: _written, writer } = self;
         drop(pieces);
         let length = writer.await.map_err(io::Error::other)??;
         unfinished.0 = None;
@@ -141,11 +141,17 @@ impl NewFile {
     }
 }
 
-fn write_all(mut file: File, mut pieces: mpsc::Receiver<Vec<u8>>) -> io::Result<u64> {
+fn write_all(
+    mut file: File,
+    mut pieces: mpsc::Receiver<Vec<u8>>,
+    written: &mpsc::UnboundedSender<Vec<u8>>,
+) -> io::Result<u64> {
     let mut length = 0;
     while let Some(piece) = pieces.blocking_recv() {
         file.write_all(&piece)?;
         length += u64::try_from(piece.len()).unwrap_or_default();
+        // Whoever fills blocks may be gone already.
+        written.send(piece).ok();
     }
     Ok(length)
 }

@@ -68,6 +68,31 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
         }
     }
 
+    /// Puts what came, or what comes next, behind what `block` has, as far as that has room; at most `most` bytes.
+    /// How many that were.
+    pub(super) async fn pour(
+        &mut self,
+        block: &mut Vec<u8>,
+        most: u64,
+        patience: Duration,
+    ) -> Result<usize, Lost> {
+        let room = block.capacity() - block.len();
+        let most = usize::try_from(most).unwrap_or(room).min(room);
+        if !self.waiting().is_empty() {
+            let taken = most.min(self.waiting().len());
+            block.extend_from_slice(&self.waiting()[..taken]);
+            self.use_up(taken);
+            return Ok(taken);
+        }
+        let limited = u64::try_from(most).unwrap_or(u64::MAX);
+        let mut stream = (&mut self.stream).take(limited);
+        match tokio::time::timeout(patience, stream.read_buf(block)).await {
+            Err(_) => Err(Lost::Silent),
+            Ok(Ok(0) | Err(_)) => Err(Lost::Gone),
+            Ok(Ok(read)) => Ok(read),
+        }
+    }
+
     /// A line without its end. Bytes that are no text become replacement characters.
     pub(super) async fn line(&mut self, limit: usize, patience: Duration) -> Result<String, Lost> {
         let mut searched = 0;

@@ -50,10 +50,10 @@ impl PlatformData {
         files: Option<&BTreeMap<String, Vec<u8>>>,
     ) -> Self {
         match image.platform {
-            Platform::Metal => meta
-                .get(&METAL_NETWORK)
-                .map(|text| metal::read(text))
-                .unwrap_or_else(|| Self { name: "metal".to_owned(), ..Self::default() }),
+            Platform::Metal => {
+                let none = || Self { name: "metal".to_owned(), ..Self::default() };
+                meta.get(&METAL_NETWORK).map_or_else(none, |text| metal::read(text))
+            }
             Platform::Nocloud => nocloud::read(&hardware.serial, files),
         }
     }

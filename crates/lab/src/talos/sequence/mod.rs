@@ -6,6 +6,7 @@ mod drain;
 mod extension;
 mod first_boot;
 mod installer;
+mod life;
 mod lifecycle;
 mod meet;
 mod quorum;

@@ -10,13 +10,17 @@ use super::super::written::{DiskKey, Installed, Written};
 use crate::disk::{Medium, Platform, System, TalosImage, UbuntuImage, cidata_files};
 use crate::pve::Site;
 
+/// A Talos to boot.
+pub(super) struct FoundTalos {
+    pub(super) image: TalosImage,
+    /// None for a CD.
+    pub(super) disk: Option<DiskKey>,
+    pub(super) written: Written,
+}
+
 /// What the firmware found.
 pub(super) enum Found {
-    Talos {
-        image: TalosImage,
-        disk: Option<DiskKey>,
-        written: Written,
-    },
+    Talos(Box<FoundTalos>),
     Ubuntu(UbuntuImage),
     /// Nothing to boot: the firmware waits, for ever.
     Nothing,
@@ -51,11 +55,12 @@ pub(super) fn find(site: &Site, hardware: &Hardware) -> Found {
                 if is_installed {
                     return Found::Halted;
                 }
-                return Found::Talos { image, disk: None, written: Written::default() };
+                let written = Written::default();
+                return Found::Talos(Box::new(FoundTalos { image, disk: None, written }));
             }
             Some(System::Talos(image)) => {
                 let (disk, written) = (Some(one.key.clone()), one.written.clone());
-                return Found::Talos { image, disk, written };
+                return Found::Talos(Box::new(FoundTalos { image, disk, written }));
             }
             None => {}
         }

@@ -84,6 +84,8 @@ impl Trouble {
             Self::Refused | Self::Forbidden | Self::LockLost | Self::TokenRevoked => {
                 Class::Rejected
             }
+            // Asked again, it is answered.
+            Self::CutBefore | Self::CutAfter if step.is_read() => Class::Done,
             Self::Late | Self::CutBefore | Self::CutAfter | Self::TimedOut => Class::MaybeApplied,
             Self::StorageFull if operation.room.is_none() => Class::Done,
             Self::TaskFails | Self::LockLostInTask | Self::StorageFull if step.is_task() => {

@@ -4,6 +4,7 @@
 mod fault;
 mod operation;
 mod picture;
+mod reading;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -174,7 +175,9 @@ async fn row(trouble: Trouble) {
     let files = server::files(IMAGE);
     let mut wrong = vec![];
     for release in RELEASES {
-        for operation in operation::common().into_iter().chain(operation::own(release)) {
+        let changes = operation::common().into_iter().chain(operation::own(release));
+        let reads = reading::common().into_iter().chain(reading::own(release));
+        for operation in changes.chain(reads) {
             if let Err(text) = strike(release, trouble, &operation, files).await {
                 wrong.push(format!("{release} {}: {text}", operation.name));
             }

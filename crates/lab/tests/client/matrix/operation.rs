@@ -10,6 +10,7 @@ use talmox_pve::id::{StorageId, Upid, VolumeId};
 use talmox_pve::property::{Drive, Net, Smbios, Tags};
 use talmox_pve::{PveError, Request};
 
+use super::reading::Reading;
 use crate::rig::{PATIENCE, id, vm, vmid};
 
 /// A step: what is sent, and how its end is known.
@@ -18,6 +19,7 @@ pub(super) enum Step {
     Call(Request<()>),
     Volume(Request<VolumeId>),
     File(Upload),
+    Read(Reading),
 }
 
 pub(super) struct Operation {
@@ -45,6 +47,7 @@ impl Step {
                 let running = client.upload(upload, file).await?;
                 client.finish(running, PATIENCE).await.map(|_| ())
             }
+            Self::Read(reading) => reading.ask(client).await,
         }
     }
 
@@ -54,11 +57,16 @@ impl Step {
             Self::Call(request) => request.method().as_str(),
             Self::Volume(request) => request.method().as_str(),
             Self::File(_) => "POST",
+            Self::Read(_) => "GET",
         }
     }
 
     pub(super) fn is_task(&self) -> bool {
         matches!(self, Self::Task(_) | Self::File(_))
+    }
+
+    pub(super) fn is_read(&self) -> bool {
+        matches!(self, Self::Read(_))
     }
 
     /// Whether it is for one host, and another passes it on.
@@ -68,11 +76,12 @@ impl Step {
             Self::Call(request) => request.path().starts_with("/nodes/"),
             Self::Volume(_) => true,
             Self::File(_) => false,
+            Self::Read(reading) => reading.path.starts_with("/nodes/"),
         }
     }
 }
 
-fn operation(name: &'static str, step: Step) -> Operation {
+pub(super) fn operation(name: &'static str, step: Step) -> Operation {
     Operation { name, step, before: None, room: None, stuck: None }
 }
 

@@ -1,0 +1,108 @@
+//! `talmox status`
+
+mod table;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::Args;
+use serde_json::json;
+use talmox_clock::Clock;
+use talmox_engine::observe::World;
+use talmox_engine::plan::{self, Change, OwnVm, locations};
+use talmox_engine::status::{Role, Sources, Subject, gather};
+use talmox_pve::api::qemu::Vm;
+
+use crate::args::{Format, Global};
+use crate::command::Outcome;
+use crate::environment;
+use crate::error::{CommandError, Exit};
+use crate::printer::Printer;
+use crate::rehearsal::RehearsalArgs;
+use crate::runtime;
+use crate::session::{NoSecrets, Session};
+
+/// Show how a cluster is: VMs, Talos, etcd, Kubernetes, and what differs from the inventory
+///
+/// Everybody is asked at the same time, and for a few seconds. What does not answer is shown as `?`, with the reason
+/// below the table. Nothing is changed.
+#[derive(Debug, Args)]
+pub(crate) struct StatusArgs {
+    /// The cluster [default: the only one of the inventory]
+    #[arg(value_name = "CLUSTER")]
+    cluster: Option<String>,
+
+    /// How many seconds each may take to answer
+    #[arg(long, value_name = "SECONDS", default_value = "5")]
+    #[arg(value_parser = clap::value_parser!(u64).range(1..=600))]
+    timeout: u64,
+
+    #[command(flatten)]
+    rehearsal: RehearsalArgs,
+}
+
+pub(crate) fn run(args: &StatusArgs, global: &Global, printer: &Printer) -> Outcome {
+    runtime::run(async {
+        let cluster = args.cluster.as_deref();
+        let session =
+            Session::open_with(global, cluster, &args.rehearsal, printer, NoSecrets::Refuse)
+                .await?;
+        let shown = show(args, &session, printer).await;
+        session.close().await?;
+        shown
+    })
+}
+
+async fn show(args: &StatusArgs, session: &Session, printer: &Printer) -> Outcome {
+    let limit = Duration::from_secs(args.timeout);
+    // A plan needs an answer of Proxmox and of the nodes after it.
+    let world = match Clock::real().timeout(limit * 3, Box::pin(session.observe())).await {
+        Ok(world) => world,
+        Err(_) => Err(CommandError::failed("the world was not seen in time")),
+    };
+    let (world, trouble) = match world {
+        Ok(world) => (Some(world), None),
+        Err(error) => (None, Some(error.chain())),
+    };
+    let changes = world.as_ref().map(|world| changes(session, world)).unwrap_or_default();
+    let subjects = subjects(session, world.as_ref());
+    let cluster = session.cluster_access(Arc::new(|_| Ok(())));
+    let sources = Sources { pve: session.pve.clone(), cluster, limit };
+    let status = gather(&session.desired.cluster, &subjects, &sources, &changes).await;
+    match printer.format {
+        Format::Json => {
+            let mut told = json!(status);
+            told["drift_unknown"] = json!(trouble);
+            printer.result(&format!("{told:#}\n"))?;
+        }
+        Format::Text => {
+            let now = environment::now().seconds();
+            printer.result(&table::text(&status, now, trouble.as_deref()))?;
+        }
+    }
+    Ok(Exit::Fine)
+}
+
+fn changes(session: &Session, world: &World) -> Vec<Change> {
+    plan::plan(&session.desired, world, session.options()).changes
+}
+
+/// The nodes of the inventory, each with its VM as far as that is known.
+fn subjects(session: &Session, world: Option<&World>) -> Vec<Subject> {
+    let desired = &session.desired;
+    let places: Vec<Option<Vm>> = match world {
+        Some(world) => locations(desired, &world.pve).into_iter().map(|(_, vm)| vm).collect(),
+        None => vec![None; desired.nodes.len()],
+    };
+    let subject = |(node, vm): (&talmox_engine::desired::DesiredNode, Option<Vm>)| Subject {
+        name: node.name.clone(),
+        role: match (node.is_talos, node.is_control_plane) {
+            (false, _) => Role::Ubuntu,
+            (true, true) => Role::ControlPlane,
+            (true, false) => Role::Worker,
+        },
+        own: vm.map(|vm| OwnVm { vm, identity: desired.identity_of(&node.name) }),
+        contact: node.contact,
+    };
+    desired.nodes.iter().zip(places).map(subject).collect()
+}

@@ -1,0 +1,183 @@
+//! The status of a cluster for people: a line for each node, and below it what a cell cannot say.
+
+use talmox_engine::status::{NodeStatus, Role, Seen, Status};
+
+use crate::words;
+
+const TITLES: [&str; 13] = [
+    "NODE",
+    "ROLE",
+    "HOST",
+    "VMID",
+    "VM",
+    "CPU",
+    "MEMORY",
+    "ADDRESS",
+    "TALOS",
+    "KUBERNETES",
+    "ETCD",
+    "CERT",
+    "DRIFT",
+];
+const DAY: i64 = 86_400;
+/// Certificates with less than that are worth a word.
+const SOON: i64 = 30 * DAY;
+
+pub(super) fn text(status: &Status, now: i64, trouble: Option<&str>) -> String {
+    let mut rows = vec![TITLES.map(str::to_owned).to_vec()];
+    rows.extend(status.nodes.iter().map(|node| row(node, now, trouble.is_some())));
+    let kubernetes = match &status.kubernetes {
+        Seen::Is(version) => format!("Kubernetes {version}"),
+        Seen::Unknown(_) => "no Kubernetes API answers".to_owned(),
+    };
+    let mut out = format!("{}: {kubernetes}\n\n{}", status.cluster, words::aligned(&rows));
+    let mut below = vec![];
+    below.extend(trouble.map(|why| format!("drift is not known: {why}")));
+    if let Seen::Unknown(why) = &status.kubernetes {
+        below.push(format!("Kubernetes: {why}"));
+    }
+    for node in &status.nodes {
+        below.extend(remarks(node, now));
+    }
+    below.extend(status.drift.iter().map(|line| format!("drift: {line}")));
+    let ending = status.authorities.iter().filter(|authority| authority.not_after - now < SOON);
+    below.extend(ending.map(|authority| {
+        format!("the {} authority ends in {}", authority.authority, days(authority.not_after - now))
+    }));
+    if !below.is_empty() {
+        out.push('\n');
+        for line in below {
+            out.push_str(&format!("{line}\n"));
+        }
+    }
+    out
+}
+
+fn row(node: &NodeStatus, now: i64, is_drift_unknown: bool) -> Vec<String> {
+    let role = match node.role {
+        Role::ControlPlane => "controlplane",
+        Role::Worker => "worker",
+        Role::Ubuntu => "ubuntu",
+    };
+    let vm = node.vm.get();
+    let talos = cell(node.talos.as_ref(), |talos| match (&talos.version, talos.stage.as_str()) {
+        (Some(version), "running") => version.clone(),
+        (Some(version), stage) => format!("{version} {stage}"),
+        (None, stage) => stage.to_owned(),
+    });
+    let kubernetes = cell(node.kubernetes.as_ref(), |kubernetes| {
+        let mut text = if kubernetes.ready { "Ready" } else { "NotReady" }.to_owned();
+        if !kubernetes.schedulable {
+            text.push_str(",cordoned");
+        }
+        format!("{text} {}", kubernetes.version)
+    });
+    let etcd = cell(node.etcd.as_ref(), |etcd| {
+        let text = match (etcd.leader, etcd.learner) {
+            (true, _) => "leader",
+            (false, true) => "learner",
+            (false, false) => "member",
+        };
+        text.to_owned()
+    });
+    let certificate = cell(node.talos.as_ref(), |talos| match talos.certificate_end {
+        Some(end) if end - now < 2 * DAY => format!("{}h", ((end - now) / 3600).max(0)),
+        Some(end) => format!("{}d", (end - now) / DAY),
+        None => "-".to_owned(),
+    });
+    let drift = match (is_drift_unknown, node.drift.len()) {
+        (true, _) => "?".to_owned(),
+        (false, 0) => "-".to_owned(),
+        (false, count) => count.to_string(),
+    };
+    let known = |text: Option<String>| text.unwrap_or_else(|| "?".to_owned());
+    vec![
+        node.name.clone(),
+        role.to_owned(),
+        known(vm.map(|vm| vm.host.clone())),
+        known(node.vmid.map(|vmid| vmid.to_string())),
+        known(vm.map(|vm| if vm.running { "running" } else { "stopped" }.to_owned())),
+        known(vm.and_then(|vm| vm.cpu).map(|cpu| format!("{:.0}%", cpu * 100.0))),
+        known(vm.and_then(|vm| memory(vm.memory?, vm.max_memory?))),
+        known(node.address.get().map(ToString::to_string)),
+        talos,
+        kubernetes,
+        etcd,
+        certificate,
+        drift,
+    ]
+}
+
+/// `-` for what a node does not have, `?` for what is not known.
+fn cell<T>(seen: Option<&Seen<T>>, show: impl Fn(&T) -> String) -> String {
+    match seen {
+        None => "-".to_owned(),
+        Some(Seen::Unknown(_)) => "?".to_owned(),
+        Some(Seen::Is(found)) => show(found),
+    }
+}
+
+/// Used and given, in tenths of a GiB.
+fn memory(used: u64, given: u64) -> Option<String> {
+    let tenths = |bytes: u64| {
+        let tenths = (bytes >> 20) * 10 / 1024;
+        format!("{}.{}", tenths / 10, tenths % 10)
+    };
+    (given > 0).then(|| format!("{}/{} GiB", tenths(used), tenths(given)))
+}
+
+/// What is unknown and why, and what is wrong.
+fn remarks(node: &NodeStatus, now: i64) -> Vec<String> {
+    let parts = [
+        ("VM", unknown(Some(&node.vm))),
+        ("address", unknown(Some(&node.address))),
+        ("Talos", unknown(node.talos.as_ref())),
+        ("Kubernetes", unknown(node.kubernetes.as_ref())),
+        ("etcd", unknown(node.etcd.as_ref())),
+    ];
+    // One cause makes several things unknown; it is said once.
+    let mut said: Vec<(&str, Vec<&str>)> = vec![];
+    for (what, reason) in parts {
+        let Some(reason) = reason else { continue };
+        match said.iter_mut().find(|(known, _)| *known == reason) {
+            Some((_, parts)) => parts.push(what),
+            None => said.push((reason, vec![what])),
+        }
+    }
+    let mut lines: Vec<String> = said
+        .into_iter()
+        .map(|(reason, parts)| format!("{}: {}: {reason}", node.name, parts.join(", ")))
+        .collect();
+    if let Some(Seen::Is(talos)) = &node.talos {
+        lines.extend(talos.troubles.iter().map(|trouble| format!("{}: {trouble}", node.name)));
+        if let Some(end) = talos.certificate_end
+            && end - now < 0
+        {
+            lines.push(format!("{}: its certificate has ended", node.name));
+        }
+    }
+    if let Some(Seen::Is(kubernetes)) = &node.kubernetes
+        && let Some(reason) = &kubernetes.reason
+    {
+        lines.push(format!("{}: NotReady: {reason}", node.name));
+    }
+    if let Some(Seen::Is(etcd)) = &node.etcd {
+        lines.extend(etcd.errors.iter().map(|error| format!("{}: etcd: {error}", node.name)));
+    }
+    lines.extend(node.drift.iter().map(|line| format!("{}: drift: {line}", node.name)));
+    lines
+}
+
+fn unknown<T>(seen: Option<&Seen<T>>) -> Option<&str> {
+    match seen {
+        Some(Seen::Unknown(why)) => Some(why),
+        _ => None,
+    }
+}
+
+fn days(seconds: i64) -> String {
+    match seconds / DAY {
+        1 => "1 day".to_owned(),
+        days => format!("{} days", days.max(0)),
+    }
+}

@@ -1,0 +1,187 @@
+//! `talmox template`
+
+use std::sync::Arc;
+
+use clap::{Args, Subcommand};
+use serde_json::{Value, json};
+use talmox_engine::desired::Desired;
+use talmox_engine::event::RunEnd;
+use talmox_engine::observe::{Pve, observe_proxmox};
+use talmox_engine::plan::show;
+
+use crate::args::{Format, Global};
+use crate::command::Outcome;
+use crate::command::carry_out::{Carried, carry_out};
+use crate::error::{CommandError, Exit};
+use crate::printer::Printer;
+use crate::rehearsal::RehearsalArgs;
+use crate::session::{NoSecrets, Session, templates};
+use crate::{ask, runtime, words};
+
+/// Make and list the templates of `boot: template`
+#[derive(Debug, Args)]
+#[command(arg_required_else_help = true, subcommand_required = true)]
+#[command(disable_help_subcommand = true)]
+pub(crate) struct TemplateArgs {
+    #[command(subcommand)]
+    command: TemplateCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum TemplateCommand {
+    Create(CreateArgs),
+    List(ListArgs),
+}
+
+/// Make the templates that nodes of the inventory are cloned from, on each host that needs one
+///
+/// A template is a VM with Talos on its disk and nothing else: no machine config, no address, no identity. It is named as
+/// the nodes name it (`template: talos-v1.12.4-base`), gets the extensions that they ask for, and goes into their pool.
+/// Those that are there already stay as they are.
+#[derive(Debug, Args)]
+struct CreateArgs {
+    /// The cluster [default: the only one of the inventory]
+    #[arg(value_name = "CLUSTER")]
+    cluster: Option<String>,
+
+    /// Do not ask
+    #[arg(long, short)]
+    yes: bool,
+
+    /// The number of the template; the first free one from there on
+    #[arg(long, value_name = "VMID", default_value_t = templates::FIRST)]
+    #[arg(value_parser = clap::value_parser!(u32).range(100..=999_999_999))]
+    vmid: u32,
+
+    #[command(flatten)]
+    rehearsal: RehearsalArgs,
+}
+
+/// List the templates that Proxmox has, and which nodes want them
+#[derive(Debug, Args)]
+struct ListArgs {
+    /// The cluster [default: the only one of the inventory]
+    #[arg(value_name = "CLUSTER")]
+    cluster: Option<String>,
+
+    #[command(flatten)]
+    rehearsal: RehearsalArgs,
+}
+
+pub(crate) fn run(args: &TemplateArgs, global: &Global, printer: &Printer) -> Outcome {
+    runtime::run(async {
+        match &args.command {
+            TemplateCommand::Create(args) => {
+                let cluster = args.cluster.as_deref();
+                let session = Session::open_bare(
+                    global,
+                    cluster,
+                    &args.rehearsal,
+                    printer,
+                    NoSecrets::Pretend,
+                )
+                .await?;
+                let made = create(args, &session, printer).await;
+                session.close().await?;
+                made
+            }
+            TemplateCommand::List(args) => {
+                let cluster = args.cluster.as_deref();
+                let session = Session::open_with(
+                    global,
+                    cluster,
+                    &args.rehearsal,
+                    printer,
+                    NoSecrets::Pretend,
+                )
+                .await?;
+                let listed = list(&session, printer).await;
+                session.close().await?;
+                listed
+            }
+        }
+    })
+}
+
+async fn create(args: &CreateArgs, session: &Session, printer: &Printer) -> Outcome {
+    if session.desired.nodes.iter().all(|node| node.template.is_none()) {
+        return Err(CommandError::usage("no node of the inventory is cloned from a template")
+            .hint("set `boot: template` and `template: talos-vX.Y.Z-base`"));
+    }
+    let folder = session.folder();
+    let _lock = session.lock(&folder, "template create")?;
+    let world = session.observe().await?;
+    let plan = templates::plan(session, &world, args.vmid).await;
+    if plan.is_empty() && plan.findings.is_empty() {
+        printer.say("Nothing to do: the templates are there.");
+        return Ok(Exit::Fine);
+    }
+    printer.say_raw(&show::text(&plan));
+    if plan.errors().next().is_some() {
+        return Err(CommandError::failed("nothing was made")
+            .hint("what stands in the way is marked `error` above"));
+    }
+    if !args.yes && !session.is_alone() {
+        ask::yes("Do it?")?;
+    }
+    let write = Arc::new(|_| Ok(()));
+    let Carried { outcome, .. } =
+        carry_out(session, &plan, "template create", &folder, write, printer).await;
+    if outcome.end != RunEnd::Done {
+        return Err(CommandError::failed("not every template was made")
+            .hint("when the cause is gone, the same command goes on from here"));
+    }
+    Ok(Exit::Fine)
+}
+
+async fn list(session: &Session, printer: &Printer) -> Outcome {
+    let pve = observe_proxmox(&session.desired, &session.pve).await;
+    let pve = pve.map_err(|error| CommandError::failed("cannot look at Proxmox").because(error))?;
+    let found = templates_of(&session.desired, &pve);
+    match printer.format {
+        Format::Json => printer.result(&format!("{:#}\n", Value::from(found)))?,
+        Format::Text if found.is_empty() => {
+            printer.say(
+                "There are no templates that we may see; `talmox template create` makes them.",
+            );
+        }
+        Format::Text => printer.result(&table(&found))?,
+    }
+    Ok(Exit::Fine)
+}
+
+fn templates_of(desired: &Desired, pve: &Pve) -> Vec<Value> {
+    let mut guests: Vec<_> = pve.resources.guests.iter().filter(|guest| guest.template).collect();
+    guests.sort_by_key(|guest| guest.vmid);
+    let describe = |guest: &talmox_pve::api::cluster::Guest| {
+        let vmid = guest.vmid.to_string();
+        let wants = |wanted: &str| guest.name.as_deref() == Some(wanted) || vmid == wanted;
+        let nodes = desired.nodes.iter().filter(|node| node.template.as_deref().is_some_and(wants));
+        json!({
+            "name": guest.name,
+            "vmid": guest.vmid.get(),
+            "node": guest.node.to_string(),
+            "pool": guest.pool.as_ref().map(ToString::to_string),
+            "wanted_by": nodes.map(|node| node.name.clone()).collect::<Vec<_>>(),
+        })
+    };
+    guests.into_iter().map(describe).collect()
+}
+
+fn table(found: &[Value]) -> String {
+    let text = |value: &Value| match value {
+        Value::Null => "-".to_owned(),
+        Value::String(text) => text.clone(),
+        Value::Array(names) => {
+            let names: Vec<&str> = names.iter().filter_map(Value::as_str).collect();
+            if names.is_empty() { "-".to_owned() } else { names.join(", ") }
+        }
+        other => other.to_string(),
+    };
+    let mut rows =
+        vec![["TEMPLATE", "VMID", "HOST", "POOL", "WANTED BY"].map(str::to_owned).to_vec()];
+    rows.extend(found.iter().map(|one| {
+        ["name", "vmid", "node", "pool", "wanted_by"].map(|key| text(&one[key])).to_vec()
+    }));
+    words::aligned(&rows)
+}

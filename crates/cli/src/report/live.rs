@@ -1,0 +1,210 @@
+//! Events for people at a terminal: what goes on now stands in a block at the bottom, what is over
+//! scrolls away above it.
+//!
+//! The block is drawn a few times a second, whole and in one write, with lines that fit the width:
+//! so nothing flickers and nothing wraps.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use talmox_engine::event::{Event, Stamped};
+
+use super::plain::{Line, Plain};
+use crate::printer::{Printer, Size};
+use crate::words;
+
+/// More steps than that are only counted.
+const MOST: usize = 16;
+
+/// A step that goes on.
+#[derive(Debug)]
+struct Row {
+    step: String,
+    node: String,
+    begun: f64,
+    /// What it waits for, or how far its transfer is.
+    now: String,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Live {
+    plain: Plain,
+    nodes: BTreeMap<String, String>,
+    rows: Vec<Row>,
+    over: Vec<Line>,
+    /// The lines of the block that are on the screen.
+    drawn: usize,
+}
+
+impl Live {
+    pub(super) fn take(&mut self, event: &Stamped) {
+        if let Some(line) = self.plain.take(event)
+            && !line.is_passing
+        {
+            self.over.push(line);
+        }
+        match &event.what {
+            Event::RunStarted { steps, .. } => {
+                let of_nodes =
+                    steps.iter().filter_map(|one| Some((one.step.clone(), one.node.clone()?)));
+                self.nodes = of_nodes.collect();
+            }
+            Event::StepStarted { step } => {
+                let node = self.nodes.get(step).cloned().unwrap_or_default();
+                let (begun, now) = (event.time, String::new());
+                let row = Row { step: step.clone(), node, begun, now };
+                // Steps of one node stand together.
+                let at = self.rows.partition_point(|known| known.node <= row.node);
+                self.rows.insert(at, row);
+            }
+            Event::StepWaits { step, reason } => self.set(step, reason.clone()),
+            Event::StepRetries { step, attempt, reason, .. } => {
+                self.set(step, format!("attempt {attempt}: {reason}"));
+            }
+            Event::StepProgress { step, bytes, total } => self.set(step, transfer(*bytes, *total)),
+            Event::StepEnded { step, .. } => self.rows.retain(|row| row.step != *step),
+            Event::StepNote { .. } | Event::RunEnded { .. } => {}
+        }
+    }
+
+    fn set(&mut self, step: &str, now: String) {
+        if let Some(row) = self.rows.iter_mut().find(|row| row.step == step) {
+            row.now = now;
+        }
+    }
+
+    /// What brings the screen up to date: the old block goes, what is over is said, a new one comes.
+    pub(super) fn draw(&mut self, now: f64, size: Size, printer: &Printer) -> String {
+        let mut out = self.erased();
+        let over: Vec<Line> = self.over.drain(..).collect();
+        for line in &over {
+            out.push_str(&self.plain.text(line, Some(size.columns), printer));
+        }
+        let block = self.block(now, size);
+        for (index, line) in block.iter().enumerate() {
+            let line = if index == 0 { printer.paint(line, "1") } else { line.clone() };
+            // Writing to a string cannot fail.
+            writeln!(out, "{line}").ok();
+        }
+        self.drawn = block.len();
+        out
+    }
+
+    /// The end: nothing goes on any more.
+    pub(super) fn finish(&mut self, size: Size, printer: &Printer) -> String {
+        let mut out = self.erased();
+        for line in self.over.drain(..) {
+            out.push_str(&self.plain.text(&line, Some(size.columns), printer));
+        }
+        out
+    }
+
+    fn erased(&mut self) -> String {
+        match std::mem::take(&mut self.drawn) {
+            0 => String::new(),
+            lines => format!("\r\x1b[{lines}A\x1b[J"),
+        }
+    }
+
+    fn block(&self, now: f64, size: Size) -> Vec<String> {
+        let (ended, steps) = self.plain.count();
+        let columns = size.columns.saturating_sub(1);
+        let mut lines =
+            vec![format!("{ended} of {steps} steps, {:.0}s", self.plain.elapsed(now).max(0.0))];
+        let most = MOST.min(size.rows.saturating_sub(4));
+        let width = self.rows.iter().take(most).map(|row| row.step.chars().count()).max();
+        let width = width.unwrap_or_default().min(columns / 2);
+        for row in self.rows.iter().take(most) {
+            let seconds = (now - row.begun).max(0.0);
+            let step = words::shortened(&row.step, width);
+            lines.push(format!("  {seconds:4.0}s  {step:width$}  {}", row.now));
+        }
+        if self.rows.len() > most {
+            lines.push(format!("  and {} more", self.rows.len() - most));
+        }
+        lines.iter().map(|line| words::shortened(line.trim_end(), columns)).collect()
+    }
+}
+
+fn transfer(bytes: u64, total: Option<u64>) -> String {
+    match total {
+        Some(total) if total > 0 => {
+            format!("{} of {} MiB, {}%", bytes >> 20, total >> 20, bytes * 100 / total)
+        }
+        _ => format!("{} MiB", bytes >> 20),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use talmox_engine::event::{StepEnd, StepInfo};
+
+    use super::*;
+    use crate::args::{Color, Format};
+
+    const SIZE: Size = Size { columns: 50, rows: 24 };
+
+    fn live(events: Vec<(f64, Event)>) -> Live {
+        let mut live = Live::default();
+        for (time, what) in events {
+            live.take(&Stamped { time, what });
+        }
+        live
+    }
+
+    fn begun() -> Vec<(f64, Event)> {
+        let info = |step: &str, node: &str| StepInfo {
+            step: step.to_owned(),
+            node: Some(node.to_owned()),
+            after: vec![],
+        };
+        let steps = vec![info("vm/b/create", "b"), info("vm/a/create", "a")];
+        let started = |step: &str| Event::StepStarted { step: step.to_owned() };
+        vec![
+            (100.0, Event::RunStarted { cluster: "home".to_owned(), steps }),
+            (100.0, started("vm/b/create")),
+            (101.0, started("vm/a/create")),
+        ]
+    }
+
+    #[test]
+    fn steps_stand_by_node_with_what_they_wait_for() {
+        let mut events = begun();
+        let reason = "a very long reason that does not fit into the width of this".to_owned();
+        events.push((102.0, Event::StepWaits { step: "vm/b/create".to_owned(), reason }));
+        let bytes = Event::StepProgress {
+            step: "vm/a/create".to_owned(),
+            bytes: 1 << 20,
+            total: Some(4 << 20),
+        };
+        events.push((103.0, bytes));
+        let printer = Printer::new(Format::Text, Color::Never);
+        let mut live = live(events);
+        let drawn = live.draw(105.0, SIZE, &printer);
+        assert_eq!(
+            drawn.lines().collect::<Vec<_>>(),
+            [
+                "0 of 2 steps, 5s",
+                "     4s  vm/a/create  1 of 4 MiB, 25%",
+                "     5s  vm/b/create  a very long reason that do…",
+            ]
+        );
+        assert!(drawn.lines().all(|line| line.chars().count() < SIZE.columns), "{drawn}");
+    }
+
+    #[test]
+    fn what_is_over_scrolls_away_above_the_block() {
+        let printer = Printer::new(Format::Text, Color::Never);
+        let mut live = live(begun());
+        assert_eq!(live.draw(101.0, SIZE, &printer).lines().count(), 3);
+        let end =
+            Event::StepEnded { step: "vm/b/create".to_owned(), end: StepEnd::Done, seconds: 2.5 };
+        live.take(&Stamped { time: 102.5, what: end });
+        let drawn = live.draw(103.0, SIZE, &printer);
+        assert!(
+            drawn.starts_with("\r\x1b[3A\x1b[J    2.5s  ✓ vm/b/create  2.5s  1/2\n"),
+            "{drawn:?}"
+        );
+        assert_eq!(live.finish(SIZE, &printer), "\r\x1b[2A\x1b[J");
+    }
+}

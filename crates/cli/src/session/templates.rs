@@ -1,0 +1,46 @@
+//! Templates that nodes are cloned from.
+
+use std::sync::Arc;
+
+use talmox_engine::event::{Events, RunEnd};
+use talmox_engine::execute::{Cancel, StepResult};
+use talmox_engine::observe::{World, free_numbers};
+use talmox_engine::plan::{self, Plan, missing_templates};
+
+use super::Session;
+use crate::error::CommandError;
+
+/// Where numbers of templates begin, out of the way of VMs that are numbered from 100 on.
+pub(crate) const FIRST: u32 = 9000;
+
+/// A plan that makes what is missing.
+pub(crate) async fn plan(session: &Session, world: &World, first: u32) -> Plan {
+    let missing = missing_templates(&session.desired, &world.pve);
+    let open = missing.iter().filter(|template| template.vmid.is_none()).count();
+    let numbers = free_numbers(&session.desired, &session.pve, first, open).await;
+    plan::templates(&session.desired, world, &numbers)
+}
+
+/// Makes what is missing, without a word.
+pub(super) async fn make_missing(session: &Session) -> Result<(), CommandError> {
+    if session.desired.nodes.iter().all(|node| node.template.is_none()) {
+        return Ok(());
+    }
+    let world = session.observe().await?;
+    let plan = plan(session, &world, FIRST).await;
+    let events = Events::unheard(session.clock);
+    let write = Arc::new(|_| Ok(()));
+    let outcome = session.execute(&plan, write, &Cancel::default(), &events).await;
+    if outcome.end == RunEnd::Done {
+        return Ok(());
+    }
+    let failed = CommandError::failed("cannot make the templates that the lab should have");
+    let first = outcome.steps.into_iter().find_map(|(_, result)| match result {
+        StepResult::Failed(error) => Some(error),
+        _ => None,
+    });
+    Err(match first {
+        Some(error) => failed.because(error),
+        None => failed,
+    })
+}

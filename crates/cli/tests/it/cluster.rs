@@ -1,0 +1,190 @@
+//! `up`, `status`, `output`, `destroy` and their kin, in labs.
+
+use serde_json::Value as Json;
+
+use crate::lab::Served;
+use crate::support::{Cluster, Folder, Run, repository, talmox};
+
+/// Fast enough for tests; the lab's own deadlines still hold.
+const FAST: &str = "--lab --lab-speed 20";
+
+fn json(run: &Run) -> Json {
+    assert_eq!(run.code, 0, "{}{}", run.stdout, run.stderr);
+    serde_json::from_str(&run.stdout).unwrap()
+}
+
+#[test]
+fn clones_come_up_from_a_template_that_the_lab_has() {
+    let cluster = Cluster::example("vm-module");
+    let run = cluster.run(&format!("up {FAST} --yes"));
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    assert!(run.stderr.contains("vm/k3s-dev-control-1/clone"), "{}", run.stderr);
+
+    let listed = json(&cluster.run(&format!("template list {FAST} --format json")));
+    assert_eq!(listed[0]["name"], "talos-v1.12.4-base");
+    assert_eq!(listed[0]["node"], "pve");
+    assert_eq!(listed[0]["wanted_by"][1], "k3s-dev-gpu-1");
+}
+
+#[test]
+fn templates_are_made_once_and_only_where_they_are_wanted() {
+    let cluster = Cluster::example("vm-module");
+    let lab = Served::in_file(&cluster, "--inventory inventory --speed 20");
+    let create = format!("template create --yes {}", lab.option());
+    let run = cluster.run(&format!("plan {}", lab.option()));
+    assert_eq!(run.code, 1);
+    assert!(run.stdout.contains("there is no template talos-v1.12.4-base"), "{}", run.stdout);
+    let run = cluster.run(&create);
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    let run = cluster.run(&create);
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    assert!(run.stderr.contains("Nothing to do"), "{}", run.stderr);
+    if let Some(config) = lab.get("/nodes/pve/qemu/9000/config") {
+        assert_eq!(config["data"]["name"], "talos-v1.12.4-base");
+        assert_eq!(config["data"]["template"], 1);
+        for key in ["net0", "ipconfig0", "ide2", "tags"] {
+            assert!(config["data"][key].is_null(), "{key} tells machines apart");
+        }
+    }
+    let run = cluster.run(&format!("plan {}", lab.option()));
+    assert_eq!(run.code, 0, "{}{}", run.stdout, run.stderr);
+
+    let other = Cluster::with_secrets();
+    let run = other.run(&format!("template create {FAST}"));
+    assert_eq!(run.code, 64);
+    assert!(run.stderr.contains("boot: template"), "{}", run.stderr);
+}
+
+#[test]
+fn a_cluster_lives_and_dies_in_a_lab_of_its_inventory() {
+    let cluster = Cluster::with_secrets();
+    let lab = Served::in_file(&cluster, "--inventory inventory/dev --speed 20");
+    let (up, status) =
+        (format!("up --yes {}", lab.option()), format!("status --format json {}", lab.option()));
+    let before = json(&cluster.run(&status));
+    assert!(before["nodes"][0]["vm"]["unknown"].is_string(), "{before:#}");
+    assert_eq!(
+        before["nodes"][0]["drift"][0],
+        "create vm cp-1: vmid, host, cores, memory, scsi0, ipconfig0, net0"
+    );
+
+    let run = cluster.run(&up);
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    let run = cluster.run(&up);
+    assert!(run.stderr.contains("Nothing to do"), "{}", run.stderr);
+
+    let after = json(&cluster.run(&status));
+    let node = &after["nodes"][0];
+    assert_eq!(node["vm"]["is"]["running"], true);
+    assert_eq!(node["talos"]["is"]["stage"], "running");
+    assert_eq!(node["kubernetes"]["is"]["ready"], true);
+    assert_eq!(node["etcd"]["is"]["leader"], true);
+    assert_eq!(node["drift"].as_array().unwrap().len(), 0);
+    assert!(after["nodes"][1]["etcd"].is_null());
+    let table = cluster.run(&format!("status {}", lab.option())).stdout;
+    assert!(table.contains("leader") && table.contains("Ready v1."), "{table}");
+
+    let output = |name: &str| cluster.run(&format!("output {name} {}", lab.option()));
+    let vmid = output("wk-1.vmid").stdout;
+    assert_eq!(output("wk-1.ip_address").stdout, "10.0.0.21\n");
+    assert_eq!(output("vip").stdout, "10.0.0.20\n");
+    assert!(output("kubeconfig").stdout.contains("kind: Config"));
+    let all = json(&output("--format json"));
+    assert_eq!(all["nodes"]["cp-1"]["role"], "controlplane");
+    assert_eq!(all["nodes"]["cp-1"]["vm_name"], "cp-1");
+    let wrong = output("wk-1.color");
+    assert_eq!(wrong.code, 64);
+    assert!(wrong.stderr.contains("mac_address"), "{}", wrong.stderr);
+
+    let run = cluster.run(&format!("destroy --yes {}", lab.option()));
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    assert_eq!(output("wk-1.vmid").stdout, "\n");
+    assert_eq!(cluster.run(&up).code, 0);
+    assert_eq!(output("wk-1.vmid").stdout, vmid);
+}
+
+#[test]
+fn what_does_not_answer_is_shown_and_nobody_is_kept_waiting() {
+    let mut cluster = Cluster::with_secrets().with_token("{env: TOKEN}");
+    cluster.set("TOKEN", "talmox@pve!ci=00000000-0000-0000-0000-000000000000");
+    let path = "inventory/dev/cluster.yaml";
+    let reach = "reach: {10.0.0.11: 127.0.0.1, 10.0.0.20: 127.0.0.1, 10.0.0.21: 127.0.0.1}\n";
+    let text = cluster.folder.read(path).replace("pve:8006", "127.0.0.1:1");
+    cluster.folder.write(path, &format!("{text}{reach}"));
+    let run = cluster.run("status --timeout 1");
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    assert!(run.stdout.contains("no Kubernetes API answers"), "{}", run.stdout);
+    assert!(run.stdout.contains("drift is not known: cannot look at Proxmox"), "{}", run.stdout);
+    assert!(run.stdout.contains("cp-1: VM: "), "{}", run.stdout);
+    let run = cluster.run("output");
+    assert_eq!(run.code, 1);
+    assert!(run.stderr.contains("cannot look at Proxmox"), "{}", run.stderr);
+    // Looking makes nothing.
+    let bare = Cluster::new();
+    assert_eq!(bare.run("status").code, 1);
+    assert!(!bare.folder.path().join("inventory/dev/secrets.sops.yaml").exists());
+}
+
+#[test]
+fn a_live_check_says_what_stands_in_the_way_and_changes_nothing() {
+    let cluster = Cluster::new();
+    let run = cluster.run(&format!("check --live {FAST}"));
+    assert_eq!((run.code, run.stdout.as_str()), (0, "dev: nothing stands in the way\n"));
+    let path = "inventory/dev/cluster.yaml";
+    let text = cluster.folder.read(path);
+    let more = "image: {extensions: [siderolabs/no-such-thing]}\n";
+    cluster.folder.write(path, &format!("{text}{more}"));
+    let run = cluster.run(&format!("check --live {FAST}"));
+    assert_eq!(run.code, 1);
+    assert!(run.stderr.contains("no extension siderolabs/no-such-thing"), "{}", run.stderr);
+    assert!(run.stderr.contains("hint: correct `image.extensions`"), "{}", run.stderr);
+    let run = cluster.run(&format!("check --live --format json {FAST}"));
+    let told: Json = serde_json::from_str(&run.stdout).unwrap();
+    assert_eq!(told["ok"], false);
+    assert_eq!(told["findings"].as_array().unwrap().len(), 1);
+    assert!(!cluster.folder.path().join("inventory/dev/secrets.sops.yaml").exists());
+    assert_eq!(cluster.run("check --lab").code, 64);
+}
+
+#[test]
+fn the_role_is_for_what_the_inventory_names() {
+    let cluster = Cluster::new();
+    let path = "inventory/dev/cluster.yaml";
+    let text = cluster.folder.read(path).replace("node: pve}", "node: pve, pool: talos}");
+    cluster.folder.write(path, &text);
+    let run = cluster.run("init --role");
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    let lines: Vec<&str> = run.stdout.lines().collect();
+    assert_eq!(lines[0], "pveum pool add talos");
+    let tokens: Vec<&str> =
+        lines.iter().filter(|line| line.contains("--tokens")).copied().collect();
+    assert_eq!(
+        tokens,
+        [
+            "pveum acl modify /pool/talos --tokens 'talmox@pve!talmox' --roles TalmoxVM",
+            "pveum acl modify /storage/local-lvm --tokens 'talmox@pve!talmox' --roles TalmoxDisk",
+            "pveum acl modify /storage/local --tokens 'talmox@pve!talmox' --roles TalmoxImage",
+            "pveum acl modify /sdn/zones/localnetwork/vmbr0 --tokens 'talmox@pve!talmox' --roles TalmoxNet",
+            "pveum acl modify /nodes/pve --tokens 'talmox@pve!talmox' --roles TalmoxFetch",
+        ]
+    );
+    let gpu = talmox()
+        .current_dir(repository())
+        .args(["init", "--role", "--inventory", "examples/talos-cluster"])
+        .output()
+        .unwrap();
+    let gpu = String::from_utf8(gpu.stdout).unwrap();
+    assert!(
+        gpu.contains("acl modify /mapping/pci --users talmox@pve --roles TalmoxMapping"),
+        "{gpu}"
+    );
+}
+
+#[test]
+fn a_lab_is_of_a_scenario_or_of_an_inventory() {
+    let cluster = Cluster::new();
+    let run = cluster.run("lab serve --inventory inventory --scenario some.yaml");
+    assert_eq!(run.code, 64);
+    assert!(run.stderr.contains("give one of them"), "{}", run.stderr);
+    assert!(Folder::new().talmox("lab serve dev").code != 0);
+}

@@ -1,0 +1,92 @@
+//! Inventories, and what they stand for.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::OnceLock;
+
+use talmox_engine::desired::{Desired, Inputs, Login, Phase, needed_secrets};
+use talmox_model::Severity;
+use talmox_model::load::{ClusterFiles, File, Parsed};
+use talmox_talos_config::random::SystemRandomness;
+use talmox_talos_config::secret::SecretText;
+use talmox_talos_config::secrets::{self, Bundle};
+use talmox_talos_config::time::UnixTime;
+
+/// Everything about a cluster but its nodes. Nothing that the lab does at once needs the long
+/// patience of a real cluster, but a busy machine does.
+pub(crate) const HEAD: &str = "
+cluster_name: home
+talos_version: v1.11.2
+network: {subnet: 10.0.0.0/24, gateway: 10.0.0.1, nameservers: [1.1.1.1], vip: 10.0.0.20}
+proxmox: {endpoint: 'https://pve1:8006', node: pve1, pool: talos, vmid_range: 300-399}
+timeouts: {task: 30m, image: 60m, boot: 60m, bootstrap: 60m, health: 60m}
+";
+
+pub(crate) const HOME: &str = "
+controlplane:
+  - {name: cp-1, ip: 10.0.0.11}
+  - {name: cp-2, ip: 10.0.0.12}
+  - {name: cp-3, ip: 10.0.0.13}
+workers:
+  - {name: wk-1, ip: 10.0.0.21}
+  - {name: wk-2, ip: 10.0.0.22}
+";
+
+/// One of each kind.
+pub(crate) const PAIR: &str = "
+controlplane:
+  - {name: cp-1, ip: 10.0.0.11}
+workers:
+  - {name: wk-1, ip: 10.0.0.21}
+";
+
+/// Three control planes, two workers.
+pub(crate) fn home() -> String {
+    format!("{HEAD}{HOME}")
+}
+
+pub(crate) fn pair() -> String {
+    format!("{HEAD}{PAIR}")
+}
+
+/// With what does not come up given up after a while.
+pub(crate) fn impatient() -> String {
+    pair().replace("boot: 60m", "boot: 5m").replace("bootstrap: 60m", "bootstrap: 10m")
+}
+
+/// The same bundle in all tests: making one takes its time.
+pub(crate) fn bundle() -> Bundle {
+    static BUNDLE: OnceLock<Bundle> = OnceLock::new();
+    BUNDLE.get_or_init(another_bundle).clone()
+}
+
+/// The secrets of somebody else's cluster.
+pub(crate) fn another_bundle() -> Bundle {
+    let now = UnixTime::from_seconds(1_700_000_000);
+    secrets::generate(now, &mut SystemRandomness::new()).unwrap()
+}
+
+/// What an inventory stands for with these secrets.
+pub(crate) fn desired(text: &str, bundle: &Bundle) -> Desired {
+    let files = ClusterFiles {
+        default_name: "test".to_owned(),
+        cluster: Some(File {
+            path: PathBuf::from("cluster.yaml"),
+            content: Ok(text.as_bytes().to_vec()),
+        }),
+        ..ClusterFiles::default()
+    };
+    let inventory = Parsed::new(vec![files]).check(&BTreeMap::new());
+    let errors: Vec<_> =
+        inventory.diagnostics.iter().filter(|found| found.severity == Severity::Error).collect();
+    assert!(errors.is_empty(), "{errors:#?}");
+    let cluster = &inventory.clusters[0];
+    let secrets = needed_secrets(cluster)
+        .into_iter()
+        .map(|reference| (reference.span, SecretText::new("secret-of-a-test")))
+        .collect();
+    let inputs =
+        Inputs { cluster, bundle, secrets: &secrets, files: &BTreeMap::new(), phase: Phase::Final };
+    let login = Login { user: "talmox@pve".to_owned(), token: Some("ci".to_owned()) };
+    Desired::of(&inputs, &BTreeMap::new(), login).unwrap()
+}

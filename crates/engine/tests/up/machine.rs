@@ -1,0 +1,53 @@
+//! Machines that do not boot as they should.
+
+use talmox_lab::{NodeFault, Trouble};
+use talmox_pve::api::task::{self, Filter};
+
+use super::inventory::{impatient, pair};
+use super::rig::{ADMIN, Ran, Rig};
+
+async fn up(trouble: Trouble, times: Option<u32>) -> (Rig, Ran) {
+    let rig = Rig::start();
+    rig.lab.trouble(NodeFault { node: "wk-1".to_owned(), trouble, times });
+    let ran = rig.up(&impatient()).await;
+    (rig, ran)
+}
+
+async fn resets(rig: &Rig) -> usize {
+    let request = task::list(&"pve1".parse().unwrap(), &Filter::default());
+    let tasks = rig.client(ADMIN).send(&request).await.unwrap();
+    tasks.iter().filter(|task| task.upid.kind() == "qmreset").count()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_machine_that_stalls_once_is_reset_and_comes_up() {
+    let (rig, ran) = up(Trouble::Stall, Some(1)).await;
+    ran.assert_done();
+    assert_eq!(resets(&rig).await, 1);
+    assert!(ran.notes().iter().any(|note| note.contains("wk-1") && note.contains("(1 of 2)")));
+    rig.picture(&pair()).await.assert_whole(&["cp-1"], &["wk-1"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_machine_that_always_stalls_is_reset_twice_and_given_up() {
+    let (rig, ran) = up(Trouble::Stall, None).await;
+    let text = ran.failures();
+    assert!(text.contains("wk-1 does not come up after 2 resets"), "{text}");
+    assert_eq!(resets(&rig).await, 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_machine_that_reboots_for_ever_is_given_up() {
+    let (rig, ran) = up(Trouble::RebootLoop, None).await;
+    let text = ran.failures();
+    assert!(text.contains("wk-1"), "{text}");
+    assert!(resets(&rig).await <= 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_machine_that_says_nothing_is_given_up() {
+    let (rig, ran) = up(Trouble::Hang, None).await;
+    let text = ran.failures();
+    assert!(text.contains("wk-1"), "{text}");
+    assert!(resets(&rig).await <= 2);
+}

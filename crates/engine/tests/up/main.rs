@@ -1,0 +1,13 @@
+//! From an inventory to a cluster in the lab, with all that can go wrong on the way.
+#![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+
+mod budget;
+mod crash;
+mod fault;
+mod inventory;
+mod machine;
+mod matrix;
+mod ownership;
+mod picture;
+mod rig;
+mod story;

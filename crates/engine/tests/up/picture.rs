@@ -1,0 +1,165 @@
+//! What there is in the end, by the three APIs and as somebody sees it who may see everything.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+use std::time::Duration;
+
+use talmox_engine::kube::{KubeClient, NodeFacts};
+use talmox_engine::ownership::{Marker, Stage};
+use talmox_engine::plan::Contact;
+use talmox_pve::Request;
+use talmox_pve::api::cluster::{self, Guest};
+use talmox_pve::api::qemu::{self, Vm};
+use talmox_pve::id::Upid;
+use talmox_talos_api::client::ResourceKind;
+use talmox_talos_api::{Address, Client};
+use talmox_talos_config::random::SystemRandomness;
+
+use super::rig::{ADMIN, Rig};
+
+/// A VM: where it is, and its config without what is drawn by chance.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct VmPicture {
+    pub(crate) host: String,
+    pub(crate) status: String,
+    pub(crate) pool: Option<String>,
+    pub(crate) config: BTreeMap<String, String>,
+}
+
+/// A node by its own words.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct NodePicture {
+    pub(crate) version: String,
+    pub(crate) hostname: String,
+    /// What `machine.yaml` says, secrets and all.
+    pub(crate) config: String,
+    /// The members of etcd, where it is one.
+    pub(crate) etcd: BTreeSet<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Picture {
+    pub(crate) vms: BTreeMap<u32, VmPicture>,
+    pub(crate) nodes: BTreeMap<String, NodePicture>,
+    pub(crate) kubernetes: Vec<NodeFacts>,
+}
+
+/// What two runs cannot have in common.
+const BY_CHANCE: [&str; 3] = ["digest", "vmgenid", "meta"];
+
+impl Rig {
+    pub(crate) async fn guests(&self) -> Vec<Guest> {
+        self.client(ADMIN).send(&cluster::resources()).await.unwrap().guests
+    }
+
+    pub(crate) async fn vms(&self) -> BTreeMap<u32, VmPicture> {
+        let client = self.client(ADMIN);
+        let mut vms = BTreeMap::new();
+        for guest in self.guests().await {
+            let vm = Vm::new(&guest.node, guest.vmid);
+            let config = client.send(&qemu::config(&vm)).await.unwrap();
+            let is_running = client.send(&qemu::current(&vm)).await.unwrap().running;
+            let kept = config.iter().filter(|(key, _)| !BY_CHANCE.contains(key));
+            let picture = VmPicture {
+                host: guest.node.to_string(),
+                status: if is_running { "running" } else { "stopped" }.to_owned(),
+                pool: guest.pool.map(|pool| pool.to_string()),
+                config: kept.map(|(key, value)| (key.to_owned(), value.to_owned())).collect(),
+            };
+            vms.insert(guest.vmid.get(), picture);
+        }
+        vms
+    }
+
+    /// Somebody pulls the plug, so long ago that the list of all VMs knows.
+    pub(crate) async fn stop_vm(&self, vmid: u32) {
+        self.change(vmid, |vm| qemu::stop(vm, false)).await;
+        let is_it = |guest: &Guest| guest.vmid.get() == vmid && guest.status == "running";
+        while self.guests().await.iter().any(is_it) {
+            self.lab.clock().sleep(Duration::from_secs(1)).await;
+        }
+    }
+
+    /// Somebody deletes a VM.
+    pub(crate) async fn delete_vm(&self, vmid: u32) {
+        self.stop_vm(vmid).await;
+        self.change(vmid, |vm| qemu::delete(vm, true)).await;
+    }
+
+    async fn change(&self, vmid: u32, request: impl Fn(&Vm) -> Request<Upid>) {
+        let guest = self.guests().await.into_iter().find(|guest| guest.vmid.get() == vmid).unwrap();
+        let request = request(&Vm::new(&guest.node, guest.vmid));
+        let client = self.client(ADMIN);
+        let running = client.start(&request).await.unwrap();
+        client.finish(running, Duration::from_mins(10)).await.unwrap();
+    }
+
+    pub(crate) fn talos(&self, address: IpAddr) -> Client {
+        let access = self.access();
+        let address = Address::new(address.to_string());
+        Client::new(address, &access.credentials, &access.settings).unwrap()
+    }
+
+    pub(crate) fn kube(&self, text: &str) -> KubeClient {
+        let access = self.cluster(&self.desired(text));
+        let randomness = &mut SystemRandomness::new();
+        KubeClient::new(&access.bundle, &access.api, &access.settings, randomness).unwrap()
+    }
+
+    pub(crate) async fn node(&self, address: IpAddr, is_control_plane: bool) -> NodePicture {
+        let talos = self.talos(address);
+        let config = talos.get(ResourceKind::MACHINE_CONFIG, "v1alpha1").await.unwrap().unwrap();
+        let members = if is_control_plane { talos.etcd_members().await.unwrap() } else { vec![] };
+        NodePicture {
+            version: talos.version().await.unwrap().tag,
+            hostname: talos.hostname().await.unwrap(),
+            config: config.yaml().expose().to_owned(),
+            etcd: members.into_iter().map(|member| member.hostname).collect(),
+        }
+    }
+
+    /// The whole of it.
+    pub(crate) async fn picture(&self, text: &str) -> Picture {
+        let desired = self.desired(text);
+        let mut nodes = BTreeMap::new();
+        for node in desired.nodes.iter().filter(|node| node.is_talos) {
+            let Contact::At(address) = node.contact else { panic!("{} has no address", node.name) };
+            let found = self.node(address, node.is_control_plane).await;
+            nodes.insert(node.name.clone(), found);
+        }
+        let kubernetes = self.kube(text).nodes().await.unwrap();
+        Picture { vms: self.vms().await, nodes, kubernetes }
+    }
+}
+
+impl Picture {
+    /// Every node has one VM of ours, finished and running, and there are no others of ours; etcd is
+    /// one cluster; all nodes are ready.
+    #[track_caller]
+    pub(crate) fn assert_whole(&self, control_planes: &[&str], workers: &[&str]) {
+        let all: BTreeSet<&str> = control_planes.iter().chain(workers).copied().collect();
+        let mut owned = vec![];
+        for (vmid, vm) in self.vms.iter().filter(|(vmid, _)| **vmid >= 300) {
+            let description = vm.config.get("description").map_or("", String::as_str);
+            let marker = Marker::find(description);
+            let marker = marker.unwrap_or_else(|| panic!("{vmid} has no owner: {vm:#?}"));
+            assert_eq!(marker.stage, Stage::Made, "{vmid}");
+            assert_eq!(vm.status, "running", "{vmid}");
+            assert_eq!(vm.config["name"], marker.node);
+            owned.push(marker.node);
+        }
+        let distinct: BTreeSet<&str> = owned.iter().map(String::as_str).collect();
+        assert_eq!((distinct, owned.len()), (all.clone(), all.len()));
+        let members: BTreeSet<String> = control_planes.iter().map(ToString::to_string).collect();
+        for name in control_planes {
+            assert_eq!(self.nodes[*name].etcd, members, "the members that {name} knows");
+        }
+        let ready: BTreeSet<&str> = self
+            .kubernetes
+            .iter()
+            .filter(|node| node.is_ready)
+            .map(|node| node.name.as_str())
+            .collect();
+        assert_eq!(ready, all, "{:#?}", self.kubernetes);
+    }
+}

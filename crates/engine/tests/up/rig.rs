@@ -1,0 +1,330 @@
+//! A lab, and the way from an inventory to a cluster in it.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use serde_json::Value as Json;
+use talmox_engine::access::{ClientFiles, ClusterAccess};
+use talmox_engine::desired::Desired;
+use talmox_engine::event::{Event, Events, Stamped};
+use talmox_engine::execute::{Cancel, Outcome, execute};
+use talmox_engine::observe::{TalosAccess, World, observe};
+use talmox_engine::plan::{self, Contact, DestroyOptions, Options, Plan, StepId, show};
+use talmox_engine::step::{Context, Cut, CutHook, Moment};
+use talmox_engine::web::{Web, WebSettings};
+use talmox_lab::pve::{Action as FaultAction, Fault, PathPattern, Profile, When};
+use talmox_lab::{Lab, NodeSettings, Scenario, Settings};
+use talmox_pve::PveError;
+use talmox_pve::client::{self, Client, Credentials, Endpoint, Limits, Timeouts, Trust};
+use talmox_talos_api::{
+    Address, Credentials as TalosCredentials, Reach, Settings as TalosSettings,
+};
+use talmox_talos_config::client::Role;
+use talmox_talos_config::random::SystemRandomness;
+use talmox_talos_config::secrets::Bundle;
+use talmox_talos_config::time::UnixTime;
+use tempfile::TempDir;
+
+use super::inventory;
+
+/// How much faster than ours the lab's time passes.
+const SPEED: f64 = 50.0;
+/// How long a run may take, in our time: past this it hangs.
+const LIMIT: Duration = Duration::from_secs(90);
+pub(crate) const ADMIN: &str = "root@pam!lab=00000000-1111-4222-8333-444444444444";
+pub(crate) const TALMOX: &str = "talmox@pve!ci=aaaaaaaa-bbbb-4ccc-8ddd-eeeeeeeeeeee";
+
+/// How a lab is started.
+#[derive(Clone, Debug)]
+pub(crate) struct Yard {
+    pub(crate) release: &'static str,
+    pub(crate) profile: Profile,
+    /// The scenario is changed by this: what is replaced, and by what.
+    pub(crate) with: Vec<(&'static str, String)>,
+    pub(crate) nodes: NodeSettings,
+}
+
+impl Default for Yard {
+    fn default() -> Self {
+        let nodes = NodeSettings {
+            networks: vec![Ipv4Addr::new(10, 0, 0, 0)],
+            gateways: vec![IpAddr::from([10, 0, 0, 1])],
+            ..NodeSettings::default()
+        };
+        Self { release: "9.2", profile: Profile::Instant, with: vec![], nodes }
+    }
+}
+
+pub(crate) struct Rig {
+    pub(crate) lab: Lab,
+    pub(crate) bundle: Bundle,
+    /// With whose rights talmox works.
+    pub(crate) token: &'static str,
+    pub(crate) files: Arc<Mutex<Vec<ClientFiles>>>,
+    record: PathBuf,
+    _folder: TempDir,
+}
+
+/// How a run went, and what was heard of it.
+#[derive(Debug)]
+pub(crate) struct Ran {
+    pub(crate) plan: Plan,
+    pub(crate) outcome: Outcome,
+    pub(crate) events: Vec<Stamped>,
+}
+
+impl Rig {
+    pub(crate) fn start() -> Self {
+        Self::of(Yard::default())
+    }
+
+    pub(crate) fn of(yard: Yard) -> Self {
+        let folder = TempDir::new().unwrap();
+        let record = folder.path().join("record");
+        let mut text = include_str!("yard.yaml").replace("RELEASE", yard.release);
+        for (from, to) in yard.with {
+            assert!(text.contains(from), "{from}");
+            text = text.replacen(from, &to, 1);
+        }
+        let settings = Settings {
+            scenario: Scenario::parse("yard", &text).unwrap(),
+            speed: SPEED,
+            profile: yard.profile,
+            record: Some(record.clone()),
+            nodes: yard.nodes,
+            ..Settings::default()
+        };
+        Self {
+            lab: Lab::start(settings).unwrap(),
+            bundle: inventory::bundle(),
+            token: TALMOX,
+            files: Arc::default(),
+            record,
+            _folder: folder,
+        }
+    }
+
+    pub(crate) fn client(&self, token: &str) -> Client {
+        let address = self.lab.address();
+        let endpoint = Endpoint {
+            reach: Some((address.ip().to_string(), address.port())),
+            ..Endpoint::new("pve1", 8006)
+        };
+        Client::new(client::Settings {
+            endpoints: vec![endpoint],
+            trust: Trust::Authorities(std::fs::read(self.lab.ready().pve.ca).unwrap()),
+            credentials: Credentials::Token(token.parse().unwrap()),
+            limits: Limits::default(),
+            timeouts: Timeouts::default(),
+            clock: self.lab.clock(),
+            seed: 0,
+        })
+        .unwrap()
+    }
+
+    pub(crate) fn access(&self) -> TalosAccess {
+        let now = UnixTime::from_seconds(self.lab.clock().unix().try_into().unwrap());
+        let day = Duration::from_hours(24);
+        let randomness = &mut SystemRandomness::new();
+        let credentials =
+            TalosCredentials::issue(&self.bundle, &[Role::Admin], day, now, randomness).unwrap();
+        let mut settings = TalosSettings::new(self.lab.clock());
+        settings.reach = Reach::new(self.lab.ready().reach);
+        TalosAccess { credentials, settings }
+    }
+
+    pub(crate) fn cluster(&self, desired: &Desired) -> ClusterAccess {
+        let TalosAccess { credentials, settings } = self.access();
+        let known = desired.control_planes().filter_map(|node| match node.contact {
+            Contact::At(address) => Some(address),
+            Contact::AskAgent => None,
+        });
+        let addresses = desired.vip.into_iter().chain(known);
+        let files = Arc::clone(&self.files);
+        ClusterAccess {
+            bundle: Arc::new(self.bundle.clone()),
+            credentials,
+            settings,
+            api: addresses
+                .map(|address| Address { host: address.to_string(), port: 6443 })
+                .collect(),
+            write_files: Arc::new(move |made| {
+                files.lock().unwrap().push(made);
+                Ok(())
+            }),
+        }
+    }
+
+    pub(crate) fn desired(&self, text: &str) -> Desired {
+        inventory::desired(text, &self.bundle)
+    }
+
+    pub(crate) async fn look(&self, desired: &Desired) -> Result<World, PveError> {
+        in_time(observe(desired, &self.client(self.token), &self.access())).await
+    }
+
+    /// What is to be done now.
+    pub(crate) async fn plan(&self, text: &str) -> Plan {
+        let desired = self.desired(text);
+        let world = self.look(&desired).await.unwrap();
+        let has_client_files = !self.files.lock().unwrap().is_empty();
+        plan::plan(&desired, &world, Options { has_client_files })
+    }
+
+    /// What `talmox up` does, with a cut somewhere.
+    pub(crate) async fn up_with(&self, text: &str, cut: Option<CutHook>) -> Ran {
+        let plan = self.plan(text).await;
+        let (errors, open) = (plan.errors().count(), plan.open_changes().count());
+        assert_eq!((errors, open), (0, 0), "{}", show::text(&plan));
+        self.carry_out(plan, text, cut).await
+    }
+
+    pub(crate) async fn up(&self, text: &str) -> Ran {
+        self.up_with(text, None).await
+    }
+
+    pub(crate) async fn destroy(&self, text: &str) -> Ran {
+        let desired = self.desired(text);
+        let world = self.look(&desired).await.unwrap();
+        let plan = plan::destroy(&desired, &world, DestroyOptions::default());
+        assert_eq!(plan.errors().count(), 0, "{}", show::text(&plan));
+        self.carry_out(plan, text, None).await
+    }
+
+    /// What `talmox up` does until this step begins; there it is killed.
+    pub(crate) async fn up_until_begun(&self, text: &str, step: &StepId, has_begun: &AtomicBool) {
+        let plan = self.plan(text).await;
+        let context = self.context(text, None);
+        let (events, mut heard) = Events::channel(self.lab.clock());
+        let cancel = Cancel::default();
+        let begun = async {
+            while let Some(event) = heard.recv().await {
+                if matches!(&event.what, Event::StepStarted { step: one } if one == step.as_str()) {
+                    has_begun.store(true, Ordering::Relaxed);
+                    return;
+                }
+            }
+        };
+        tokio::select! {
+            _ = in_time(execute(&plan, &context, &cancel, &events)) => {}
+            () = begun => {}
+        }
+    }
+
+    fn context(&self, text: &str, cut: Option<CutHook>) -> Context {
+        let ready = self.lab.ready();
+        let web = WebSettings {
+            reach: Reach::new(ready.reach),
+            authorities: std::fs::read(ready.pve.ca).unwrap(),
+        };
+        Context {
+            clock: self.lab.clock(),
+            pve: self.client(self.token),
+            web: Web::new(web).unwrap(),
+            cluster: Some(self.cluster(&self.desired(text))),
+            seed: 7,
+            cut,
+        }
+    }
+
+    pub(crate) async fn carry_out(&self, plan: Plan, text: &str, cut: Option<CutHook>) -> Ran {
+        let context = self.context(text, cut);
+        let (events, mut heard) = Events::channel(self.lab.clock());
+        let cancel = Cancel::default();
+        let running = tokio::time::timeout(LIMIT, execute(&plan, &context, &cancel, &events));
+        let outcome = running.await;
+        drop(events);
+        let mut all = vec![];
+        while let Ok(event) = heard.try_recv() {
+            all.push(event);
+        }
+        let Ok(outcome) = outcome else { panic!("it hangs:\n{}", story(&all)) };
+        Ran { plan, outcome, events: all }
+    }
+
+    /// What was asked of Proxmox so far: method and path, but for looks at tasks.
+    pub(crate) fn asked(&self) -> Vec<String> {
+        let text = std::fs::read_to_string(&self.record).unwrap_or_default();
+        let lines = text.lines().map(|line| serde_json::from_str::<Json>(line).unwrap());
+        let call = |line: Json| {
+            let path = line["path"].as_str().unwrap();
+            format!("{} {}", line["method"].as_str().unwrap(), path.replacen("/api2/json", "", 1))
+        };
+        lines.map(call).filter(|call| !call.contains("/tasks/")).collect()
+    }
+
+    /// Strikes calls of this kind, the first `times` of them.
+    pub(crate) fn strike(&self, method: &str, path: &str, times: u64, action: FaultAction) {
+        let when = When {
+            method: Some(method.to_owned()),
+            path: Some(PathPattern::parse(path).unwrap()),
+            ..When::default()
+        };
+        self.lab.faults().add(Fault { times: Some(times), ..Fault::new(when, action) });
+    }
+
+    /// Strikes the first task of this kind.
+    pub(crate) fn strike_task(&self, task: &str, action: FaultAction) {
+        let when = When { task: Some(task.to_owned()), ..When::default() };
+        self.lab.faults().add(Fault::new(when, action));
+    }
+}
+
+/// Nothing may hang.
+async fn in_time<T>(doing: impl Future<Output = T>) -> T {
+    tokio::time::timeout(LIMIT, doing).await.expect("it hangs")
+}
+
+/// Does this to a step the first time that it comes there, and counts how often it came.
+pub(crate) fn once(step: &StepId, at: Moment, what: Cut) -> (CutHook, Arc<Mutex<u32>>) {
+    let (step, times) = (step.clone(), Arc::new(Mutex::new(0)));
+    let counted = Arc::clone(&times);
+    let hook: CutHook = Arc::new(move |id, moment| {
+        if *id != step || moment != at {
+            return Cut::Go;
+        }
+        let mut times = counted.lock().unwrap();
+        *times += 1;
+        if *times == 1 { what } else { Cut::Go }
+    });
+    (hook, times)
+}
+
+impl Ran {
+    #[track_caller]
+    pub(crate) fn assert_done(&self) {
+        let failures: Vec<_> = self.outcome.failures().collect();
+        assert!(self.outcome.is_done(), "{failures:#?}\n{}", story(&self.events));
+    }
+
+    /// The failures, each with its causes and its hint.
+    pub(crate) fn failures(&self) -> String {
+        let shown = self.outcome.failures().map(|(step, error)| {
+            let mut texts = vec![format!("{step}: {error}")];
+            texts.extend(error.causes());
+            texts.extend(error.hint.iter().map(|hint| format!("hint: {hint}")));
+            texts.join("\n  ")
+        });
+        shown.collect::<Vec<_>>().join("\n")
+    }
+
+    pub(crate) fn notes(&self) -> Vec<&str> {
+        let notes = self.events.iter().filter_map(|event| match &event.what {
+            Event::StepNote { text, .. } => Some(text.as_str()),
+            _ => None,
+        });
+        notes.collect()
+    }
+}
+
+/// Everything that was told, one line each, with the lab's time.
+fn story(events: &[Stamped]) -> String {
+    let lines = events.iter().skip(1).map(|event| {
+        let what = serde_json::to_string(&event.what).unwrap();
+        format!("{:.1} {what}", event.time - events[0].time)
+    });
+    lines.collect::<Vec<_>>().join("\n")
+}

@@ -1,0 +1,345 @@
+//! One boot of one node: waiting in maintenance, installing, and running with a config.
+
+use std::sync::Arc;
+
+use talmox_talos_api::proto::machine::sequence_event::Action;
+use tokio::task::JoinSet;
+
+use super::super::config::Applied;
+use super::super::face::Face;
+use super::super::kubernetes;
+use super::super::land::{Node, Stage};
+use super::super::realm::Realm;
+use super::super::service::ServiceState::{self, Running, Waiting};
+use super::super::written::DiskKey;
+use super::{extension, installer, meet};
+use crate::pve::Work;
+
+const KUBELET: &str = "kubelet";
+
+/// One boot of one node.
+#[derive(Clone)]
+pub(super) struct Me {
+    pub(super) realm: Arc<Realm>,
+    pub(super) vmid: u32,
+    pub(super) boot: u64,
+}
+
+impl Me {
+    pub(super) fn object(&self) -> String {
+        format!("node/{}", self.vmid)
+    }
+
+    pub(super) fn look<T>(&self, look: impl FnOnce(&Node) -> T) -> Option<T> {
+        self.realm.look(|land| land.nodes.get(&self.vmid).map(look))
+    }
+
+    fn change<T>(&self, change: impl FnOnce(&mut Node) -> T) -> Option<T> {
+        self.realm.change_node(self.vmid, self.boot, change)
+    }
+
+    fn enter(&self, service: &str, state: ServiceState, message: &str) {
+        self.realm.enter(self.vmid, self.boot, service, state, message);
+    }
+
+    /// A service comes up and is well.
+    async fn bring_up(&self, service: &str, needs_time: bool) {
+        self.enter(service, ServiceState::Starting, "Starting service");
+        if needs_time {
+            self.realm.site.wait(Work::Service, &format!("{}/{service}", self.object())).await;
+        }
+        self.enter(service, Running, "Started task");
+        self.realm.set_health(self.vmid, self.boot, service, true, "Health check successful");
+    }
+
+    /// The config from the disk or the platform is the one to run with.
+    pub(super) fn take(&self, config: Applied) {
+        self.change(|node| node.config = Some(Arc::new(config)));
+        self.save_state();
+    }
+
+    /// Waits in maintenance for a config.
+    pub(super) async fn maintain(&self) {
+        self.realm.refresh_network(self.vmid, self.boot);
+        let face = self.look(|node| Face::maintenance(&self.realm, node));
+        let Some(Ok(face)) = face else { return std::future::pending().await };
+        self.speak_as_agent();
+        self.change(|node| {
+            node.dmesg(self.realm.now(), "this machine is reachable at:");
+        });
+        let is_machined = self.look(|node| node.version.is_at_least(13)).unwrap_or_default();
+        if is_machined {
+            self.bring_up("machined", false).await;
+            self.bring_up("apid", false).await;
+        }
+        self.realm.set_stage(self.vmid, self.boot, Stage::Maintenance);
+        face.serve(Arc::clone(&self.realm), self.vmid, self.boot).await;
+        self.save_state();
+    }
+
+    /// Puts Talos onto the disk that the config names, and boots from it.
+    pub(super) async fn install(&self) {
+        self.realm.set_stage(self.vmid, self.boot, Stage::Installing);
+        let installed = self.look(|node| {
+            let config = node.config.as_ref()?;
+            let wanted = config.facts.install_disk.clone();
+            let disks = node.hardware.disks.iter().filter(|disk| !disk.is_cdrom);
+            let mut disks = disks.filter(|disk| wanted.as_ref().is_none_or(|w| *w == disk.device));
+            let disk = disks.next()?;
+            let key = DiskKey {
+                host: node.hardware.host.clone(),
+                volume: disk.volume.clone()?,
+                device: disk.device.clone(),
+            };
+            let image = config.facts.install_image.clone();
+            Some((key, node.installed(), image, config.text.clone()))
+        });
+        self.realm.site.wait(Work::Install, &self.object()).await;
+        let Some(Some((key, running, image, config))) = installed else {
+            // No such disk: the sequence fails, and Talos tries again after a reboot.
+            self.realm.power_cycle(self.vmid);
+            return;
+        };
+        // The installer that the config names decides what comes onto the disk, else what runs.
+        let factory = self.realm.settings.factory.as_ref();
+        let named = factory.zip(image).map(|(factory, name)| factory.installer(&name));
+        let installed = match named {
+            Some(Err(reason)) => {
+                let line = format!("install failed: {reason}");
+                self.change(|node| node.dmesg(self.realm.now(), &line));
+                self.realm.power_cycle(self.vmid);
+                return;
+            }
+            Some(Ok(image)) => installer::as_installed(&image, &running.platform),
+            None => running,
+        };
+        self.realm.site.write_disk(&key, |written| {
+            written.is_blank = false;
+            written.installed = Some(installed);
+            written.state.get_or_insert_default().config = Some(config);
+        });
+        self.realm.set_stage(self.vmid, self.boot, Stage::Rebooting);
+        self.realm.power_cycle(self.vmid);
+    }
+
+    /// What is on STATE is what the node runs with, and what its platform gave.
+    fn save_state(&self) {
+        let Some((Some(disk), config, addresses)) = self.look(|node| {
+            let links = node.platform.links.iter().filter_map(|link| {
+                let cards = &node.hardware.cards;
+                let card = cards.iter().find(|card| {
+                    link.mac
+                        .as_ref()
+                        .map_or(link.name.as_ref() == Some(&card.name), |mac| *mac == card.mac)
+                })?;
+                Some(link.addresses.iter().map(|prefix| (card.mac.clone(), prefix.to_string())))
+            });
+            let addresses: Vec<_> = links.flatten().collect();
+            (node.system_disk.clone(), node.config.as_ref().map(|c| c.text.clone()), addresses)
+        }) else {
+            return;
+        };
+        self.realm.site.write_disk(&disk, |written| {
+            let state = written.state.get_or_insert_default();
+            state.config = config;
+            if !addresses.is_empty() {
+                state.platform_addresses = addresses;
+            }
+        });
+    }
+
+    /// From a config to a node that runs, and for as long as it does.
+    pub(super) async fn start(&self) {
+        let (realm, vmid, boot) = (&self.realm, self.vmid, self.boot);
+        realm.set_stage(vmid, boot, Stage::Booting);
+        realm.tell_sequence(vmid, boot, ("boot", ""), Action::Start, None);
+        self.realm.refresh_network(self.vmid, self.boot);
+        self.speak_as_agent();
+        if let Some(disk) = self.look(|node| node.system_disk.clone()).flatten() {
+            realm.site.write_disk(&disk, |written| {
+                written.ephemeral.get_or_insert_default();
+            });
+        }
+        for service in ["machined", "udevd", "syslogd", "containerd", "dashboard"] {
+            self.bring_up(service, false).await;
+        }
+        let is_control_plane = self.look(Node::is_control_plane).unwrap_or_default();
+        let mut running = JoinSet::new();
+        running.spawn(self.clone().keep_face());
+        running.spawn(self.clone().sync_time());
+        self.bring_up("cri", true).await;
+        if is_control_plane {
+            self.bring_up("trustd", true).await;
+            running.spawn(kubernetes::run_control_plane(Arc::clone(realm), vmid, boot));
+        }
+        self.start_extensions();
+        running.spawn(kubernetes::run_kubelet(Arc::clone(realm), vmid, boot));
+        realm
+            .until(|land| {
+                let node = land.nodes.get(&vmid)?;
+                required(is_control_plane).iter().all(|name| is_well(node, name)).then_some(())
+            })
+            .await;
+        realm.tell_sequence(vmid, boot, ("boot", ""), Action::Stop, None);
+        realm.keep_installed(vmid, boot);
+        realm.uncordon(vmid);
+        realm.set_stage(vmid, boot, Stage::Running);
+        let mut news = realm.news();
+        loop {
+            news.borrow_and_update();
+            let unmet = self.look(|node| unmet(node, is_control_plane)).unwrap_or_default();
+            realm.set_unmet(vmid, boot, unmet);
+            if news.changed().await.is_err() {
+                return;
+            }
+        }
+    }
+
+    /// The face of a configured node: anew whenever its config or its addresses change.
+    async fn keep_face(self) {
+        let realm = &self.realm;
+        self.enter(
+            "apid",
+            Waiting,
+            "Waiting for service \"containerd\" to be \"up\", api certificates",
+        );
+        loop {
+            let waited = realm.until(|land| {
+                let node = land.nodes.get(&self.vmid).filter(|node| node.boot == self.boot)?;
+                let config = node.config.clone()?;
+                let key = match &config.facts.ca_key {
+                    Some(key) => Ok(key.clone()),
+                    None => meet::signer(land, node, &realm.settings.gateways),
+                };
+                let face = Face::configured(realm, node, &config.facts, &key.ok()?);
+                Some((face, config, own_addresses(node)))
+            });
+            let reason = self.clone().explain_wait();
+            let (face, config, addresses) = tokio::select! {
+                ready = waited => ready,
+                never = reason => never,
+            };
+            let Ok(face) = face else { return std::future::pending().await };
+            self.bring_up("apid", true).await;
+            let mut serving = JoinSet::new();
+            serving.spawn(face.serve(Arc::clone(realm), self.vmid, self.boot));
+            realm
+                .until(|land| {
+                    let node = land.nodes.get(&self.vmid)?;
+                    let current = node.config.as_ref()?;
+                    let is_other = current.facts.ca != config.facts.ca
+                        || current.facts.cert_sans != config.facts.cert_sans
+                        || own_addresses(node) != addresses;
+                    is_other.then_some(())
+                })
+                .await;
+            serving.shutdown().await;
+        }
+    }
+
+    /// Says why there is no certificate yet, for as long as there is none.
+    async fn explain_wait<T>(self) -> T {
+        let mut news = self.realm.news();
+        loop {
+            news.borrow_and_update();
+            let reason = self.realm.look(|land| {
+                let node = land.nodes.get(&self.vmid)?;
+                node.config
+                    .as_ref()?
+                    .facts
+                    .ca_key
+                    .is_none()
+                    .then(|| meet::signer(land, node, &self.realm.settings.gateways).err())?
+            });
+            if let Some(reason) = reason {
+                self.enter("apid", Waiting, &format!("Waiting for api certificates: {reason}"));
+            }
+            if news.changed().await.is_err() {
+                std::future::pending::<()>().await;
+            }
+        }
+    }
+
+    async fn sync_time(self) {
+        let is_disabled = self
+            .look(|node| node.config.as_ref().is_some_and(|config| config.facts.time_is_disabled));
+        if !is_disabled.unwrap_or_default() {
+            let gateways = self.realm.settings.gateways.clone();
+            self.realm
+                .until(|land| {
+                    let node = land.nodes.get(&self.vmid)?;
+                    node.network.has_outside(&gateways).then_some(())
+                })
+                .await;
+            self.realm.site.wait(Work::TimeSync, &self.object()).await;
+        }
+        self.change(|node| {
+            node.is_time_in_sync = true;
+            node.clock_skew = 0;
+        });
+    }
+
+    fn start_extensions(&self) {
+        let found = self.look(|node| {
+            let facts = node.config.as_ref().map(|config| config.facts.clone()).unwrap_or_default();
+            let failing =
+                extension::failing_modules(&node.image, &node.hardware, &facts.kernel_modules);
+            let services =
+                extension::services(&node.image, &node.hardware, &facts.configured_extensions);
+            (failing, services)
+        });
+        let Some((failing, services)) = found else { return };
+        for (module, reason) in failing {
+            let line = format!("failed to load kernel module \"{module}\": {reason}");
+            self.change(|node| node.dmesg(self.realm.now(), &line));
+        }
+        for (service, state, message) in services {
+            self.enter(&service, state, &message);
+        }
+    }
+
+    /// Talos's guest agent, where the image has it and the VM lets it speak.
+    fn speak_as_agent(&self) {
+        let agent = self.look(|node| {
+            let speaks =
+                node.hardware.has_agent_channel && extension::has(&node.image, "qemu-guest-agent");
+            speaks.then(|| node.network.as_agent_tells())
+        });
+        if let Some(agent) = agent.flatten() {
+            self.realm.site.set_agent(self.vmid, agent);
+        }
+    }
+}
+
+fn required(is_control_plane: bool) -> &'static [&'static str] {
+    if is_control_plane {
+        &["apid", "trustd", "cri", "etcd", KUBELET]
+    } else {
+        &["apid", "cri", KUBELET]
+    }
+}
+
+fn is_well(node: &Node, service: &str) -> bool {
+    node.services.get(service).is_some_and(super::super::service::Service::is_healthy)
+}
+
+/// What keeps a node that has booted from being ready.
+fn unmet(node: &Node, is_control_plane: bool) -> Vec<(String, String)> {
+    let mut unmet = vec![];
+    if !node.is_time_in_sync {
+        unmet.push(("time".to_owned(), "time is not in sync".to_owned()));
+    }
+    let sick: Vec<String> = required(is_control_plane)
+        .iter()
+        .filter(|name| !is_well(node, name))
+        .map(|name| format!("{name} not healthy"))
+        .collect();
+    if !sick.is_empty() {
+        unmet.push(("services".to_owned(), sick.join(", ")));
+    }
+    unmet
+}
+
+fn own_addresses(node: &Node) -> Vec<std::net::IpAddr> {
+    node.network.addresses().collect()
+}
