@@ -30,8 +30,9 @@ pub(super) fn api_server(
         Err(_) => format!("dial tcp: lookup {host}: no such host").into(),
     };
     let own = std::iter::once(node);
-    let others = land.nodes.values().filter(|other| finds(land, node, other, gateways));
-    for other in own.chain(others).filter(|other| other.is_control_plane()) {
+    let planes = land.nodes.values().filter(|other| other.is_control_plane());
+    let others = planes.filter(|other| finds(land, node, other, gateways));
+    for other in own.filter(|own| own.is_control_plane()).chain(others) {
         let Some(membership) = other.etcd else { continue };
         let Some(cluster) = land.etcds.get(&membership.cluster) else { continue };
         if !cluster.api_servers.contains_key(&other.vmid) {

@@ -13,7 +13,7 @@ use super::super::realm::Realm;
 use super::super::service::{Health, Service, ServiceState};
 
 impl Realm {
-    /// A service of the node enters a state.
+    /// A service of the node enters a state. Who says so again changes nothing, and wakes nobody.
     pub(crate) fn enter(
         &self,
         vmid: u32,
@@ -22,14 +22,15 @@ impl Realm {
         state: ServiceState,
         message: &str,
     ) {
+        let is_known = |known: &Service| {
+            known.state == state && known.events.back().is_some_and(|last| last.message == message)
+        };
+        if self.service_is(vmid, boot, service, is_known) {
+            return;
+        }
         let now = self.now();
         self.change_node(vmid, boot, |node| {
             let known = node.services.entry(service.to_owned()).or_insert_with(Service::new);
-            if known.state == state
-                && known.events.back().is_some_and(|last| last.message == message)
-            {
-                return;
-            }
             known.enter(state, message, now);
             node.dmesg(now, &format!("service[{service}]({}): {message}", state.name()));
             let event = service_event(service, state, message, None);
@@ -46,6 +47,13 @@ impl Realm {
         healthy: bool,
         message: &str,
     ) {
+        let is_known = |known: &Service| {
+            let health = known.health.as_ref();
+            health.is_some_and(|health| health.healthy == healthy && health.message == message)
+        };
+        if self.service_is(vmid, boot, service, is_known) {
+            return;
+        }
         let now = self.now();
         self.change_node(vmid, boot, |node| {
             let Some(known) = node.services.get_mut(service) else { return };
@@ -61,6 +69,19 @@ impl Realm {
                 node.events.tell("ServiceStateEvent", &event, "");
             }
         });
+    }
+
+    fn service_is(
+        &self,
+        vmid: u32,
+        boot: u64,
+        service: &str,
+        is: impl Fn(&Service) -> bool,
+    ) -> bool {
+        self.look(|land| {
+            let node = land.nodes.get(&vmid).filter(|node| node.boot == boot);
+            node.and_then(|node| node.services.get(service)).is_some_and(is)
+        })
     }
 
     /// The node is in another stage from now on.
