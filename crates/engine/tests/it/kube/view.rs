@@ -18,7 +18,12 @@ async fn a_cluster_is_seen_as_it_is() {
     let cluster = Cluster::start_ready(&["cp-1", "worker-1"]).await;
     let admin = cluster.admin();
     assert_eq!(admin.version().await.unwrap(), "v1.32.4");
-    cluster.until(|store| store.list("pods").len() >= 5).await;
+    cluster
+        .until(|store| {
+            let pods = store.list("pods");
+            pods.len() >= 5 && pods.iter().all(|pod| pod["status"]["phase"] == "Running")
+        })
+        .await;
     let view = admin.view().await.unwrap();
     let node = |name: &str, address: &str| KubeNode {
         name: name.to_owned(),
