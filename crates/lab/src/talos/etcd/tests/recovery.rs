@@ -74,7 +74,12 @@ async fn alarms_and_small_files() {
     for number in 0..50 {
         bench.store_of(11).create("configmaps", map(&format!("filler-{number}"))).unwrap();
     }
-    let before = size(11);
+    // What is in use changes all the time; what is not only grows, until somebody tidies up.
+    let waste = |vmid| {
+        let status = size(vmid);
+        status.db_size - status.db_size_in_use
+    };
+    let before = waste(11);
     etcd::defragment(&bench.realm, 11).unwrap();
-    assert!(size(11).db_size < before.db_size && size(12).db_size >= before.db_size);
+    assert!(waste(11) < before && waste(12) >= before);
 }
