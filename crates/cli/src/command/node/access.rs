@@ -47,6 +47,13 @@ pub(super) struct AccessArgs {
     fingerprint: Option<Pin>,
 }
 
+impl AccessArgs {
+    /// Whether somebody else said who we are.
+    pub(super) fn is_talosconfig(&self) -> bool {
+        self.talosconfig.is_some()
+    }
+}
+
 /// Who we are to the node.
 #[derive(Debug)]
 pub(super) enum Who {

@@ -43,7 +43,8 @@ pub(super) struct GetArgs {
 
     /// Ask with all rights: for kinds that hold keys, such as machineconfig
     ///
-    /// The table then shows no content; --yaml and --format json show everything.
+    /// The table then shows no content, nor does it of such kinds with a talosconfig; --yaml and --format json show
+    /// everything.
     #[arg(long)]
     admin: bool,
 
@@ -64,7 +65,13 @@ pub(super) fn run(args: &GetArgs, global: &Global, printer: &Printer) -> Outcome
         }
         (Format::Json, _) => format!("{:#}\n", found.iter().map(to_json).collect::<Json>()),
         (Format::Text, true) => found.iter().map(to_yaml).collect::<Vec<_>>().join("---\n"),
-        (Format::Text, false) => to_table(&found, args.admin),
+        (Format::Text, false) => {
+            // A talosconfig may have all rights, and then kinds come that hold keys.
+            let may_be_admin = args.access.is_talosconfig();
+            let is_hidden =
+                |one: &Resource| args.admin || may_be_admin && kind::may_hold_keys(&one.kind);
+            to_table(&found, is_hidden)
+        }
     };
     printer.result(&text)?;
     Ok(Exit::Fine)
@@ -121,13 +128,14 @@ async fn kind_of(args: &GetArgs, target: &Target) -> Result<Kind, CommandError> 
     }
 }
 
-fn to_table(found: &[Resource], is_hidden: bool) -> String {
+fn to_table(found: &[Resource], is_hidden: impl Fn(&Resource) -> bool) -> String {
     let row = |one: &Resource| {
-        let short = one.tree().filter(|_| !is_hidden).map(|tree| spec::short(&tree));
+        let short = one.tree().filter(|_| !is_hidden(one)).map(|tree| spec::short(&tree));
         [one.namespace.clone(), one.id.clone(), one.version.clone(), short.unwrap_or_default()]
     };
     let rows: Vec<_> = found.iter().map(row).collect();
-    table(["NAMESPACE", "ID", "VERSION", if is_hidden { "" } else { "SPEC" }], &rows)
+    let is_empty = !found.is_empty() && found.iter().all(&is_hidden);
+    table(["NAMESPACE", "ID", "VERSION", if is_empty { "" } else { "SPEC" }], &rows)
 }
 
 fn to_json(one: &Resource) -> Json {

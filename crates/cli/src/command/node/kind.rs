@@ -54,6 +54,22 @@ impl Kind {
     }
 }
 
+/// Parts of the names of kinds whose resources may hold keys.
+const KEEPERS: [&str; 6] = [
+    "machineconfigs",
+    "secret",
+    "kubespanidentit",
+    "extensionserviceconfig",
+    "encryption",
+    "linkspecs",
+];
+
+/// Whether resources of this kind may hold keys.
+pub(super) fn may_hold_keys(kind: &str) -> bool {
+    let kind = kind.to_lowercase();
+    KEEPERS.iter().any(|part| kind.contains(part))
+}
+
 /// A kind that everybody has.
 pub(super) fn known(text: &str) -> Option<Kind> {
     let wanted = text.to_lowercase();
@@ -95,6 +111,14 @@ fn defined(definition: &Resource, wanted: &str) -> Option<Kind> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn kinds_that_hold_keys_are_known() {
+        for kind in ["MachineConfigs.config.talos.dev", "OSRootSecrets.secrets.talos.dev"] {
+            assert!(may_hold_keys(kind), "{kind}");
+        }
+        assert!(!may_hold_keys("Members.cluster.talos.dev"));
+    }
 
     #[test]
     fn kinds_go_by_many_names() {
