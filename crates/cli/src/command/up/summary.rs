@@ -56,6 +56,11 @@ pub(super) fn done(
     printer.say("\nNext:\n");
     printer.say(&format!("  export KUBECONFIG={}", kubeconfig.display()));
     printer.say("  kubectl get nodes");
-    printer.say("  talmox status");
+    // A lab of our own ends with us: nobody else can join it.
+    printer.say(if session.is_alone() {
+        "  kubectl get pods --all-namespaces"
+    } else {
+        "  talmox status, with the same --inventory and --lab-at if you gave them"
+    });
     Ok(Exit::Fine)
 }

@@ -16,7 +16,9 @@ use crate::talos::bench::Bench;
 async fn a_real_api_server_answers_by_the_name_of_a_node() {
     let programs = (env::var_os("TALMOX_KUBE_APISERVER"), env::var_os("TALMOX_ETCD"));
     let (Some(apiserver), Some(etcd)) = programs else {
-        println!("SKIPPED: TALMOX_KUBE_APISERVER and TALMOX_ETCD name no programs to run");
+        // Past the harness, which keeps to itself what a test that passes prints.
+        let text = b"SKIPPED: TALMOX_KUBE_APISERVER and TALMOX_ETCD name no programs to run\n";
+        std::io::Write::write_all(&mut std::io::stderr(), text).unwrap();
         return;
     };
     let programs = RealKubernetes { apiserver: apiserver.into(), etcd: etcd.into() };
