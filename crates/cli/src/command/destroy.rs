@@ -56,6 +56,11 @@ async fn destroy(args: &DestroyArgs, session: &Session, printer: &Printer) -> Ou
     let _lock = session.lock(&folder, "destroy")?;
     let world = session.observe().await?;
     let plan = plan::destroy(&session.desired, &world, DestroyOptions { images: args.images });
+    let deletes_images = plan.steps.iter().any(|step| step.id.as_str().starts_with("image/"));
+    if args.images && !deletes_images {
+        printer
+            .warn("no image was found to delete: those on storages that were not looked at stay");
+    }
     if printer.format == Format::Text {
         printer.say_raw(&show::text(&plan));
     }
