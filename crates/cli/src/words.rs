@@ -25,14 +25,15 @@ pub(crate) fn split(text: &str) -> Option<Vec<String>> {
 }
 
 /// Rows with their cells below each other, two spaces apart.
-pub(crate) fn aligned(rows: &[Vec<String>]) -> String {
-    let columns = rows.iter().map(Vec::len).max().unwrap_or_default();
+pub(crate) fn aligned<R: AsRef<[String]>>(rows: &[R]) -> String {
+    let rows: Vec<&[String]> = rows.iter().map(R::as_ref).collect();
+    let columns = rows.iter().map(|row| row.len()).max().unwrap_or_default();
     let width = |column: usize| {
         let cells = rows.iter().filter_map(|row| row.get(column));
         cells.map(|cell| cell.chars().count()).max().unwrap_or_default()
     };
     let widths: Vec<usize> = (0..columns).map(width).collect();
-    let line = |row: &Vec<String>| {
+    let line = |row: &&[String]| {
         let cells = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:width$}"));
         format!("{}\n", cells.collect::<Vec<_>>().join("  ").trim_end())
     };

@@ -8,7 +8,6 @@ mod kind;
 mod logs;
 mod services;
 mod spec;
-mod table;
 
 use std::future::Future;
 

@@ -8,12 +8,12 @@ use talmox_yaml::build::text;
 
 use super::access::{AccessArgs, Target};
 use super::kind::{self, Kind};
-use super::table::table;
 use super::{block_on, spec};
 use crate::args::{Format, Global};
 use crate::command::Outcome;
 use crate::error::{CommandError, Exit};
 use crate::printer::Printer;
+use crate::words;
 
 /// Read resources of a node: members, machinestatus, services, disks, addresses, links, extensions…
 ///
@@ -133,9 +133,11 @@ fn to_table(found: &[Resource], is_hidden: impl Fn(&Resource) -> bool) -> String
         let short = one.tree().filter(|_| !is_hidden(one)).map(|tree| spec::short(&tree));
         [one.namespace.clone(), one.id.clone(), one.version.clone(), short.unwrap_or_default()]
     };
-    let rows: Vec<_> = found.iter().map(row).collect();
     let is_empty = !found.is_empty() && found.iter().all(&is_hidden);
-    table(["NAMESPACE", "ID", "VERSION", if is_empty { "" } else { "SPEC" }], &rows)
+    let headings = ["NAMESPACE", "ID", "VERSION", if is_empty { "" } else { "SPEC" }];
+    let rows: Vec<_> =
+        std::iter::once(headings.map(str::to_owned)).chain(found.iter().map(row)).collect();
+    words::aligned(&rows)
 }
 
 fn to_json(one: &Resource) -> Json {

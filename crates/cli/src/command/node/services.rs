@@ -7,11 +7,11 @@ use talmox_talos_config::client::Role;
 
 use super::access::{AccessArgs, Target};
 use super::block_on;
-use super::table::table;
 use crate::args::{Format, Global};
 use crate::command::Outcome;
 use crate::error::Exit;
 use crate::printer::Printer;
+use crate::words;
 
 /// Show the services of a node, and how they are
 #[derive(Debug, Args)]
@@ -41,8 +41,9 @@ pub(super) fn run(args: &ServicesArgs, global: &Global, printer: &Printer) -> Ou
                 let message = one.message.replace(char::is_control, " ");
                 [one.id.clone(), one.state.clone(), health, message]
             };
-            let rows: Vec<_> = services.iter().map(row).collect();
-            table(["SERVICE", "STATE", "HEALTH", "LAST MESSAGE"], &rows)
+            let headings = ["SERVICE", "STATE", "HEALTH", "LAST MESSAGE"].map(str::to_owned);
+            let rows: Vec<_> = std::iter::once(headings).chain(services.iter().map(row)).collect();
+            words::aligned(&rows)
         }
     };
     printer.result(&text)?;
