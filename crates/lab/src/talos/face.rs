@@ -32,6 +32,8 @@ use super::realm::Realm;
 pub(crate) const APID: u16 = 50000;
 const HANDSHAKE: Duration = Duration::from_secs(10);
 const DAY: Duration = Duration::from_hours(24);
+/// How long a certificate is shown before another one is made.
+pub(super) const RENEWED: Duration = Duration::from_hours(12);
 /// Clients whose clocks are a little behind are not turned away by a certificate of just now.
 const BACKDATED: Duration = Duration::from_mins(10);
 /// How long somebody who is being answered can keep a node in maintenance, in real time.
@@ -210,6 +212,12 @@ fn issue_time(realm: &Realm) -> Seconds {
     Seconds::from_seconds(real.min(own)).minus(BACKDATED)
 }
 
+/// To the end of a day from now on, in the lab's time, which may be far ahead of ours.
+fn good_for(realm: &Realm, not_before: Seconds) -> Duration {
+    let now = Seconds::from_seconds(i64::try_from(realm.now().as_secs()).unwrap_or_default());
+    DAY + now.remaining(not_before).unwrap_or_default()
+}
+
 type Shown = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
 
 fn issue(
@@ -238,13 +246,14 @@ fn issue(
             Err(_) => AltName::Dns(name.clone()),
         });
     }
+    let not_before = issue_time(realm);
     let leaf = LeafRequest {
         subject: Name { organizations: vec![], common_name: Some(node.network.full_name()) },
         alt_names: names,
         usage: Usage::Server,
         key_encipherment: false,
-        not_before: issue_time(realm),
-        lifetime: DAY + BACKDATED,
+        not_before,
+        lifetime: good_for(realm, not_before),
     };
     let mut randomness = SystemRandomness::new();
     let (certificate, key) = authority.issue(&leaf, &mut randomness).map_err(|e| e.to_string())?;
@@ -294,5 +303,29 @@ impl TimeProvider for OwnTime {
     fn current_time(&self) -> Option<UnixTime> {
         let now = self.clock.since_epoch().as_secs().saturating_add_signed(self.skew);
         Some(UnixTime::since_unix_epoch(Duration::from_secs(now)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use talmox_talos_config::generate::Role;
+
+    use super::*;
+    use crate::talos::bench::Bench;
+
+    #[tokio::test]
+    async fn maintenance_soon_has_other_certificates() {
+        let bench = Bench::new();
+        bench.start(11, bench.config(&bench.bundle, Role::ControlPlane, |_| {}));
+        let face = bench.realm.look(|land| Face::maintenance(&bench.realm, &land.nodes[&11]));
+        let face = face.unwrap();
+        let Face::Maintenance(configs) = &face else { panic!("it is configured") };
+        let began = configs[0].0;
+        let after: Vec<Duration> = configs.iter().map(|(from, _)| *from - began).collect();
+        assert_eq!(after, [Duration::ZERO, REISSUED[0], REISSUED[1]]);
+        let shown = |time: Duration| Arc::as_ptr(&face.config(time).0);
+        let all: BTreeSet<_> = configs.iter().map(|(from, _)| shown(*from)).collect();
+        assert_eq!(all.len(), 3);
+        assert_eq!(shown(began + DAY), Arc::as_ptr(&configs[2].1));
     }
 }

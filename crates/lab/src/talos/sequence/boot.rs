@@ -79,6 +79,7 @@ impl Machine {
             realm.power_cycle(vmid);
             return;
         }
+        me.tell_search();
         let embedded = me
             .look(|node| node.image.schematic.customization.embedded_machine_configuration.clone());
         let sources = [saved.clone(), embedded.filter(|text| !text.is_empty()), user_data];
@@ -97,6 +98,7 @@ impl Machine {
             }
             me.maintain().await;
         }
+        me.tell_found();
         if needs_install {
             me.install().await;
             return;

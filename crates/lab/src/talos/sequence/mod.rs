@@ -14,6 +14,7 @@ mod reboot;
 mod reset;
 mod run;
 mod status;
+mod story;
 mod system;
 mod ubuntu;
 mod upgrade;

@@ -1,9 +1,14 @@
 //! Talos nodes, as our own client sees them, and Talos's own.
 
 mod api;
+mod departure;
 mod forward;
 mod kubectl;
+mod newest;
 mod oracle;
+mod probe;
 mod raw;
 mod sequence;
+mod story;
+mod upkeep;
 mod world;

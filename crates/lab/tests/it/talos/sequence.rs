@@ -1,15 +1,15 @@
 //! Reboots, upgrades and resets.
 
 use talmox_lab::Trouble;
-use talmox_talos_api::Client;
 use talmox_talos_api::client::{
     LegacyUpgrade, Payload, RebootMode, Reset, ResourceKind, Since, Step, Wipe,
 };
 use talmox_talos_api::proto::machine::sequence_event::Action;
+use talmox_talos_api::{Client, Code, TalosError};
 
 use super::world::{SCHEMATIC_ID, World, until};
 
-fn installer(version: &str) -> String {
+pub(super) fn installer(version: &str) -> String {
     format!("factory.talos.dev/nocloud-installer/{SCHEMATIC_ID}:{version}")
 }
 
@@ -69,6 +69,12 @@ fn upgrades_of_both_kinds_and_the_way_back() {
         let pulled = installer("v1.13.6");
         let mut pull = client.pull(&pulled).await.unwrap();
         while pull.next().await.unwrap().is_some() {}
+        let refused = match client.install(&pulled, "/dev/sda").await {
+            Ok(mut words) => words.next().await.unwrap_err(),
+            Err(refused) => refused,
+        };
+        let is_installed = matches!(refused, TalosError::No { code: Code::AlreadyExists, .. });
+        assert!(is_installed, "{refused:?}");
         let mut install = client.upgrade(&pulled).await.unwrap();
         let mut last = None;
         while let Some(step) = install.next().await.unwrap() {

@@ -7,7 +7,9 @@ use talmox_clock::Clock;
 use talmox_lab::pve::Profile;
 use talmox_lab::{NodeFault, Settings as LabSettings, Trouble};
 use talmox_talos_api::client::{Apply, ApplyMode};
-use talmox_talos_api::{Address, Client, Credentials, Limits, Look, Reach, Settings, wait};
+use talmox_talos_api::{
+    Address, Client, Credentials, Limits, Look, Reach, Settings, Verdict, probe, wait,
+};
 use talmox_talos_config::client::{Role, talosconfig};
 use talmox_talos_config::contract::Contract;
 use talmox_talos_config::generate::{Identity, Input, Options, Role as MachineRole, generate};
@@ -22,6 +24,7 @@ use crate::support::{TestLab, scenario};
 
 /// How much faster than ours the lab's time passes.
 const SPEED: f64 = 50.0;
+const YEAR: Duration = Duration::from_hours(24 * 365);
 /// However slow this machine is, in real time.
 const PATIENCE: Duration = Duration::from_secs(90);
 pub(crate) const SCHEMATIC: &str = "customization:\n    systemExtensions:\n        officialExtensions:\n            - siderolabs/qemu-guest-agent\n";
@@ -44,14 +47,20 @@ impl World {
             format!("https://factory.talos.dev/image/{SCHEMATIC_ID}/{version}/nocloud-amd64.qcow2");
         let order = format!("content=import&filename=talos.qcow2&url={url}");
         run(&lab, "/nodes/pve/storage/local/download-url", &order);
-        let mut randomness = SystemRandomness::new();
-        let key = PrivateKey::generate(KeyKind::EcdsaP256, &mut randomness);
-        let bundle = generate_with(&key, now().minus(Duration::from_hours(1)), &mut randomness);
-        Self { lab, bundle: bundle.unwrap(), version: version.to_owned() }
+        Self { lab, bundle: new_bundle(), version: version.to_owned() }
     }
 
     /// Makes and starts a machine at 10.0.0.`number`.
     pub(crate) fn start(&self, number: u8) {
+        self.start_with(number, &format!("ip=10.0.0.{number}/24,gw=10.0.0.1"));
+    }
+
+    /// One that knows no way out: its clock stays as it is.
+    pub(crate) fn start_alone(&self, number: u8) {
+        self.start_with(number, &format!("ip=10.0.0.{number}/24"));
+    }
+
+    fn start_with(&self, number: u8, ipconfig: &str) {
         let vmid = 100 + u32::from(number);
         let options = [
             ("vmid", vmid.to_string()),
@@ -61,7 +70,7 @@ impl World {
             ("scsihw", "virtio-scsi-pci".to_owned()),
             ("scsi0", "local-lvm:0,import-from=local:import/talos.qcow2".to_owned()),
             ("ide2", "local-lvm:cloudinit".to_owned()),
-            ("ipconfig0", format!("ip=10.0.0.{number}/24,gw=10.0.0.1")),
+            ("ipconfig0", ipconfig.to_owned()),
             ("net0", format!("virtio=BC:24:11:00:00:{number:02X},bridge=vmbr0")),
             ("boot", "order=scsi0".to_owned()),
             ("smbios1", format!("uuid=01234567-89ab-4def-8123-4567890000{number:02x}")),
@@ -112,10 +121,34 @@ impl World {
     }
 
     pub(crate) fn client_as(&self, number: u8, roles: &[Role]) -> Client {
-        let ttl = Duration::from_hours(24 * 365);
-        let credentials =
-            Credentials::issue(&self.bundle, roles, ttl, now(), &mut SystemRandomness::new());
-        Client::new(address(number), &credentials.unwrap(), &self.settings()).unwrap()
+        let credentials = self.credentials(roles, now(), YEAR);
+        Client::new(address(number), &credentials, &self.settings()).unwrap()
+    }
+
+    fn credentials(&self, roles: &[Role], from: UnixTime, ttl: Duration) -> Credentials {
+        Credentials::issue(&self.bundle, roles, ttl, from, &mut SystemRandomness::new()).unwrap()
+    }
+
+    /// What is at the address of a machine, for an administrator.
+    pub(crate) async fn probe(&self, number: u8) -> Verdict {
+        self.probe_as(number, &self.credentials(&[Role::Admin], now(), YEAR)).await
+    }
+
+    /// The same for somebody whose certificate was good for a day, a week ago.
+    pub(crate) async fn probe_late(&self, number: u8) -> Verdict {
+        let (day, week) = (Duration::from_hours(24), Duration::from_hours(24 * 7));
+        self.probe_as(number, &self.credentials(&[Role::Admin], now().minus(week), day)).await
+    }
+
+    /// The same for an administrator of another cluster.
+    pub(crate) async fn probe_from(&self, other: &Bundle, number: u8) -> Verdict {
+        let (from, mut randomness) = (now(), SystemRandomness::new());
+        let admin = Credentials::issue(other, &[Role::Admin], YEAR, from, &mut randomness);
+        self.probe_as(number, &admin.unwrap()).await
+    }
+
+    async fn probe_as(&self, number: u8, credentials: &Credentials) -> Verdict {
+        probe(&address(number), credentials, None, &self.settings()).await.unwrap()
     }
 
     /// Who an administrator is, for talosctl and its like.
@@ -125,7 +158,7 @@ impl World {
             endpoints: &[],
             nodes: &[],
             roles: &[Role::Admin],
-            ttl: Duration::from_hours(24 * 365),
+            ttl: YEAR,
         };
         let mut randomness = SystemRandomness::new();
         talosconfig::generate(&self.bundle, &request, now(), &mut randomness).unwrap()
@@ -148,7 +181,7 @@ impl World {
     pub(crate) fn config(&self, number: u8, is_control_plane: bool) -> SecretText {
         let options = Options::default();
         let identity = Identity::from(&self.bundle);
-        let contract: Contract = self.version.parse().unwrap();
+        let contract = self.version.parse::<Contract>().unwrap().for_nodes();
         let input = Input {
             contract,
             cluster_name: "home",
@@ -196,6 +229,13 @@ impl World {
         })
         .await;
     }
+}
+
+/// The secrets of a cluster.
+pub(crate) fn new_bundle() -> Bundle {
+    let mut randomness = SystemRandomness::new();
+    let key = PrivateKey::generate(KeyKind::EcdsaP256, &mut randomness);
+    generate_with(&key, now().minus(Duration::from_hours(24 * 30)), &mut randomness).unwrap()
 }
 
 fn run(lab: &TestLab, path: &str, form: &str) {
