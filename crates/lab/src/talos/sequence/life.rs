@@ -34,7 +34,7 @@ impl Me {
         self.realm.look(|land| land.nodes.get(&self.vmid).map(look))
     }
 
-    fn change<T>(&self, change: impl FnOnce(&mut Node) -> T) -> Option<T> {
+    pub(super) fn change<T>(&self, change: impl FnOnce(&mut Node) -> T) -> Option<T> {
         self.realm.change_node(self.vmid, self.boot, change)
     }
 
