@@ -11,3 +11,4 @@ mod ownership;
 mod picture;
 mod rig;
 mod story;
+mod way;

@@ -64,6 +64,8 @@ pub(crate) struct Rig {
     /// With whose rights talmox works.
     pub(crate) token: &'static str,
     pub(crate) files: Arc<Mutex<Vec<ClientFiles>>>,
+    /// What is to be found elsewhere beside the lab's own: `host:port`, and what stands for it.
+    pub(crate) elsewhere: Vec<(String, String)>,
     record: PathBuf,
     _folder: TempDir,
 }
@@ -102,6 +104,7 @@ impl Rig {
             bundle: inventory::bundle(),
             token: TALMOX,
             files: Arc::default(),
+            elsewhere: vec![],
             record,
             _folder: folder,
         }
@@ -132,7 +135,8 @@ impl Rig {
         let credentials =
             TalosCredentials::issue(&self.bundle, &[Role::Admin], day, now, randomness).unwrap();
         let mut settings = TalosSettings::new(self.lab.clock());
-        settings.reach = Reach::new(self.lab.ready().reach);
+        let reach = self.lab.ready().reach.into_iter().chain(self.elsewhere.clone());
+        settings.reach = Reach::new(reach);
         TalosAccess { credentials, settings }
     }
 

@@ -26,7 +26,15 @@ pub(in crate::step) async fn await_ubuntu(
     loop {
         let look = match step.contact {
             Contact::At(address) if !step.has_agent => ssh(address, context).await?,
-            _ => agent(step, context).await,
+            Contact::At(address) => match agent(step, context).await {
+                // To ask an agent takes a right that nothing else needs.
+                Asked::Forbidden(_) => ssh(address, context).await?,
+                Asked::Look(look) => look,
+            },
+            Contact::AskAgent => match agent(step, context).await {
+                Asked::Forbidden(reason) => return Err(forbidden(step, &reason)),
+                Asked::Look(look) => look,
+            },
         };
         match look {
             Look::Done(()) => return Ok(Done::Already),
@@ -35,14 +43,29 @@ pub(in crate::step) async fn await_ubuntu(
     }
 }
 
-async fn agent(step: &AwaitUbuntu, context: &StepContext) -> Look<()> {
+/// What comes of asking an agent.
+enum Asked {
+    Look(Look<()>),
+    /// Proxmox does not pass the question on.
+    Forbidden(String),
+}
+
+async fn agent(step: &AwaitUbuntu, context: &StepContext) -> Asked {
     match context.run.pve.send(&agent_ping(&step.own.vm)).await {
-        Ok(()) => Look::Done(()),
+        Ok(()) => Asked::Look(Look::Done(())),
+        Err(error) if error.is_permission() => Asked::Forbidden(error.to_string()),
         Err(PveError::Rejected(rejection)) => {
-            Look::NotYet(format!("its guest agent does not answer: {}", rejection.message))
+            let message = rejection.message;
+            Asked::Look(Look::NotYet(format!("its guest agent does not answer: {message}")))
         }
-        Err(error) => Look::NotYet(error.to_string()),
+        Err(error) => Asked::Look(Look::NotYet(error.to_string())),
     }
+}
+
+fn forbidden(step: &AwaitUbuntu, reason: &str) -> StepError {
+    let vmid = step.own.vm.vmid;
+    StepError::failed(format!("only its guest agent knows the address of VM {vmid}: {reason}"))
+        .hint("give the node an `ip:`, or the token VM.GuestAgent.Audit (VM.Monitor on 8.4)")
 }
 
 async fn ssh(address: IpAddr, context: &StepContext) -> Result<Look<()>, StepError> {
