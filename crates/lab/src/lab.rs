@@ -256,6 +256,11 @@ impl Lab {
         self.realm.troubles.add(fault);
     }
 
+    /// A node has no trouble any more.
+    pub fn cure(&self, node: &str) {
+        self.realm.troubles.cure(node);
+    }
+
     /// Closes all connections and saves what lasts.
     pub async fn stop(self) -> io::Result<()> {
         self.stop.send_replace(true);

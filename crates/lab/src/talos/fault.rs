@@ -40,6 +40,11 @@ impl Troubles {
         self.locked().push(fault);
     }
 
+    /// Takes all troubles of a node away.
+    pub(crate) fn cure(&self, node: &str) {
+        self.locked().retain(|fault| fault.node != node);
+    }
+
     /// What troubles a node now.
     pub(crate) fn of(&self, vmid: u32, name: &str) -> Vec<Trouble> {
         let all = self.locked();
