@@ -3,12 +3,11 @@
 use std::sync::Arc;
 
 use clap::Args;
-use talmox_engine::event::RunEnd;
 use talmox_engine::plan::{self, DestroyOptions, show};
 
 use crate::args::{Format, Global};
 use crate::command::Outcome;
-use crate::command::carry_out::{Carried, carry_out};
+use crate::command::carry_out::carry_out;
 use crate::error::{CommandError, Exit};
 use crate::printer::Printer;
 use crate::rehearsal::RehearsalArgs;
@@ -76,12 +75,7 @@ async fn destroy(args: &DestroyArgs, session: &Session, printer: &Printer) -> Ou
             ask::word(&format!("All data of these VMs is lost. To go on, write `{name}`:"), name)?;
         }
         let write = Arc::new(|_| Ok(()));
-        let Carried { outcome, .. } =
-            carry_out(session, &plan, "destroy", &folder, write, printer).await;
-        if outcome.end != RunEnd::Done {
-            return Err(CommandError::failed("not everything was deleted")
-                .hint("when the cause is gone, the same command goes on from here"));
-        }
+        carry_out(session, &plan, "destroy", &folder, write, printer).await?;
     }
     if args.secrets {
         let path = session.chosen.secrets_path();

@@ -7,13 +7,12 @@ use std::sync::Arc;
 
 use clap::Args;
 use talmox_engine::access::{ClientFiles, WriteFiles};
-use talmox_engine::event::RunEnd;
 use talmox_engine::observe::World;
 use talmox_engine::plan::{self, Plan, SavedPlan, show};
 
 use crate::args::{Format, Global};
 use crate::command::Outcome;
-use crate::command::carry_out::{Carried, carry_out};
+use crate::command::carry_out::carry_out;
 use crate::command::client;
 use crate::error::CommandError;
 use crate::printer::Printer;
@@ -97,24 +96,8 @@ async fn up(args: &UpArgs, session: &Session, printer: &Printer) -> Outcome {
         ask::yes("Do it?")?;
     }
     let write = writer(files.clone(), args.merge, session.stage.is_some());
-    let Carried { outcome, log } = carry_out(session, &plan, "up", &folder, write, printer).await;
-    match outcome.end {
-        RunEnd::Done => summary::done(session, &world, files.as_deref(), printer),
-        RunEnd::Cancelled => Err(CommandError::failed("stopped before the end")
-            .hint("the same command goes on from here; nothing has to be undone")),
-        RunEnd::Failed => {
-            let failed = outcome.failures().count();
-            let hint = match log {
-                Some(path) => format!(
-                    "see above, or `talmox runs`; the whole log is {}. When the cause is gone, the same command goes on from here",
-                    path.display()
-                ),
-                None => "when the cause is gone, the same command goes on from here".to_owned(),
-            };
-            Err(CommandError::failed(format!("{failed} of {} steps failed", plan.steps.len()))
-                .hint(hint))
-        }
-    }
+    carry_out(session, &plan, "up", &folder, write, printer).await?;
+    summary::done(session, &world, files.as_deref(), printer)
 }
 
 /// What stands in the way is said before anything is begun.

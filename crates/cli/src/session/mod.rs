@@ -88,7 +88,7 @@ impl Session {
     ) -> Result<Self, CommandError> {
         let session = Self::open_bare(global, name, rehearsal, printer, no_secrets).await?;
         if session.is_alone() {
-            templates::make_missing(&session).await?;
+            templates::make_missing(&session, printer).await?;
         }
         Ok(session)
     }

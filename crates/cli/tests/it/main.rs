@@ -12,6 +12,7 @@ mod lab;
 mod node;
 mod readme;
 mod render;
+mod runs;
 mod secrets;
 mod seeds;
 mod support;
