@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use talmox_pve::api::cluster::{self, Guest};
 use talmox_pve::api::qemu::Vm;
 use talmox_pve::api::storage::Content;
-use talmox_pve::api::task::{self, Filter, TaskState};
+use talmox_pve::api::task::{self, Filter, TaskEntry, TaskState};
 use talmox_pve::api::{access, mapping, node, qemu, storage};
 use talmox_pve::config::{PendingChange, PendingOption, VmConfig};
 use talmox_pve::id::{NodeName, VmId};
@@ -174,22 +174,52 @@ async fn number(
     let lock = lock.filter(|lock| matches!(lock.as_str(), "create" | "clone"));
     let unknown = IdSeen::Taken { making: None, made_by_us: false, lock: lock.clone() };
     let Some(host) = host else { return unknown };
-    let filter = Filter { vmid: Some(vmid), ..Filter::default() };
-    let tasks = client.send(&task::list(&host, &filter)).await.unwrap_or_default();
-    // Without further rights only our own tasks are shown, newest first.
-    let makes = |kind: &str| matches!(kind, "qmcreate" | "qmclone");
-    let Some(last) = tasks.into_iter().find(|task| makes(task.upid.kind())) else {
-        return unknown;
+    let created = last_task(client, &host, "qmcreate", Some(vmid)).await;
+    // A clone's task carries the number of the template: any that runs may be making this VM.
+    let cloned = match (is_hidden, lock.as_deref()) {
+        (true, _) | (_, Some("clone")) => last_task(client, &host, "qmclone", None).await,
+        _ => None,
     };
+    let is_running = |task: &&TaskEntry| task.state == TaskState::Running;
+    let running = created.iter().chain(&cloned).find(is_running).map(|task| task.upid.clone());
+    if running.is_some() {
+        return IdSeen::Taken { making: running, made_by_us: true, lock };
+    }
+    let Some(last) = created.as_ref().or(cloned.as_ref()) else { return unknown };
     match last.state {
-        TaskState::Running => IdSeen::Taken { making: Some(last.upid), made_by_us: true, lock },
-        TaskState::Done { .. } => IdSeen::Taken { making: None, made_by_us: lock.is_some(), lock },
+        // It ended since the list was made, which did not show it yet.
+        TaskState::Done { .. } if is_hidden && can_see(client, vmid, &host).await => {
+            IdSeen::Taken { making: Some(last.upid.clone()), made_by_us: true, lock }
+        }
         // What a task left behind when its host went down has no pool yet, and hides from us.
-        TaskState::Undecided | TaskState::Failed { .. } => {
+        TaskState::Undecided | TaskState::Failed { .. } if created.is_some() => {
             let lock = lock.or_else(|| is_hidden.then(|| "create".to_owned()));
             IdSeen::Taken { making: None, made_by_us: true, lock }
         }
+        _ => {
+            let made_by_us = created.is_some() && lock.is_some();
+            IdSeen::Taken { making: None, made_by_us, lock }
+        }
     }
+}
+
+/// The task of this kind that runs, or else the newest one. Without further rights only our own tasks
+/// are shown, newest first.
+async fn last_task(
+    client: &Client,
+    host: &NodeName,
+    kind: &str,
+    vmid: Option<VmId>,
+) -> Option<TaskEntry> {
+    let filter = Filter { vmid, kind: Some(kind.to_owned()), ..Filter::default() };
+    let tasks = client.send(&task::list(host, &filter)).await.unwrap_or_default();
+    let running = tasks.iter().find(|task| task.state == TaskState::Running);
+    running.or(tasks.first()).cloned()
+}
+
+/// Whether a VM that a list of before did not show is there now, and may be seen.
+async fn can_see(client: &Client, vmid: VmId, host: &NodeName) -> bool {
+    client.send(&qemu::config(&Vm::new(host, vmid))).await.is_ok()
 }
 
 /// The first numbers from `first` on that are free, and that no node is meant to have.

@@ -4,11 +4,14 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
-use talmox_engine::plan::{Action, Step, show};
+use talmox_engine::plan::{Action, Step, StepId, show};
 use talmox_engine::step::{Cut, Moment};
+use talmox_lab::pve::Action as FaultAction;
 
 use super::inventory::home;
+use super::matrix::{inventory, make_template};
 use super::picture::Picture;
 use super::rig::{Ran, Rig, once};
 
@@ -97,5 +100,28 @@ async fn killed_while_a_step_waits() {
         rig.up_until_begun(&text, &step.id, &has_begun).await;
         assert!(has_begun.load(Ordering::Relaxed), "{}", step.id);
         converges(&rig, &text, &expected, &format!("{} begun", step.id)).await;
+    }
+}
+
+/// What is being made has neither name nor pool, and a clone's task carries another number: the next
+/// run must find it all the same.
+#[tokio::test(flavor = "multi_thread")]
+async fn killed_while_a_vm_is_being_made() {
+    for (boot, step, task) in
+        [("cloudinit", "create", "qmcreate"), ("template", "clone", "qmclone")]
+    {
+        let rig = Rig::start();
+        let text = inventory("v1.11.2", boot);
+        if boot == "template" {
+            make_template(&rig, "v1.11.2").await;
+        }
+        rig.strike_task(task, FaultAction::Delay(Duration::from_mins(8)));
+        let at = StepId::new(format!("vm/cp-1/{step}"));
+        let (hook, _) = once(&at, Moment::AfterAct, Cut::Crash);
+        let first = rig.up_with(&text, Some(hook)).await;
+        assert!(!first.outcome.is_done(), "{boot}");
+        let second = rig.up(&text).await;
+        assert!(second.outcome.is_done(), "{boot}\n{}", second.failures());
+        rig.picture(&text).await.assert_whole(&["cp-1"], &["wk-1"]);
     }
 }

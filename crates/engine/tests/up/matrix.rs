@@ -16,7 +16,7 @@ use super::rig::{Rig, Yard};
 const TALOS: [&str; 4] = ["v1.8.4", "v1.11.2", "v1.12.4", "v1.13.6"];
 const RELEASES: [&str; 2] = ["9.2", "8.4"];
 
-fn inventory(talos: &str, boot: &str) -> String {
+pub(crate) fn inventory(talos: &str, boot: &str) -> String {
     let head = inventory::HEAD.replace("v1.11.2", talos);
     let nodes = match boot {
         "template" => PAIR.replace("ip:", &format!("template: talos-{talos}-base, ip:")),
@@ -35,7 +35,7 @@ fn leases(desired: &Desired) -> BTreeMap<String, String> {
 }
 
 /// Makes the template that clones are made of: from the image that a node without one would get.
-async fn make_template(rig: &Rig, talos: &str) {
+pub(crate) async fn make_template(rig: &Rig, talos: &str) {
     let text = inventory(talos, "cloudinit");
     let Plan { cluster, steps, .. } = rig.plan(&text).await;
     let create = steps.iter().find_map(|step| match &step.action {
