@@ -6,10 +6,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use talmox_pve::api::cluster::{self, Guest};
 use talmox_pve::api::qemu::Vm;
 use talmox_pve::api::storage::Content;
-use talmox_pve::api::task::{self, Filter, TaskEntry, TaskState};
+use talmox_pve::api::task::{self, Filter, TaskState};
 use talmox_pve::api::{access, mapping, node, qemu, storage};
 use talmox_pve::config::{PendingChange, PendingOption, VmConfig};
-use talmox_pve::id::{NodeName, VmId};
+use talmox_pve::id::{NodeName, Upid, VmId};
 use talmox_pve::{Client, PveError, Request};
 use tokio::task::JoinSet;
 
@@ -148,23 +148,27 @@ async fn numbers(desired: &Desired, client: &Client, pve: &mut Pve) {
         if open.is_empty() {
             return;
         }
+        let templates = templates(desired, pve);
         let mut looks = JoinSet::new();
         for (vmid, host) in open {
-            let client = client.clone();
+            let (client, templates) = (client.clone(), templates.clone());
             let guest = pve.guest(vmid).cloned();
             let host = guest.as_ref().map(|guest| guest.node.clone()).or(host);
-            looks.spawn(async move { (vmid, number(&client, vmid, host, guest).await) });
+            looks
+                .spawn(async move { (vmid, number(&client, vmid, host, guest, &templates).await) });
         }
         pve.ids.extend(looks.join_all().await);
     }
 }
 
-/// `guest` is what the list shows at this number, if we may see it.
+/// `guest` is what the list shows at this number, if we may see it; `templates` are what our nodes are
+/// cloned from.
 async fn number(
     client: &Client,
     vmid: VmId,
     host: Option<NodeName>,
     guest: Option<Guest>,
+    templates: &BTreeSet<VmId>,
 ) -> IdSeen {
     if client.send(&cluster::is_free(vmid)).await.is_ok() {
         return IdSeen::Free;
@@ -174,52 +178,54 @@ async fn number(
     let lock = lock.filter(|lock| matches!(lock.as_str(), "create" | "clone"));
     let unknown = IdSeen::Taken { making: None, made_by_us: false, lock: lock.clone() };
     let Some(host) = host else { return unknown };
-    let created = last_task(client, &host, "qmcreate", Some(vmid)).await;
-    // A clone's task carries the number of the template: any that runs may be making this VM.
-    let cloned = match (is_hidden, lock.as_deref()) {
-        (true, _) | (_, Some("clone")) => last_task(client, &host, "qmclone", None).await,
-        _ => None,
-    };
-    let is_running = |task: &&TaskEntry| task.state == TaskState::Running;
-    let running = created.iter().chain(&cloned).find(is_running).map(|task| task.upid.clone());
-    if running.is_some() {
-        return IdSeen::Taken { making: running, made_by_us: true, lock };
+    if is_hidden || lock.as_deref() == Some("clone") {
+        let making = running_clone(client, &host, templates).await;
+        if making.is_some() {
+            return IdSeen::Taken { making, made_by_us: true, lock };
+        }
     }
-    let Some(last) = created.as_ref().or(cloned.as_ref()) else { return unknown };
+    let filter = Filter { vmid: Some(vmid), ..Filter::default() };
+    let tasks = client.send(&task::list(&host, &filter)).await.unwrap_or_default();
+    // Without further rights only our own tasks are shown, newest first.
+    let makes = |kind: &str| matches!(kind, "qmcreate" | "qmclone");
+    let Some(last) = tasks.into_iter().find(|task| makes(task.upid.kind())) else {
+        return unknown;
+    };
     match last.state {
+        TaskState::Running => IdSeen::Taken { making: Some(last.upid), made_by_us: true, lock },
         // It ended since the list was made, which did not show it yet.
         TaskState::Done { .. } if is_hidden && can_see(client, vmid, &host).await => {
-            IdSeen::Taken { making: Some(last.upid.clone()), made_by_us: true, lock }
+            IdSeen::Taken { making: Some(last.upid), made_by_us: true, lock }
         }
+        TaskState::Done { .. } => IdSeen::Taken { making: None, made_by_us: lock.is_some(), lock },
         // What a task left behind when its host went down has no pool yet, and hides from us.
-        TaskState::Undecided | TaskState::Failed { .. } if created.is_some() => {
+        TaskState::Undecided | TaskState::Failed { .. } => {
             let lock = lock.or_else(|| is_hidden.then(|| "create".to_owned()));
             IdSeen::Taken { making: None, made_by_us: true, lock }
         }
-        _ => {
-            let made_by_us = created.is_some() && lock.is_some();
-            IdSeen::Taken { making: None, made_by_us, lock }
-        }
     }
-}
-
-/// The task of this kind that runs, or else the newest one. Without further rights only our own tasks
-/// are shown, newest first.
-async fn last_task(
-    client: &Client,
-    host: &NodeName,
-    kind: &str,
-    vmid: Option<VmId>,
-) -> Option<TaskEntry> {
-    let filter = Filter { vmid, kind: Some(kind.to_owned()), ..Filter::default() };
-    let tasks = client.send(&task::list(host, &filter)).await.unwrap_or_default();
-    let running = tasks.iter().find(|task| task.state == TaskState::Running);
-    running.or(tasks.first()).cloned()
 }
 
 /// Whether a VM that a list of before did not show is there now, and may be seen.
 async fn can_see(client: &Client, vmid: VmId, host: &NodeName) -> bool {
     client.send(&qemu::config(&Vm::new(host, vmid))).await.is_ok()
+}
+
+/// A clone of ours that is being made. Its task carries the number of the template and not its own, so any
+/// may be the one: whoever waits for it looks at all of them.
+async fn running_clone(
+    client: &Client,
+    host: &NodeName,
+    templates: &BTreeSet<VmId>,
+) -> Option<Upid> {
+    if templates.is_empty() {
+        return None;
+    }
+    let filter = Filter { kind: Some("qmclone".to_owned()), ..Filter::default() };
+    let tasks = client.send(&task::list(host, &filter)).await.unwrap_or_default();
+    let is_of = |upid: &Upid| templates.iter().any(|vmid| vmid.to_string() == upid.id());
+    let mut running = tasks.into_iter().filter(|task| task.state == TaskState::Running);
+    running.find(|task| is_of(&task.upid)).map(|task| task.upid)
 }
 
 /// The first numbers from `first` on that are free, and that no node is meant to have.
