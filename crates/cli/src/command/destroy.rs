@@ -54,7 +54,7 @@ pub(crate) fn run(args: &DestroyArgs, global: &Global, printer: &Printer) -> Out
 async fn destroy(args: &DestroyArgs, session: &Session, printer: &Printer) -> Outcome {
     let folder = session.folder();
     let _lock = session.lock(&folder, "destroy")?;
-    let world = session.observe().await?;
+    let world = session.observe_only().await?;
     let plan = plan::destroy(&session.desired, &world, DestroyOptions { images: args.images });
     let deletes_images = plan.steps.iter().any(|step| step.id.as_str().starts_with("image/"));
     if args.images && !deletes_images {

@@ -10,6 +10,7 @@ mod exchange;
 mod init;
 mod lab;
 mod node;
+mod reach;
 mod readme;
 mod render;
 mod secrets;
