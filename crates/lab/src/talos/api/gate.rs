@@ -21,6 +21,7 @@ use tonic::server::NamedService;
 
 use super::forward::{self, Route};
 use super::{NodeApi, Session, fan, method};
+use crate::pve::Work;
 
 /// The biggest message that goes through: snapshots come in pieces, configs do not.
 const MESSAGE: usize = 32 << 20;
@@ -83,13 +84,14 @@ async fn route(session: &Arc<Session>, request: Request<Body>) -> Response<Body>
     }
 }
 
-/// What machined does: answers, if the caller may ask.
+/// What machined does: answers, if the caller may ask, after the time that a call takes.
 pub(super) async fn answer(session: Arc<Session>, request: Request<Body>) -> Response<Body> {
     let path = request.uri().path();
     if let Err(status) = method::admit(&session, path) {
         return status.into_http();
     }
     let name = path.split('/').nth(1).unwrap_or_default().to_owned();
+    session.realm.site.wait(Work::Call, &format!("node/{}/call", session.vmid)).await;
     let api = NodeApi(session);
     let answered = match name.as_str() {
         "machine.MachineService" => {
