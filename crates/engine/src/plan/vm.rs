@@ -245,7 +245,6 @@ fn finish(
     let resize = Action::ResizeDisk(ResizeDisk {
         own: own.clone(),
         slot: system.slot.clone(),
-        storage: system.storage.clone(),
         gib: system.gib,
         deadline: timeouts.task,
     });
