@@ -53,12 +53,16 @@ pub(crate) fn new_bundle() -> secrets::Bundle {
 
 impl Bench {
     pub(crate) fn new() -> Self {
+        Self::with(RealmSettings::default())
+    }
+
+    pub(crate) fn with(settings: RealmSettings) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let blobs = Blobs::open(folder.path()).unwrap();
         let site = Site::new(fixture::world(), blobs, Clock::scaled(200.0), 7, Profile::Fast);
         let site = Arc::new(site);
         let wire = Wire::new(site.chance("wire"));
-        let realm = Realm::new(site, wire, RealmSettings::default());
+        let realm = Realm::new(site, wire, settings);
         Self { realm, bundle: new_bundle(), running: Mutex::default(), _folder: folder }
     }
 
