@@ -11,6 +11,7 @@ mod init;
 mod lab;
 mod node;
 mod readme;
+mod real;
 mod render;
 mod secrets;
 mod seeds;
