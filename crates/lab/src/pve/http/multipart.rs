@@ -22,8 +22,8 @@ pub(super) struct Multipart {
     end: Finder<'static>,
     state: State,
     pending: Vec<u8>,
-    /// Blocks that were written, for the next ones.
-    spare: Vec<Vec<u8>>,
+    /// How much of `pending` was given away.
+    given: usize,
     /// How much of `pending` was searched for the end.
     searched: usize,
     /// Name and value, in the order they came.
@@ -51,7 +51,7 @@ impl Multipart {
             end: Finder::new(&format!("--{boundary}--")).into_owned(),
             state: State::Preamble,
             pending: Vec::with_capacity(MAX_FIELDS + BLOCK),
-            spare: vec![],
+            given: 0,
             searched: 0,
             parts: vec![],
             filename: None,
@@ -77,17 +77,12 @@ impl Multipart {
 
     /// Where more of the body goes, behind what is there already. There is always room.
     pub(super) fn block(&mut self) -> &mut Vec<u8> {
+        self.pending.drain(..std::mem::take(&mut self.given));
         &mut self.pending
     }
 
-    /// Takes back a block that was given away, to fill it again.
-    pub(super) fn reuse(&mut self, mut block: Vec<u8>) {
-        block.clear();
-        self.spare.push(block);
-    }
-
     /// Looks at what came; gives what now surely belongs to the file.
-    pub(super) fn advance(&mut self) -> Result<Option<Vec<u8>>, String> {
+    pub(super) fn advance(&mut self) -> Result<Option<&[u8]>, String> {
         if matches!(self.state, State::Done | State::Spoiled) {
             self.pending.clear();
             return Ok(None);
@@ -176,30 +171,23 @@ impl Multipart {
         Some((text, start + at + length))
     }
 
-    fn file(&mut self) -> Option<Vec<u8>> {
+    fn file(&mut self) -> Option<&[u8]> {
         // The line end before the boundary belongs to it.
         let kept = self.end.needle().len() + 2;
         let from = self.searched.saturating_sub(kept);
         if let Some(at) = self.end.find(&self.pending[from..]) {
-            let mut file = std::mem::take(&mut self.pending);
-            file.truncate(from + at);
-            if file.last() == Some(&b'\n') {
-                file.pop();
-                if file.last() == Some(&b'\r') {
-                    file.pop();
-                }
-            }
             self.state = State::Done;
-            return Some(file);
+            self.given = self.pending.len();
+            let file = &self.pending[..from + at];
+            let line =
+                file.strip_suffix(b"\n").map(|line| line.strip_suffix(b"\r").unwrap_or(line));
+            return Some(line.unwrap_or(file));
         }
         self.searched = self.pending.len();
         let full = self.pending.len().checked_sub(kept).filter(|full| *full >= BLOCK - 2 * kept)?;
-        let mut next = self.spare.pop().unwrap_or_else(|| Vec::with_capacity(BLOCK));
-        next.extend_from_slice(&self.pending[full..]);
-        self.searched = next.len();
-        let mut block = std::mem::replace(&mut self.pending, next);
-        block.truncate(full);
-        Some(block)
+        self.searched -= full;
+        self.given = full;
+        Some(&self.pending[..full])
     }
 }
 
@@ -251,7 +239,7 @@ mod tests {
         form
     }
 
-    fn push(multipart: &mut Multipart, bytes: &[u8]) -> Result<Option<Vec<u8>>, String> {
+    fn push<'a>(multipart: &'a mut Multipart, bytes: &[u8]) -> Result<Option<&'a [u8]>, String> {
         multipart.block().extend_from_slice(bytes);
         multipart.advance()
     }
@@ -260,10 +248,8 @@ mod tests {
         let mut multipart = Multipart::new(BOUNDARY);
         let mut file = vec![];
         for piece in form.chunks(piece) {
-            let block = push(&mut multipart, piece).unwrap().unwrap_or_default();
-            file.extend_from_slice(&block);
-            multipart.reuse(block);
-            assert!(multipart.pending.len() < BLOCK, "there is room");
+            file.extend_from_slice(push(&mut multipart, piece).unwrap().unwrap_or_default());
+            assert!(multipart.block().len() < BLOCK, "there is room");
         }
         (multipart, file)
     }

@@ -1,12 +1,10 @@
-//! A file on its way in: from the connection to a blob, with little memory and no waiting on the disk.
+//! A file on its way in: from the connection to a blob, with little memory.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
 use std::path::PathBuf;
 
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::sync::mpsc;
-use tokio::task::JoinHandle;
 
 use super::Patience;
 use super::multipart::Multipart;
@@ -15,9 +13,6 @@ use super::wire::{Lost, Wire};
 use crate::blob::BlobId;
 use crate::pve::call::Upload;
 use crate::pve::site::Site;
-
-/// Pieces that may wait for the disk.
-const QUEUE: usize = 4;
 
 /// What came with a file, and the file.
 #[derive(Debug)]
@@ -59,10 +54,7 @@ where
         let came = wire.pour(form.block(), left, patience.body).await?;
         left -= u64::try_from(came).unwrap_or_default();
         if let Some(piece) = form.advance().map_err(Spoiled::Told)? {
-            file.write(piece).await?;
-            while let Ok(block) = file.written.try_recv() {
-                form.reuse(block);
-            }
+            file.write(piece)?;
         }
     }
     let fields = form.fields().filter(|_| form.is_done());
@@ -74,7 +66,7 @@ where
     if let Some(filename) = &form.filename {
         params.insert("filename".to_owned(), filename.clone().into());
     }
-    let (blob, length) = file.finish().await?;
+    let (blob, length) = file.finish();
     let mut name = [0; 16];
     site.chance("upload").fill(&mut name);
     let name: String = name.iter().map(|byte| format!("{byte:02x}")).collect();
@@ -89,15 +81,16 @@ impl From<io::Error> for Spoiled {
     }
 }
 
-/// A blob that is being written, on a thread of its own. One that is not finished is taken away.
+/// A blob that is being written. One that is not finished is taken away.
+///
+/// Written right where the bytes come out of TLS, while they are in the processor's cache: the kernel takes them in about
+/// the time that handing them to another thread would cost.
 #[derive(Debug)]
 struct NewFile {
     blob: BlobId,
     unfinished: Unfinished,
-    pieces: mpsc::Sender<Vec<u8>>,
-    /// Blocks that can be filled again.
-    written: mpsc::UnboundedReceiver<Vec<u8>>,
-    writer: JoinHandle<io::Result<u64>>,
+    file: File,
+    length: u64,
 }
 
 #[derive(Debug)]
@@ -118,42 +111,19 @@ impl NewFile {
         let path = site.blobs.path(&blob);
         let file = private_file(&path)?;
         let unfinished = Unfinished(Some(path));
-        let (pieces, incoming) = mpsc::channel(QUEUE);
-        let (outgoing, written) = mpsc::unbounded_channel();
-        let writer = tokio::task::spawn_blocking(move || write_all(file, incoming, &outgoing));
-        Ok(Self { blob, unfinished, pieces, written, writer })
+        Ok(Self { blob, unfinished, file, length: 0 })
     }
 
-    async fn write(&mut self, piece: Vec<u8>) -> Result<(), Spoiled> {
-        if self.pieces.send(piece).await.is_err() {
-            let ended = (&mut self.writer).await.map_err(io::Error::other)?;
-            ended?;
-        }
+    fn write(&mut self, piece: &[u8]) -> io::Result<()> {
+        self.file.write_all(piece)?;
+        self.length += u64::try_from(piece.len()).unwrap_or_default();
         Ok(())
     }
 
-    async fn finish(self) -> io::Result<(BlobId, u64)> {
-        let Self { blob, mut unfinished, pieces, written: _written, writer } = self;
-        drop(pieces);
-        let length = writer.await.map_err(io::Error::other)??;
-        unfinished.0 = None;
-        Ok((blob, length))
+    fn finish(mut self) -> (BlobId, u64) {
+        self.unfinished.0 = None;
+        (self.blob, self.length)
     }
-}
-
-fn write_all(
-    mut file: File,
-    mut pieces: mpsc::Receiver<Vec<u8>>,
-    written: &mpsc::UnboundedSender<Vec<u8>>,
-) -> io::Result<u64> {
-    let mut length = 0;
-    while let Some(piece) = pieces.blocking_recv() {
-        file.write_all(&piece)?;
-        length += u64::try_from(piece.len()).unwrap_or_default();
-        // Whoever fills blocks may be gone already.
-        written.send(piece).ok();
-    }
-    Ok(length)
 }
 
 fn private_file(path: &std::path::Path) -> io::Result<File> {
