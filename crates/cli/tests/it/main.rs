@@ -14,6 +14,7 @@ mod life;
 mod node;
 mod reach;
 mod readme;
+mod real;
 mod render;
 mod secrets;
 mod seeds;
