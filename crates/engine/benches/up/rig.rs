@@ -116,9 +116,16 @@ impl Rig {
         Desired::of(&inputs, &BTreeMap::new(), login).unwrap()
     }
 
+    fn web(&self) -> Web {
+        let reach = Reach::new(self.ready.reach.clone());
+        let authorities = std::fs::read(&self.ready.pve.ca).unwrap();
+        Web::new(WebSettings { reach, authorities }).unwrap()
+    }
+
     /// What is to be done now, where files were written before or not.
     pub(crate) async fn plan(&self, desired: &Desired, has_client_files: bool) -> Plan {
-        let world = observe(desired, &self.client(), &self.access()).await.unwrap();
+        let (client, access, web) = (self.client(), self.access(), self.web());
+        let world = observe(desired, &client, &access, Some(&web)).await.unwrap();
         plan::plan(desired, &world, Options { has_client_files })
     }
 
@@ -128,14 +135,10 @@ impl Rig {
         let desired = self.desired();
         let plan = self.plan(&desired, false).await;
         assert_eq!(plan.errors().count(), 0, "{}", show::text(&plan));
-        let web = WebSettings {
-            reach: Reach::new(self.ready.reach.clone()),
-            authorities: std::fs::read(&self.ready.pve.ca).unwrap(),
-        };
         let context = Context {
             clock: self.clock,
             pve: self.client(),
-            web: Web::new(web).unwrap(),
+            web: self.web(),
             cluster: Some(self.cluster(&desired)),
             seed: 7,
             cut: None,

@@ -40,6 +40,7 @@ mod yaml;
 
 pub use controller::{KubeControllers, Machine, control};
 pub use failure::Failure;
+pub(crate) use heartbeat::micro_time;
 pub(crate) use request::{decode, query};
 pub(crate) use saved::SavedStore;
 pub(crate) use server::collect;
