@@ -1,12 +1,14 @@
 //! `talmox runs`
 
 use std::path::Path;
+use std::time::Duration;
 
 use clap::Args;
 use serde_json::json;
 use talmox_engine::event::RunEnd;
 use talmox_engine::lock::Lock;
 use talmox_engine::run_log::{self, RunSummary};
+use talmox_talos_config::time::UnixTime;
 
 use crate::args::{Format, Global};
 use crate::choose;
@@ -75,7 +77,7 @@ fn show(path: &Path, id: &str, printer: &Printer) -> Outcome {
 /// `goes_on` says whether somebody is at work now: that is the newest run without an end.
 fn table(runs: &[RunSummary], goes_on: bool) -> String {
     let current = runs.iter().position(|run| run.end.is_none()).filter(|_| goes_on);
-    let titles = ["RUN", "COMMAND", "END", "TOOK", "DONE", "ALREADY", "FAILED", "LEFT"];
+    let titles = ["RUN", "STARTED", "COMMAND", "END", "TOOK", "DONE", "ALREADY", "FAILED", "LEFT"];
     let mut rows = vec![titles.map(str::to_owned).to_vec()];
     rows.extend(runs.iter().enumerate().map(|(nth, run)| {
         let end = match run.end {
@@ -87,6 +89,7 @@ fn table(runs: &[RunSummary], goes_on: bool) -> String {
         };
         vec![
             run.id.clone(),
+            started(run),
             run.header.command.clone(),
             end.to_owned(),
             format!("{:.0}s", run.seconds),
@@ -97,4 +100,10 @@ fn table(runs: &[RunSummary], goes_on: bool) -> String {
         ]
     }));
     words::aligned(&rows)
+}
+
+/// In UTC, to the second.
+fn started(run: &RunSummary) -> String {
+    let since = Duration::try_from_secs_f64(run.header.started).unwrap_or_default();
+    UnixTime::from_seconds(i64::try_from(since.as_secs()).unwrap_or(i64::MAX)).to_string()
 }

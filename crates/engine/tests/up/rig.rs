@@ -146,7 +146,8 @@ impl Rig {
     }
 
     pub(crate) async fn look(&self, desired: &Desired) -> Result<World, PveError> {
-        in_time(observe(desired, &self.client(self.token), &self.access())).await
+        let (client, web) = (self.client(self.token), common::web(&self.lab, []));
+        in_time(observe(desired, &client, &self.access(), Some(&web))).await
     }
 
     /// What is to be done now.
