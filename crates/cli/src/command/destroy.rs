@@ -84,7 +84,7 @@ async fn destroy(
     printer: &Printer,
 ) -> Result<(), CommandError> {
     let _lock = session.lock("destroy")?;
-    let world = session.observe().await?;
+    let world = session.observe_only().await?;
     let mut plan = plan::destroy(&session.desired, &world, DestroyOptions { images: args.images });
     let deletes_images = plan.steps.iter().any(|step| step.id.as_str().starts_with("image/"));
     if args.images && !deletes_images {

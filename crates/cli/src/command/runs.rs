@@ -1,9 +1,12 @@
 //! `talmox runs`
 
+use std::time::Duration;
+
 use clap::Args;
 use serde_json::json;
 use talmox_engine::event::RunEnd;
 use talmox_engine::run_log::{self, RunSummary};
+use talmox_talos_config::time::UnixTime;
 
 use crate::args::{Format, Global};
 use crate::choose;
@@ -56,7 +59,7 @@ pub(crate) fn run(args: &RunsArgs, global: &Global, printer: &Printer) -> Outcom
 }
 
 fn table(runs: &[RunSummary]) -> String {
-    let titles = ["RUN", "COMMAND", "END", "TOOK", "DONE", "ALREADY", "FAILED", "LEFT"];
+    let titles = ["RUN", "STARTED", "COMMAND", "END", "TOOK", "DONE", "ALREADY", "FAILED", "LEFT"];
     let mut rows = vec![titles.map(str::to_owned).to_vec()];
     rows.extend(runs.iter().map(|run| {
         let end = match run.end {
@@ -67,6 +70,7 @@ fn table(runs: &[RunSummary]) -> String {
         };
         vec![
             run.id.clone(),
+            started(run),
             run.header.command.clone(),
             end.to_owned(),
             format!("{:.0}s", run.seconds),
@@ -77,4 +81,10 @@ fn table(runs: &[RunSummary]) -> String {
         ]
     }));
     words::aligned(&rows)
+}
+
+/// In UTC, to the second.
+fn started(run: &RunSummary) -> String {
+    let since = Duration::try_from_secs_f64(run.header.started).unwrap_or_default();
+    UnixTime::from_seconds(i64::try_from(since.as_secs()).unwrap_or(i64::MAX)).to_string()
 }

@@ -6,7 +6,7 @@ use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 use talmox_engine::desired::Desired;
 use talmox_engine::event::RunEnd;
-use talmox_engine::observe::{Pve, observe_proxmox};
+use talmox_engine::observe::Pve;
 use talmox_engine::plan::show;
 
 use crate::args::{Format, Global};
@@ -149,8 +149,7 @@ fn report(session: &Session, changed: bool, printer: &Printer) -> Outcome {
 }
 
 async fn list(session: &Session, printer: &Printer) -> Outcome {
-    let pve = observe_proxmox(&session.desired, &session.pve).await;
-    let pve = pve.map_err(|error| CommandError::failed("cannot look at Proxmox").because(error))?;
+    let pve = session.observe_proxmox().await?;
     let found = templates_of(&session.desired, &pve);
     match printer.format {
         Format::Json => printer.result(&format!("{:#}\n", Value::from(found)))?,

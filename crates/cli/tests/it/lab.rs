@@ -40,7 +40,7 @@ impl Served {
         Self { process, ready }
     }
 
-    fn pve(&self, key: &str) -> &str {
+    pub(crate) fn pve(&self, key: &str) -> &str {
         self.ready["pve"][key].as_str().unwrap()
     }
 

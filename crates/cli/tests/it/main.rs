@@ -12,6 +12,7 @@ mod init;
 mod lab;
 mod life;
 mod node;
+mod reach;
 mod readme;
 mod real;
 mod render;

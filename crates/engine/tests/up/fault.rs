@@ -163,7 +163,7 @@ async fn nothing_is_sent_to_an_impostor() {
     let plan = plan(&desired, &world, Options { has_client_files: false });
     let text = show::text(&plan);
     assert_eq!(plan.errors().count(), 3, "{text}");
-    assert!(text.contains("its address is in use"), "{text}");
+    assert!(text.contains("10.0.0.11 is in use: a node of another cluster"), "{text}");
 
     // It came after the plan was made: whoever has the vmids or the addresses is left alone.
     let ran = rig.carry_out(fresh, &pair(), None).await;

@@ -5,8 +5,9 @@ use std::path::PathBuf;
 use std::sync::OnceLock;
 
 use talmox_engine::desired::{Desired, Inputs, Login, Phase, needed_secrets};
-use talmox_model::Severity;
+use talmox_engine::role::Grants;
 use talmox_model::load::{ClusterFiles, File, Parsed};
+use talmox_model::{Inventory, Severity};
 use talmox_talos_config::random::SystemRandomness;
 use talmox_talos_config::secret::SecretText;
 use talmox_talos_config::secrets::{self, Bundle};
@@ -66,8 +67,12 @@ pub(crate) fn another_bundle() -> Bundle {
     secrets::generate(now, &mut SystemRandomness::new()).unwrap()
 }
 
-/// What an inventory stands for with these secrets.
-pub(crate) fn desired(text: &str, bundle: &Bundle) -> Desired {
+/// The rights that an inventory takes.
+pub(crate) fn grants(text: &str) -> Grants {
+    Grants::of(&inventory(text).clusters[0])
+}
+
+fn inventory(text: &str) -> Inventory {
     let files = ClusterFiles {
         default_name: "test".to_owned(),
         cluster: Some(File {
@@ -80,6 +85,12 @@ pub(crate) fn desired(text: &str, bundle: &Bundle) -> Desired {
     let errors: Vec<_> =
         inventory.diagnostics.iter().filter(|found| found.severity == Severity::Error).collect();
     assert!(errors.is_empty(), "{errors:#?}");
+    inventory
+}
+
+/// What an inventory stands for with these secrets.
+pub(crate) fn desired(text: &str, bundle: &Bundle) -> Desired {
+    let inventory = inventory(text);
     let cluster = &inventory.clusters[0];
     let secrets = needed_secrets(cluster)
         .into_iter()

@@ -163,7 +163,8 @@ impl Rig {
     }
 
     pub(crate) async fn look(&self, desired: &Desired) -> Result<World, PveError> {
-        in_time(observe(desired, &self.client(self.token), &self.access())).await
+        let (client, web) = (self.client(self.token), self.web());
+        in_time(observe(desired, &client, &self.access(), Some(&web))).await
     }
 
     /// What is to be done now.
@@ -214,16 +215,20 @@ impl Rig {
         }
     }
 
-    fn context(&self, text: &str, cut: Option<CutHook>) -> Context {
+    fn web(&self) -> Web {
         let ready = self.lab.ready();
-        let web = WebSettings {
+        let settings = WebSettings {
             reach: Reach::new(ready.reach),
             authorities: std::fs::read(ready.pve.ca).unwrap(),
         };
+        Web::new(settings).unwrap()
+    }
+
+    fn context(&self, text: &str, cut: Option<CutHook>) -> Context {
         Context {
             clock: self.lab.clock(),
             pve: self.client(self.token),
-            web: Web::new(web).unwrap(),
+            web: self.web(),
             cluster: Some(self.cluster(&self.desired(text))),
             seed: 7,
             cut,

@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use talmox_clock::Clock;
+use talmox_clock::{Chance, Clock};
 use talmox_talos_config::contract::Contract;
 use talmox_talos_config::generate::{Identity, Input, Options, Role, generate};
 use talmox_talos_config::network::Prefix;
@@ -65,7 +65,8 @@ impl Bench {
     fn made(speed: f64, settings: RealmSettings) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let blobs = Blobs::open(folder.path()).unwrap();
-        let site = Site::new(fixture::world(), blobs, Clock::scaled(speed), 7, Profile::Fast);
+        let site =
+            Site::new(fixture::world(), blobs, Clock::scaled(speed), Chance::new(7), Profile::Fast);
         let site = Arc::new(site);
         let wire = Wire::new(site.chance("wire"));
         let realm = Realm::new(site, wire, settings);

@@ -10,9 +10,12 @@ use crate::error::{Lost, PveError, TaskFailure};
 use crate::id::Upid;
 use crate::request::Request;
 
-/// First and longest time between two looks at a task.
-const FIRST: Duration = Duration::from_millis(200);
+/// Shortest and longest time between two looks at a task.
+const SHORTEST: Duration = Duration::from_millis(200);
 const LONGEST: Duration = Duration::from_secs(3);
+/// In between it is this share of the time that the task has taken so far: what is short is not made longer by waiting for
+/// the next look, and what is long is not looked at all the time.
+const SHARE: u32 = 10;
 /// How long a task that was just started may be unknown, or one that just ended be without its last
 /// words; and how often it is looked at in any case, as on a fast clock the time is over before the
 /// first answer comes.
@@ -79,7 +82,7 @@ impl Client {
         let deadline = clock.deadline(patience);
         let mut unknown = Grace::new(clock);
         let mut undecided = Grace::new(clock);
-        let mut pause = FIRST;
+        let begun = clock.moment();
         let mut nth = 0;
         loop {
             let mut trouble = None;
@@ -104,9 +107,9 @@ impl Client {
                     None => PveError::lost(operation, Lost::Unfinished { upid: upid.clone() }),
                 });
             }
+            let pause = (clock.moment().since(begun) / SHARE).clamp(SHORTEST, LONGEST);
             let jittered = self.0.chance.of(upid.as_str(), nth).jitter(pause);
             clock.sleep(jittered.min(deadline.left())).await;
-            pause = pause.mul_f64(1.5).min(LONGEST);
             nth += 1;
         }
     }

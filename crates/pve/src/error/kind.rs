@@ -1,9 +1,50 @@
 //! What an error is about, read from its status and its words: Proxmox says nearly everything with
 //! status 500.
 
+use rustls::CertificateError;
+
 use super::{Lost, NotSent, PveError};
 
+/// Why the certificate of a server is not trusted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Distrust {
+    /// It is not the one that was pinned.
+    Fingerprint,
+    /// Nobody knows the authority that made it.
+    Authority,
+    /// It is over, or not valid yet.
+    Time,
+    /// It is for another name.
+    Name,
+    /// There is none: the server does not speak TLS as it should.
+    NoTls,
+}
+
 impl PveError {
+    /// Why no request was sent to a server that is there.
+    pub fn distrust(&self) -> Option<Distrust> {
+        let source = match self {
+            Self::NotSent { source: NotSent::Login(error), .. } => return error.distrust(),
+            Self::NotSent { source: NotSent::Tls { source, .. }, .. } => source,
+            _ => return None,
+        };
+        let inner = source.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
+        let Some(rustls::Error::InvalidCertificate(error)) = inner else {
+            return Some(Distrust::NoTls);
+        };
+        Some(match error {
+            CertificateError::ApplicationVerificationFailure => Distrust::Fingerprint,
+            CertificateError::Expired
+            | CertificateError::ExpiredContext { .. }
+            | CertificateError::NotValidYet
+            | CertificateError::NotValidYetContext { .. } => Distrust::Time,
+            CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
+                Distrust::Name
+            }
+            _ => Distrust::Authority,
+        })
+    }
+
     /// Something holds a lock that it will let go of: worth another try later.
     pub fn is_locked(&self) -> bool {
         self.says(&["can't lock file", "got lock request timeout", "VM is locked ("])

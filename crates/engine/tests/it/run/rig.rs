@@ -301,7 +301,6 @@ pub(super) fn resize(own: &OwnVm) -> Action {
     Action::ResizeDisk(ResizeDisk {
         own: own.clone(),
         slot: id("scsi0"),
-        storage: id("local-lvm"),
         gib: 40,
         deadline: DEADLINE,
     })
