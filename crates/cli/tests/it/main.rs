@@ -6,6 +6,7 @@ mod check;
 mod clients;
 mod cluster;
 mod config;
+mod example;
 mod exchange;
 mod help;
 mod init;
@@ -21,3 +22,5 @@ mod secrets;
 mod seeds;
 mod support;
 mod talos;
+#[path = "../common/truth.rs"]
+mod truth;
