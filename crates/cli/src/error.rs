@@ -3,7 +3,7 @@
 use std::error::Error;
 use std::process::ExitCode;
 
-use serde_json::{Map, Value as Json, json};
+use serde_json::{Value as Json, json};
 
 /// The documented exit codes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,7 +29,7 @@ pub(crate) struct CommandError {
     source: Option<Box<dyn Error + Send + Sync>>,
     pub(crate) hint: Option<String>,
     /// What programs are told beside the text.
-    details: Map<String, Json>,
+    details: Vec<(&'static str, Json)>,
 }
 
 impl CommandError {
@@ -39,7 +39,7 @@ impl CommandError {
             message: message.into(),
             source: None,
             hint: None,
-            details: Map::new(),
+            details: vec![],
         }
     }
 
@@ -57,8 +57,8 @@ impl CommandError {
         self
     }
 
-    pub(crate) fn detail(mut self, name: &str, value: Json) -> Self {
-        self.details.insert(name.to_owned(), value);
+    pub(crate) fn detail(mut self, name: &'static str, value: Json) -> Self {
+        self.details.push((name, value));
         self
     }
 
@@ -67,7 +67,7 @@ impl CommandError {
         let mut error = json!({ "message": self.chain(), "exit_code": self.exit as u8 });
         let fields = error.as_object_mut().expect("invariant: made as an object above");
         fields.extend(self.hint.as_ref().map(|hint| ("hint".to_owned(), json!(hint))));
-        fields.extend(self.details.clone());
+        fields.extend(self.details.iter().map(|(name, value)| ((*name).to_owned(), value.clone())));
         json!({ "error": error })
     }
 

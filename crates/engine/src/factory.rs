@@ -1,4 +1,6 @@
-//! The Image Factory: schematics and extensions.
+//! The Image Factory: schematics, versions and extensions.
+
+use std::collections::BTreeSet;
 
 use serde::Deserialize;
 
@@ -44,6 +46,66 @@ pub async fn extensions(web: &Web, factory: &str, talos: &str) -> Result<Vec<Ext
     read(url, &answer)
 }
 
+/// The Talos versions that the factory has.
+pub async fn versions(web: &Web, factory: &str) -> Result<Vec<String>, WebError> {
+    let url = at(factory, "versions");
+    let answer = web.get(&url).await?;
+    read(url, &answer)
+}
+
+/// What a factory has for a Talos version.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Offer {
+    /// The names of its extensions.
+    Extensions(BTreeSet<String>),
+    NoSuchVersion {
+        /// The versions of the same minor that it has.
+        similar: Vec<String>,
+    },
+}
+
+/// Asks what there is for a Talos version.
+pub async fn offer(web: &Web, factory: &str, talos: &str) -> Result<Offer, WebError> {
+    let refusal = match extensions(web, factory, talos).await {
+        Ok(known) => {
+            return Ok(Offer::Extensions(known.into_iter().map(|one| one.name).collect()));
+        }
+        Err(error @ WebError::Status { status: 404, .. }) => error,
+        Err(error) => return Err(error),
+    };
+    let Ok(known) = versions(web, factory).await else { return Err(refusal) };
+    if known.iter().any(|version| version == talos) {
+        return Err(refusal);
+    }
+    let minor = talos.rsplit_once('.').map_or(talos, |(minor, _)| minor);
+    let is_similar =
+        |version: &String| version.strip_prefix(minor).is_some_and(|patch| patch.starts_with('.'));
+    Ok(Offer::NoSuchVersion { similar: known.into_iter().filter(is_similar).collect() })
+}
+
+/// Old names of extensions that the factory still understands, where it has the new one.
+const RENAMED: [(&str, &str); 11] = [
+    ("amdgpu-firmware", "amdgpu"),
+    ("gasket", "gasket-driver"),
+    ("i915-ucode", "i915"),
+    ("nonfree-kmod-nvidia", "nonfree-kmod-nvidia-lts"),
+    ("nvidia-container-toolkit", "nvidia-container-toolkit-lts"),
+    ("nvidia-fabricmanager", "nvidia-fabric-manager-lts"),
+    ("nvidia-open-gpu-kernel-modules", "nvidia-open-gpu-kernel-modules-lts"),
+    ("talos-vmtoolsd", "vmtoolsd-guest-agent"),
+    ("usb-modem", "usb-modem-drivers"),
+    ("v4l-uvc", "v4l-uvc-drivers"),
+    ("xe-guest-utilities", "xen-guest-agent"),
+];
+
+/// Whether an extension is among those that a factory has, by this name or its new one.
+pub fn has_extension(known: &BTreeSet<String>, name: &str) -> bool {
+    let new = name.strip_prefix("siderolabs/").and_then(|bare| {
+        RENAMED.iter().find(|(old, _)| *old == bare).map(|(_, new)| format!("siderolabs/{new}"))
+    });
+    known.contains(name) || new.is_some_and(|new| known.contains(&new))
+}
+
 fn at(factory: &str, path: &str) -> String {
     format!("{}/{path}", factory.trim_end_matches('/'))
 }
@@ -51,4 +113,18 @@ fn at(factory: &str, path: &str) -> String {
 fn read<'a, T: Deserialize<'a>>(url: String, answer: &'a [u8]) -> Result<T, WebError> {
     serde_json::from_slice(answer)
         .map_err(|error| WebError::Unreadable { url, what: error.to_string() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn extensions_are_known_by_their_old_names_too() {
+        let known = BTreeSet::from(["siderolabs/i915".to_owned()]);
+        assert!(has_extension(&known, "siderolabs/i915"));
+        assert!(has_extension(&known, "siderolabs/i915-ucode"));
+        assert!(!has_extension(&known, "i915-ucode"));
+        assert!(!has_extension(&known, "siderolabs/gasket"));
+    }
 }

@@ -20,6 +20,7 @@ pub mod observe;
 pub mod ownership;
 pub mod patience;
 pub mod plan;
+pub mod role;
 pub mod run_log;
 pub mod status;
 pub mod step;

@@ -29,6 +29,7 @@ pub enum DialError {
     Resolve { host: String, source: io::Error },
     #[error("cannot connect to {target}")]
     Connect { target: Address, source: io::Error },
+    /// Somebody took the connection, and said nothing.
     #[error("{target} did not answer in time")]
     Silent { target: Address },
     /// We do not accept its certificate.
@@ -41,6 +42,13 @@ pub enum DialError {
     Refused { target: Address, alert: AlertDescription },
     #[error("no TLS connection to {target}")]
     Tls { target: Address, source: io::Error },
+}
+
+impl DialError {
+    /// Whether somebody took the connection, whoever it is.
+    pub fn is_taken(&self) -> bool {
+        !matches!(self, Self::Resolve { .. } | Self::Connect { .. })
+    }
 }
 
 fn alert_text(alert: AlertDescription) -> &'static str {
@@ -120,19 +128,17 @@ impl Dialer {
         let Address { host, port } = &self.target;
         let found = timeout(self.limit, lookup_host((host.as_str(), *port))).await;
         let found = found
-            .map_err(|_| self.silent())?
+            .unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
             .map_err(|source| DialError::Resolve { host: host.clone(), source })?;
-        let mut failure = self.silent();
+        let mut failure = io::ErrorKind::NotFound.into();
         for address in found {
             match timeout(self.limit, TcpStream::connect(address)).await {
                 Ok(Ok(socket)) => return Ok(socket),
-                Ok(Err(source)) => {
-                    failure = DialError::Connect { target: self.target.clone(), source };
-                }
-                Err(_) => {}
+                Ok(Err(source)) => failure = source,
+                Err(_) => failure = io::ErrorKind::TimedOut.into(),
             }
         }
-        Err(failure)
+        Err(DialError::Connect { target: self.target.clone(), source: failure })
     }
 
     fn silent(&self) -> DialError {

@@ -77,7 +77,8 @@ pub async fn probe(
     let refusal = match settings.dialer(node.clone(), tls).dial().await {
         Ok(_) => return Ok(Verdict::Ours),
         Err(Failed { error: DialError::Certificate { source, .. }, .. }) => source,
-        Err(Failed { error: DialError::Refused { alert, .. }, .. }) => {
+        // Who breaks off before showing a certificate is no node: those do so after it.
+        Err(Failed { error: DialError::Refused { alert, .. }, leaf: Some(_) }) => {
             return Ok(refused(alert, credentials, settings));
         }
         Err(Failed { error, .. }) => return Ok(Verdict::Nothing(error)),

@@ -6,13 +6,12 @@ use std::sync::Arc;
 
 use clap::Args;
 use serde_json::json;
-use talmox_engine::event::RunEnd;
 use talmox_engine::plan::{self, DestroyOptions, Plan, show};
 
 use crate::args::{Format, Global};
 use crate::choose;
 use crate::command::Outcome;
-use crate::command::carry_out::{Carried, carry_out};
+use crate::command::carry_out::carry_out;
 use crate::error::{CommandError, Exit};
 use crate::printer::Printer;
 use crate::rehearsal::RehearsalArgs;
@@ -84,7 +83,7 @@ async fn destroy(
     printer: &Printer,
 ) -> Result<(), CommandError> {
     let _lock = session.lock("destroy")?;
-    let world = session.observe().await?;
+    let world = session.observe_only().await?;
     let mut plan = plan::destroy(&session.desired, &world, DestroyOptions { images: args.images });
     let deletes_images = plan.steps.iter().any(|step| step.id.as_str().starts_with("image/"));
     if args.images && !deletes_images {
@@ -111,11 +110,7 @@ async fn destroy(
     }
     if !plan.steps.is_empty() {
         let write = Arc::new(|_| Ok(()));
-        let Carried { outcome, .. } = carry_out(session, &plan, "destroy", write, printer).await;
-        if outcome.end != RunEnd::Done {
-            return Err(CommandError::failed("not everything was deleted")
-                .hint("when the cause is gone, the same command goes on from here"));
-        }
+        carry_out(session, &plan, "destroy", write, printer).await?;
     }
     match leftovers {
         Some(leftovers) => leftovers.delete(printer)?,

@@ -5,7 +5,6 @@ use std::path::Path;
 use clap::Args;
 use serde_json::{Map, Value, json};
 use talmox_engine::desired::{Desired, DesiredNode};
-use talmox_engine::observe::observe_proxmox;
 use talmox_engine::plan::{Contact, locations};
 use talmox_pve::api::qemu::Vm;
 
@@ -62,12 +61,7 @@ async fn print(args: &OutputArgs, session: &Session, printer: &Printer) -> Outco
         printer.result(&client_file(&session.folder(), file)?)?;
         return Ok(Exit::Fine);
     }
-    let pve = observe_proxmox(&session.desired, &session.pve).await;
-    let pve = pve.map_err(|error| {
-        CommandError::failed("cannot look at Proxmox")
-            .because(error)
-            .hint("`talmox check --live` says more")
-    })?;
+    let pve = session.observe_proxmox().await?;
     let nodes = facts(&session.desired, locations(&session.desired, &pve));
     let text = match (&args.name, printer.format) {
         (None, Format::Text) => table(&nodes),

@@ -65,7 +65,7 @@ pub(crate) fn run(args: &StatusArgs, global: &Global, printer: &Printer) -> Outc
 async fn show(args: &StatusArgs, session: &Session, printer: &Printer) -> Outcome {
     let limit = Duration::from_secs(args.timeout);
     // A plan needs an answer of Proxmox and of the nodes after it.
-    let world = match Clock::real().timeout(limit * 3, Box::pin(session.observe())).await {
+    let world = match Clock::real().timeout(limit * 3, Box::pin(session.observe_only())).await {
         Ok(world) => world,
         Err(_) => Err(CommandError::failed("the world was not seen in time")),
     };

@@ -80,19 +80,20 @@ fn a_host(cluster: &Cluster, name: &str) -> Value {
     })
 }
 
-/// The PCI devices that nodes on this host, or on any, are to get.
-fn devices(cluster: &Cluster, name: &str) -> Vec<Value> {
+/// The addresses of the PCI devices that nodes on this host, or on any, are to get.
+fn addresses(cluster: &Cluster, name: &str) -> BTreeSet<String> {
     let here = cluster.nodes.iter().filter(|node| host(node).is_none_or(|host| host == name));
-    let addresses: BTreeSet<String> = here
-        .filter_map(|node| {
-            let gpu = &node.settings().hardware.gpu;
-            let pci = gpu.pci.get().copied().map(device_address);
-            pci.or_else(|| {
-                gpu.mapping.get().map(|mapping| mapped_address(cluster, mapping.as_str()))
-            })
-        })
-        .collect();
-    addresses
+    here.filter_map(|node| {
+        let gpu = &node.settings().hardware.gpu;
+        let pci = gpu.pci.get().copied().map(device_address);
+        pci.or_else(|| gpu.mapping.get().map(|mapping| mapped_address(cluster, mapping.as_str())))
+    })
+    .collect()
+}
+
+/// Those devices, each in an IOMMU group of its own.
+fn devices(cluster: &Cluster, name: &str) -> Vec<Value> {
+    addresses(cluster, name)
         .iter()
         .zip(1..)
         .map(|(address, group)| {
@@ -141,8 +142,12 @@ fn mappings(cluster: &Cluster, hosts: &BTreeSet<String>) -> Vec<Value> {
         .into_iter()
         .map(|(mapping, hosts)| {
             let address = mapped_address(cluster, mapping);
-            let entries =
-                hosts.iter().map(|host| format!("id=10de:2204,node={host},path={address}"));
+            let entries = hosts.iter().map(|host| {
+                let known = addresses(cluster, host);
+                let group =
+                    known.iter().position(|known| *known == address).unwrap_or_default() + 1;
+                format!("id=10de:2204,node={host},path={address},iommugroup={group}")
+            });
             json!({"id": mapping, "map": entries.collect::<Vec<_>>()})
         })
         .collect()

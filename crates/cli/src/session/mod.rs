@@ -17,7 +17,7 @@ use talmox_engine::desired::{Desired, Inputs, Phase, needed_secrets};
 use talmox_engine::event::Events;
 use talmox_engine::execute::{Cancel, Outcome, execute};
 use talmox_engine::lock::Lock;
-use talmox_engine::observe::{self, TalosAccess, World};
+use talmox_engine::observe::{self, Pve, TalosAccess, World};
 use talmox_engine::plan::{Options, Plan};
 use talmox_engine::step::Context;
 use talmox_engine::web::{Web, WebSettings};
@@ -94,7 +94,7 @@ impl Session {
     ) -> Result<Self, CommandError> {
         let session = Self::open_bare(global, name, rehearsal, printer, no_secrets).await?;
         if session.is_alone() {
-            templates::make_missing(&session).await?;
+            templates::make_missing(&session, printer).await?;
         }
         Ok(session)
     }
@@ -132,6 +132,7 @@ impl Session {
         if let (true, false, NoSecrets::Draft) = (is_draft, rehearsal.lab, no_secrets) {
             secrets::refuse_lost(&chosen, &pve).await?;
         }
+        secrets::check(&bundle)?;
         let resolver = Resolver::new(&chosen, printer);
         let wanted = needed_secrets(cluster);
         let secrets = if rehearsal.is_lab() {
@@ -167,9 +168,22 @@ impl Session {
         Ok(())
     }
 
-    /// What there is.
+    /// What there is, and whether what is missing can be made.
     pub(crate) async fn observe(&self) -> Result<World, CommandError> {
-        let seen = observe::observe(&self.desired, &self.pve, &self.access).await;
+        let web = Some(&self.web);
+        let seen = observe::observe(&self.desired, &self.pve, &self.access, web).await;
+        seen.map_err(proxmox::unreachable)
+    }
+
+    /// What there is, for who makes nothing.
+    pub(crate) async fn observe_only(&self) -> Result<World, CommandError> {
+        let seen = observe::observe(&self.desired, &self.pve, &self.access, None).await;
+        seen.map_err(proxmox::unreachable)
+    }
+
+    /// What there is on Proxmox alone.
+    pub(crate) async fn observe_proxmox(&self) -> Result<Pve, CommandError> {
+        let seen = observe::observe_proxmox(&self.desired, &self.pve).await;
         seen.map_err(proxmox::unreachable)
     }
 

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use talmox_clock::Clock;
 use talmox_engine::desired::Login;
 use talmox_pve::client::{ApiToken, Credentials, Endpoint, Limits, Settings, Timeouts, Trust};
+use talmox_pve::error::{Distrust, NotSent};
 use talmox_pve::fingerprint::Fingerprint;
 use talmox_pve::{Client, PveError};
 
@@ -138,15 +139,47 @@ fn credentials(chosen: &Chosen, printer: &Printer) -> Result<Credentials, Comman
     Ok(Credentials::Token(token))
 }
 
+/// Names what stands between us and Proxmox, and what to do about it.
 pub(super) fn unreachable(error: PveError) -> CommandError {
+    let failed = CommandError::failed("cannot look at Proxmox");
+    if let Some(distrust) = error.distrust() {
+        let hint = match distrust {
+            Distrust::Fingerprint => {
+                "its certificate is not the one that `proxmox.fingerprint` pins. If Proxmox got a new one, take the \
+                 SHA-256 fingerprint that pve-proxy-ssl.pem or pve-ssl.pem has on the host (Certificates in the web \
+                 interface); if not, somebody else answers"
+            }
+            Distrust::Authority => {
+                "nobody here knows the authority of its certificate: pin it with `proxmox: {fingerprint: …}` \
+                 (`talmox init` shows it), or name its authority with `ca_file: …` (/etc/pve/pve-root-ca.pem on a host)"
+            }
+            Distrust::Time => {
+                "its certificate is over, or not valid yet: look at the clocks of both machines, then renew it on the \
+                 host (pvecm updatecerts --force, and restart pveproxy)"
+            }
+            Distrust::Name => {
+                "its certificate is for another name: use that one in `proxmox.endpoint`, with `reach:` if it leads \
+                 nowhere, or pin the certificate with `fingerprint: …`"
+            }
+            Distrust::NoTls => {
+                "does `proxmox.endpoint` name the port of Proxmox? It is 8006 unless somebody changed it"
+            }
+        };
+        return failed.because(error).hint(hint);
+    }
     let hint = match &error {
+        error if error.is_auth() => {
+            "Proxmox does not know the token, or not this secret of it: is `proxmox.token` user@realm!name=secret, and \
+             is the token there and not over (pveum user token list USER)? `talmox init --role` prints how to make one"
+        }
+        PveError::NotSent { source: NotSent::Resolve { .. }, .. } => {
+            "is the name in `proxmox.endpoint` right? `reach: {NAME: ADDRESS}` says where a name leads"
+        }
         PveError::NotSent { .. } => {
-            "is `proxmox.endpoint` right, and its certificate trusted? `talmox init` shows the fingerprint to pin"
+            "is `proxmox.endpoint` right, is the host up, and is there a way to its port 8006 from here?"
         }
-        PveError::Rejected(_) => {
-            "is the token right, and may it look? `talmox init --role` prints what it needs"
-        }
+        PveError::Rejected(_) => "may the token look? `talmox init --role` prints what it needs",
         _ => "try again",
     };
-    CommandError::failed("cannot look at Proxmox").because(error).hint(hint)
+    failed.because(error).hint(hint)
 }

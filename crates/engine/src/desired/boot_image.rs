@@ -18,6 +18,8 @@ pub enum ImageSource {
         id: String,
         /// What the factory must be told first; nothing where the inventory names an id.
         schematic: Option<String>,
+        /// What that schematic asks for.
+        extensions: Vec<String>,
     },
     Url,
 }
@@ -66,6 +68,11 @@ impl BootImage {
                 factory,
                 id: id.clone(),
                 schematic: image.schematic.as_ref().map(Schematic::to_yaml),
+                extensions: image
+                    .schematic
+                    .as_ref()
+                    .map(|schematic| schematic.customization.official_extensions.clone())
+                    .unwrap_or_default(),
             },
         })
     }

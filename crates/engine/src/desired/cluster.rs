@@ -8,6 +8,7 @@ use talmox_model::value::{Boot, Cni, Role, VipBy};
 use talmox_model::{Node, Span};
 use talmox_pve::id::{NodeName, PoolId, StorageId, VmId};
 use talmox_talos_config::network::{FirstLink, FirstNetwork, MacAddress, Prefix};
+use talmox_talos_config::pki::Certificate;
 use talmox_talos_config::secret::SecretText;
 
 use super::boot_image::BootImage;
@@ -75,6 +76,8 @@ pub struct Desired {
     pub hosts: Vec<NodeName>,
     pub image_storage: StorageId,
     pub login: Login,
+    /// The certificate of the authority that the Kubernetes API is known by, in DER form.
+    pub kubernetes_authority: Option<Vec<u8>>,
 }
 
 /// A node.
@@ -157,6 +160,9 @@ impl Desired {
             hosts: hosts.collect::<Result<_, _>>()?,
             image_storage: file.proxmox.image_datastore.required().as_str().parse()?,
             login,
+            kubernetes_authority: Certificate::from_pem(&inputs.bundle.certs.k8s.crt)
+                .ok()
+                .map(|authority| authority.as_der().to_vec()),
         })
     }
 

@@ -3,19 +3,20 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use talmox_pve::api::cluster::{self, Guest};
+use talmox_pve::api::cluster::{self, Guest, StorageSeen};
 use talmox_pve::api::qemu::Vm;
-use talmox_pve::api::storage::Content;
+use talmox_pve::api::storage::{Content, StorageStatus};
 use talmox_pve::api::task::{self, Filter, TaskState};
-use talmox_pve::api::{access, mapping, node, qemu, storage};
+use talmox_pve::api::{access, node, qemu, storage};
 use talmox_pve::config::{PendingChange, PendingOption, VmConfig};
 use talmox_pve::id::{NodeName, Upid, VmId};
 use talmox_pve::{Client, PveError, Request};
 use tokio::task::JoinSet;
 
+use super::device;
 use super::world::{IdSeen, Pve, Told, VmSeen};
-use crate::desired::{Desired, GpuSource, TAG};
-use crate::plan::place::{State, places};
+use crate::desired::{Desired, TAG};
+use crate::plan::place::{Placed, State, places};
 
 /// Rounds in which free numbers are looked for. Each one asks about all that are wanted, so more
 /// than a few mean that somebody is taking them as we look.
@@ -47,6 +48,7 @@ pub(super) async fn observe(desired: &Desired, client: &Client) -> Result<Pve, P
     pve.vms = vms(client, candidates).await;
     numbers(desired, client, &mut pve).await?;
     details(desired, client, &mut pve).await;
+    device::look(desired, client, &mut pve).await;
     Ok(pve)
 }
 
@@ -276,31 +278,29 @@ pub(super) async fn free_numbers(
     free
 }
 
-/// What making VMs depends on: files on storages, bridges, devices.
+/// What making VMs depends on: files on storages, the storages themselves, bridges.
 async fn details(desired: &Desired, client: &Client, pve: &mut Pve) {
-    let places = places(desired, pve);
-    let new: Vec<_> =
-        places.nodes.iter().filter(|one| matches!(one.state, State::Absent)).collect();
     let mut hosts: BTreeSet<NodeName> = BTreeSet::new();
     let mut image_hosts: BTreeSet<NodeName> = BTreeSet::new();
-    let mut gpu_hosts: BTreeSet<NodeName> = BTreeSet::new();
-    for placed in &new {
-        let host = placed.own.vm.node.clone();
-        if !pve.is_online(&host) {
+    let mut storage_hosts: BTreeSet<NodeName> = BTreeSet::new();
+    let is_new = |one: &Placed<'_>| matches!(one.state, State::Absent);
+    for placed in places(desired, pve).nodes.into_iter().filter(is_new) {
+        let (node, host) = (placed.node, &placed.own.vm.node);
+        if !pve.is_online(host) {
             continue;
         }
-        if placed.node.image.is_some() || placed.node.template_image.is_some() {
+        let has_image = node.image.is_some() || node.template_image.is_some();
+        if has_image {
             image_hosts.insert(host.clone());
         }
-        let gpu = placed.node.vm.gpu.as_ref().map(|gpu| &gpu.source);
-        if matches!(gpu, Some(GpuSource::Address(_))) && !desired.login.is_root() {
-            gpu_hosts.insert(host.clone());
+        // The list of all there is hides storages that one may only make disks on.
+        let images = has_image.then_some(&desired.image_storage);
+        let mut storages = node.vm.room().map(|(storage, _)| storage).chain(images);
+        if storages.any(|storage| pve.storage(host, storage).is_none()) {
+            storage_hosts.insert(host.clone());
         }
-        hosts.insert(host);
+        hosts.insert(host.clone());
     }
-    let has_gpu = desired.nodes.iter().any(|node| node.vm.gpu.is_some());
-    drop(new);
-    drop(places);
     let storage = desired.image_storage.clone();
     let mut contents = JoinSet::new();
     for host in image_hosts {
@@ -316,20 +316,49 @@ async fn details(desired: &Desired, client: &Client, pve: &mut Pve) {
             (host, told(answer))
         });
     }
-    let mut devices = JoinSet::new();
-    for host in gpu_hosts {
+    let mut storages = JoinSet::new();
+    for host in storage_hosts {
         let client = client.clone();
-        devices.spawn(async move {
-            let answer = client.send(&node::pci_devices(&host)).await;
+        storages.spawn(async move {
+            let answer = client.send(&storage::on_node(&host)).await;
             (host, told(answer))
         });
     }
-    if has_gpu {
-        pve.mappings = Some(told(client.send(&mapping::list(None)).await));
-    }
     pve.contents = contents.join_all().await.into_iter().collect();
     pve.bridges = bridges.join_all().await.into_iter().collect();
-    pve.devices = devices.join_all().await.into_iter().collect();
+    for (host, answer) in storages.join_all().await {
+        match answer {
+            Ok(found) => add_storages(pve, &host, found),
+            Err(reason) => {
+                pve.unlisted.insert(host, reason);
+            }
+        }
+    }
+}
+
+/// Adds the storages that a host tells of and that the list of all there is hides.
+fn add_storages(pve: &mut Pve, host: &NodeName, found: Vec<StorageStatus>) {
+    for one in found {
+        let Some(storage) = one.storage else { continue };
+        if pve.storage(host, &storage).is_some() {
+            continue;
+        }
+        let status = match (one.enabled, one.active) {
+            (true, true) => "available",
+            (true, false) => "not active",
+            (false, _) => "disabled",
+        };
+        pve.resources.storages.push(StorageSeen {
+            storage,
+            node: host.clone(),
+            status: status.to_owned(),
+            shared: one.shared,
+            kind: Some(one.kind),
+            content: one.content,
+            total: one.total,
+            used: one.used,
+        });
+    }
 }
 
 fn told<T>(answer: Result<T, PveError>) -> Told<T> {

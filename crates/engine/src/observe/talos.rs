@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
-use std::time::Duration;
 
 use talmox_pve::Client as PveClient;
 use talmox_pve::api::qemu::{self, Vm};
@@ -12,25 +11,40 @@ use talmox_talos_config::secret::SecretText;
 use talmox_yaml::Value;
 use tokio::task::JoinSet;
 
-use super::TalosAccess;
-use super::world::{Configured, EtcdSeen, Pve, TalosSeen};
+use super::listener::{PATIENCE, knock, who};
+use super::world::{Configured, EtcdSeen, PortSeen, Pve, TalosSeen};
+use super::{KUBERNETES, TalosAccess};
 use crate::desired::{Desired, DesiredNode};
 use crate::plan::Contact;
 use crate::plan::place::{State, places};
 
-/// For each step of connecting: an address that nobody has must not hold up a plan.
-const PATIENCE: Duration = Duration::from_secs(3);
+/// Where one logs in to systems that are no Talos.
+const SSH: u16 = 22;
+
+/// What answers at the address of each node, and who at further ports of it.
+type Seen = (BTreeMap<String, TalosSeen>, BTreeMap<(String, u16), PortSeen>);
+
+/// What answers at one address.
+struct At {
+    name: String,
+    talos: TalosSeen,
+    port: Option<(u16, PortSeen)>,
+}
 
 /// Looks that are under way.
-pub(super) struct Looks(JoinSet<(String, TalosSeen)>);
+pub(super) struct Looks(JoinSet<At>);
 
 impl Looks {
     /// Looks at all nodes whose addresses are known beforehand.
     pub(super) fn start(desired: &Desired, access: &TalosAccess) -> Self {
         let mut looks = JoinSet::new();
-        for node in desired.nodes.iter().filter(|node| node.is_talos) {
-            if let Contact::At(address) = node.contact {
-                spawn(&mut looks, node, address, access);
+        for node in &desired.nodes {
+            match node.contact {
+                Contact::At(address) if node.is_talos => {
+                    spawn(&mut looks, desired, node, address, access);
+                }
+                Contact::At(address) => spawn_other(&mut looks, node, address, access),
+                Contact::AskAgent => {}
             }
         }
         Self(looks)
@@ -43,25 +57,32 @@ impl Looks {
         pve: &Pve,
         client: &PveClient,
         access: &TalosAccess,
-    ) -> BTreeMap<String, TalosSeen> {
+    ) -> Seen {
         let Self(mut looks) = self;
         for placed in places(desired, pve).nodes {
             let (node, State::Ours(found)) = (placed.node, &placed.state) else { continue };
             if node.is_talos && node.contact == Contact::AskAgent && found.seen.is_running {
                 if let Some(address) = agent_address(client, &placed.own.vm, node).await {
-                    spawn(&mut looks, node, address, access);
+                    spawn(&mut looks, desired, node, address, access);
                 } else {
-                    let seen = TalosSeen::Nothing("its guest agent tells no address".into());
-                    looks.spawn(std::future::ready((node.name.clone(), seen)));
+                    let talos = TalosSeen::Nothing("its guest agent tells no address".into());
+                    let (name, port) = (node.name.clone(), None);
+                    looks.spawn(std::future::ready(At { name, talos, port }));
                 }
             }
         }
-        looks.join_all().await.into_iter().collect()
+        let mut seen = Seen::default();
+        for At { name, talos, port } in looks.join_all().await {
+            seen.1.extend(port.map(|(port, who)| ((name.clone(), port), who)));
+            seen.0.insert(name, talos);
+        }
+        seen
     }
 }
 
 fn spawn(
-    looks: &mut JoinSet<(String, TalosSeen)>,
+    looks: &mut JoinSet<At>,
+    desired: &Desired,
     node: &DesiredNode,
     address: IpAddr,
     access: &TalosAccess,
@@ -73,9 +94,41 @@ fn spawn(
     };
     let (name, access) = (node.name.clone(), access.clone());
     let is_control_plane = node.is_control_plane;
+    let authority = desired.kubernetes_authority.clone();
     looks.spawn(async move {
-        let address = Address::new(address.to_string());
-        (name, look(&address, &expected, is_control_plane, &access).await)
+        let talos = Address::new(address.to_string());
+        let api = Address { port: KUBERNETES, ..talos.clone() };
+        let reach = &access.settings.reach;
+        let knocking = knock(&api, reach);
+        tokio::pin!(knocking);
+        let look = look(&talos, &expected, is_control_plane, &access);
+        tokio::pin!(look);
+        // Who is known to be ours need not be waited for at another port.
+        let (talos, socket) = tokio::select! {
+            talos = &mut look => match talos {
+                TalosSeen::Ours(_) => (talos, None),
+                talos => (talos, knocking.await),
+            },
+            socket = &mut knocking => (look.await, socket),
+        };
+        let port = match (&talos, socket) {
+            (TalosSeen::Ours(_), _) | (_, None) => None,
+            (_, Some(socket)) => Some((KUBERNETES, who(socket, &api, authority.as_deref()).await)),
+        };
+        At { name, talos, port }
+    });
+}
+
+/// At systems that are no Talos nothing tells whose they are: it matters only where there is to be
+/// none yet.
+fn spawn_other(looks: &mut JoinSet<At>, node: &DesiredNode, address: IpAddr, access: &TalosAccess) {
+    let (name, reach) = (node.name.clone(), access.settings.reach.clone());
+    looks.spawn(async move {
+        let address = Address { host: address.to_string(), port: SSH };
+        let port = knock(&address, &reach)
+            .await
+            .map(|_| (SSH, PortSeen::Stranger("something that one can log in to".to_owned())));
+        At { name, talos: TalosSeen::NotAsked, port }
     });
 }
 
@@ -107,12 +160,16 @@ async fn look(
         Err(error) => return TalosSeen::Estranged(error.to_string()),
     };
     match &verdict {
+        Verdict::Nothing(error) if error.is_taken() => not_talos(address, access).await,
         Verdict::Nothing(error) => TalosSeen::Nothing(error.to_string()),
         Verdict::Maintenance(found) => {
             TalosSeen::Maintenance { mismatch: found.machine.mismatch(expected) }
         }
         Verdict::Ours => match Client::new(address.clone(), &access.credentials, &settings) {
-            Ok(client) => TalosSeen::Ours(Box::new(configured(&client, is_control_plane).await)),
+            Ok(client) => {
+                let configured = Box::pin(configured(&client, is_control_plane)).await;
+                TalosSeen::Ours(Box::new(configured))
+            }
             Err(error) => TalosSeen::Estranged(error.to_string()),
         },
         Verdict::OtherAuthority | Verdict::OtherKey { .. } | Verdict::Unclear(_) => {
@@ -125,12 +182,23 @@ async fn look(
     }
 }
 
+/// What it is that is no Talos, if it is still there.
+async fn not_talos(address: &Address, access: &TalosAccess) -> TalosSeen {
+    match knock(address, &access.settings.reach).await {
+        Some(socket) => match who(socket, address, None).await {
+            PortSeen::Stranger(what) => TalosSeen::NotTalos(what),
+            PortSeen::Ours => TalosSeen::NotTalos("something".to_owned()),
+        },
+        None => TalosSeen::Nothing("it hung up".to_owned()),
+    }
+}
+
 async fn configured(client: &Client, is_control_plane: bool) -> Configured {
-    let (version, services, extensions, config) = (
-        client.version().await,
-        client.services().await,
-        client.list(ResourceKind::EXTENSION_STATUS).await,
-        client.get(ResourceKind::MACHINE_CONFIG, "v1alpha1").await,
+    let (version, services, extensions, config) = tokio::join!(
+        client.version(),
+        client.services(),
+        client.list(ResourceKind::EXTENSION_STATUS),
+        client.get(ResourceKind::MACHINE_CONFIG, "v1alpha1"),
     );
     // The factory adds an extension whose version is the schematic's id.
     let schematic = extensions.ok().and_then(|all| {

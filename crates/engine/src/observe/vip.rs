@@ -1,39 +1,28 @@
-//! Whether anybody holds the virtual address.
-
-use std::time::Duration;
+//! Who answers at the virtual address.
 
 use talmox_talos_api::Address;
-use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
-use tokio::time::timeout;
 
-use super::{TalosAccess, VipSeen};
+use super::listener::{knock, who};
+use super::{KUBERNETES, PortSeen, TalosAccess};
 use crate::desired::Desired;
 
-/// Of a socket, hence in real time.
-const PATIENCE: Duration = Duration::from_secs(3);
-
-pub(super) struct Look(Option<JoinHandle<VipSeen>>);
+pub(super) struct Look(Option<JoinHandle<Option<PortSeen>>>);
 
 impl Look {
     pub(super) fn start(desired: &Desired, access: &TalosAccess) -> Self {
-        let address = desired.vip.map(|vip| Address { host: vip.to_string(), port: 6443 });
-        let target = address.map(|address| access.settings.reach.target(&address));
-        Self(target.map(|target| {
+        let address = desired.vip.map(|vip| Address { host: vip.to_string(), port: KUBERNETES });
+        let reach = access.settings.reach.clone();
+        let authority = desired.kubernetes_authority.clone();
+        Self(address.map(|address| {
             tokio::spawn(async move {
-                let connect = TcpStream::connect((target.host.as_str(), target.port));
-                match timeout(PATIENCE, connect).await {
-                    Ok(Ok(_)) => VipSeen::Answers,
-                    _ => VipSeen::Silent,
-                }
+                let socket = knock(&address, &reach).await?;
+                Some(who(socket, &address, authority.as_deref()).await)
             })
         }))
     }
 
-    pub(super) async fn finish(self) -> VipSeen {
-        match self.0 {
-            Some(look) => look.await.unwrap_or_default(),
-            None => VipSeen::NotAsked,
-        }
+    pub(super) async fn finish(self) -> Option<PortSeen> {
+        self.0?.await.unwrap_or_default()
     }
 }

@@ -8,8 +8,11 @@ use talmox_pve::api::mapping::PciMapping;
 use talmox_pve::api::node::{Bridge, PciDevice};
 use talmox_pve::api::storage::Volume;
 use talmox_pve::config::{PendingOption, VmConfig};
-use talmox_pve::id::{NodeName, StorageId, Upid, VmId};
+use talmox_pve::id::{ConfigId, NodeName, StorageId, Upid, VmId};
+use talmox_pve::property::HostPci;
 use talmox_talos_config::secret::SecretText;
+
+use crate::factory::Offer;
 
 /// An answer, or why there is none.
 pub type Told<T> = Result<T, String>;
@@ -20,8 +23,27 @@ pub struct World {
     pub pve: Pve,
     /// What answers at the address of each node.
     pub nodes: BTreeMap<String, TalosSeen>,
-    pub vip: VipSeen,
+    /// Who answers at further ports of a node's address, where that is not known to be a node of ours.
+    pub ports: BTreeMap<(String, u16), PortSeen>,
+    /// Who answers at the virtual address, if anybody does.
+    pub vip: Option<PortSeen>,
     pub addons: Addons,
+    /// What is heard from the places that images come from: the addresses of factories, and of files.
+    /// Nothing, where nobody asked.
+    pub sources: BTreeMap<String, SourceSeen>,
+}
+
+/// What a place says that images come from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SourceSeen {
+    /// There is no way to it from here.
+    Unreachable(String),
+    /// It answers, and not as it should.
+    Fails(String),
+    /// A factory.
+    Offers(Offer),
+    /// A file that is there.
+    Answers,
 }
 
 /// What Proxmox says.
@@ -36,11 +58,26 @@ pub struct Pve {
     pub ids: BTreeMap<VmId, IdSeen>,
     /// The files on storages from which something is needed.
     pub contents: BTreeMap<(NodeName, StorageId), Told<Vec<Volume>>>,
+    /// Why the storages of a host are not known, where they had to be asked for.
+    pub unlisted: BTreeMap<NodeName, String>,
     /// Of hosts that get new VMs.
     pub bridges: BTreeMap<NodeName, Told<Vec<Bridge>>>,
     /// Where a PCI device is wanted.
     pub mappings: Option<Told<Vec<PciMapping>>>,
     pub devices: BTreeMap<NodeName, Told<Vec<PciDevice>>>,
+    /// What hosts say against mappings.
+    pub mapping_problems: BTreeMap<(NodeName, ConfigId), Vec<String>>,
+    /// The devices of VMs that are not ours, on such hosts.
+    pub passed_on: BTreeMap<VmId, PassedOn>,
+}
+
+/// The PCI devices that a VM has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PassedOn {
+    pub host: NodeName,
+    pub name: Option<String>,
+    pub is_running: bool,
+    pub devices: Vec<HostPci>,
 }
 
 /// A VM that may be ours.
@@ -74,6 +111,8 @@ pub enum TalosSeen {
     #[default]
     NotAsked,
     Nothing(String),
+    /// Something that takes connections and is no Talos; or one that is not up yet.
+    NotTalos(String),
     /// A machine without a config.
     Maintenance {
         /// What speaks against its being the one that is meant.
@@ -111,18 +150,33 @@ pub enum EtcdSeen {
     Member { names: Vec<String> },
 }
 
-/// Who answers at the virtual address.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum VipSeen {
-    #[default]
-    NotAsked,
-    Silent,
-    Answers,
+/// Who answers at a port.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PortSeen {
+    /// It shows a certificate of this cluster's Kubernetes authority.
+    Ours,
+    /// Somebody else, in words.
+    Stranger(String),
 }
 
 /// What is known of add-ons: for each that was looked for, whether it is in the cluster as it should
 /// be.
 pub type Addons = BTreeMap<String, bool>;
+
+impl PassedOn {
+    pub(crate) fn of(host: &NodeName, is_running: bool, config: &VmConfig) -> Self {
+        let is_device = |key: &str| {
+            key.strip_prefix("hostpci").is_some_and(|number| number.parse::<u8>().is_ok())
+        };
+        let devices = config.iter().filter(|(key, _)| is_device(key));
+        Self {
+            host: host.clone(),
+            name: config.name().map(str::to_owned),
+            is_running,
+            devices: devices.map(|(_, value)| HostPci::parse(value)).collect(),
+        }
+    }
+}
 
 impl Pve {
     pub fn guest(&self, vmid: VmId) -> Option<&Guest> {

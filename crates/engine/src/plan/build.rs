@@ -46,10 +46,7 @@ pub fn plan(desired: &Desired, world: &World, options: Options) -> Plan {
     talos::removed(&mut builder);
     preflight::check(&mut builder);
     builder.changes.sort_by(|a, b| a.object.cmp(&b.object));
-    builder.findings.sort_by(|a, b| {
-        (a.severity, &a.subject, &a.message).cmp(&(b.severity, &b.subject, &b.message))
-    });
-    builder.findings.dedup();
+    Finding::sort(&mut builder.findings);
     Plan {
         cluster: desired.cluster.clone(),
         changes: builder.changes,

@@ -118,6 +118,14 @@ impl Finding {
     pub(crate) fn hint(self, hint: impl Into<String>) -> Self {
         Self { hint: Some(hint.into()), ..self }
     }
+
+    /// Errors first, then by what they are about; each once.
+    pub(crate) fn sort(all: &mut Vec<Self>) {
+        all.sort_by(|a, b| {
+            (a.severity, &a.subject, &a.message).cmp(&(b.severity, &b.subject, &b.message))
+        });
+        all.dedup();
+    }
 }
 
 impl Change {

@@ -1,7 +1,5 @@
 //! By which name a PCI device goes: a token may pass on only what has been mapped.
 
-use std::time::Duration;
-
 use talmox_pve::api::mapping::{Mapped, MappedDevice, PciMapping};
 use talmox_pve::api::node::PciDevice;
 use talmox_pve::config::VmConfig;
@@ -12,6 +10,7 @@ use super::action::CreateMapping;
 use super::change::Finding;
 use crate::desired::{Desired, DesiredNode, GpuSource, GpuSpec};
 use crate::observe::Pve;
+use crate::role::{Grants, Role};
 
 /// A device with its name, which may have to be made first.
 #[derive(Clone, Debug)]
@@ -33,7 +32,7 @@ pub(super) fn device(
     };
     match &gpu.source {
         GpuSource::Mapping(id) => {
-            check_mapping(node, id, host, pve)?;
+            check_mapping(desired, node, id, host, pve)?;
             named(id.clone(), None)
         }
         GpuSource::Address(address) if desired.login.is_root() => {
@@ -44,7 +43,7 @@ pub(super) fn device(
             if let Some(known) = mappings(pve).iter().find(|one| maps(one, host, address)) {
                 return named(known.id.clone(), None);
             }
-            let create = new_mapping(node, host, address, pve, desired.timeouts.task)?;
+            let create = new_mapping(desired, node, host, address, pve)?;
             named(create.id.clone(), Some(create))
         }
     }
@@ -72,7 +71,7 @@ pub(super) fn wanted(
     Some(gpu.hostpci(source))
 }
 
-fn mappings(pve: &Pve) -> &[PciMapping] {
+pub(super) fn mappings(pve: &Pve) -> &[PciMapping] {
     match &pve.mappings {
         Some(Ok(mappings)) => mappings,
         _ => &[],
@@ -91,6 +90,7 @@ fn is_same(path: &str, address: &str) -> bool {
 }
 
 fn check_mapping(
+    desired: &Desired,
     node: &DesiredNode,
     id: &ConfigId,
     host: &NodeName,
@@ -100,28 +100,39 @@ fn check_mapping(
     let Some(Ok(known)) = &pve.mappings else { return Ok(()) };
     let Some(mapping) = known.iter().find(|one| one.id == *id) else {
         let message = format!("there is no PCI mapping {id} that we may see");
+        let grants = Grants::one(format!("/mapping/pci/{id}"), Role::Device);
         return Err(Finding::error(&node.name, message).hint(format!(
-            "make it under Datacenter, Resource Mappings, and allow it: {}",
-            use_line(id)
+            "make it under Datacenter, Resource Mappings, and allow it as root on a host:\n{}",
+            lines(desired, &grants)
         )));
     };
-    if mapping.mapped.devices.iter().any(|device| device.node == *host) {
-        return Ok(());
+    if !mapping.mapped.devices.iter().any(|device| device.node == *host) {
+        let message = format!("the PCI mapping {id} names no device on {host}");
+        let hint = "add the device of that host to the mapping";
+        return Err(Finding::error(&node.name, message).hint(hint));
     }
-    let message = format!("the PCI mapping {id} names no device on {host}");
-    Err(Finding::error(&node.name, message).hint("add the device of that host to the mapping"))
+    match pve.mapping_problems.get(&(host.clone(), id.clone())).and_then(|all| all.first()) {
+        None => Ok(()),
+        Some(problem) => {
+            let message =
+                format!("the PCI mapping {id} does not fit what {host} has: {}", problem.trim());
+            let hint =
+                "VMs with it would not start: correct it under Datacenter, Resource Mappings";
+            Err(Finding::error(&node.name, message).hint(hint))
+        }
+    }
 }
 
-fn use_line(id: &ConfigId) -> String {
-    format!("pveum acl modify /mapping/pci/{id} --users USER --roles PVEMappingUser")
+fn lines(desired: &Desired, grants: &Grants) -> String {
+    grants.lines(&desired.login).join("\n")
 }
 
 fn new_mapping(
+    desired: &Desired,
     node: &DesiredNode,
     host: &NodeName,
     address: &str,
     pve: &Pve,
-    deadline: Duration,
 ) -> Result<CreateMapping, Finding> {
     let name: String = format!("{host}-{address}")
         .chars()
@@ -131,30 +142,48 @@ fn new_mapping(
         Finding::error(&node.name, format!("no PCI mapping can be named after {host} {address}"))
             .hint("make a mapping by hand, and name it: `gpu: {mapping: …}`")
     })?;
+    // Making one takes a look at the devices of the host first.
+    let mut grants = Grants::one("/mapping/pci", Role::Mapping);
+    grants.add("/", Role::Host);
+    let allow = || {
+        format!(
+            "make a mapping of it and name it (`gpu: {{mapping: …}}`), or allow it as root on a host:\n{}",
+            lines(desired, &grants)
+        )
+    };
     if !pve.permissions.allows("/mapping/pci", "Mapping.Modify") {
         let message = format!("the PCI device {address} has no mapping, and we may not make one");
-        return Err(Finding::error(&node.name, message).hint(format!(
-            "make a mapping of it, name it in the inventory (`gpu: {{mapping: …}}`), and allow it:\n{}",
-            use_line(&id)
-        )));
+        return Err(Finding::error(&node.name, message).hint(allow()));
     }
-    let Some(Ok(devices)) = pve.devices.get(host) else {
+    let Some(found) = listed(node, host, address, pve) else {
         let message = format!("the PCI devices of {host} cannot be listed");
-        return Err(Finding::error(&node.name, message)
-            .hint(format!("pveum acl modify /nodes/{host} --users USER --roles PVEAuditor")));
+        return Err(Finding::error(&node.name, message).hint(allow()));
     };
+    let devices = vec![mapped(host, address, found?)];
+    let mapped = Mapped { devices, ..Mapped::default() };
+    Ok(CreateMapping { id, mapped, deadline: desired.timeouts.task })
+}
+
+/// The device with this address, if the devices of the host are known, and if it can be passed on.
+pub(super) fn listed<'a>(
+    node: &DesiredNode,
+    host: &NodeName,
+    address: &str,
+    pve: &'a Pve,
+) -> Option<Result<&'a PciDevice, Finding>> {
+    let Some(Ok(devices)) = pve.devices.get(host) else { return None };
     let Some(found) = devices.iter().find(|device| is_same(&device.address, address)) else {
         let message = format!("{host} has no PCI device {address}");
-        return Err(Finding::error(&node.name, message).hint("lspci -D on the host lists them"));
+        let hint = "lspci -D on the host lists them";
+        return Some(Err(Finding::error(&node.name, message).hint(hint)));
     };
     if found.iommu_group.is_none() {
         let message = format!("{host} has no IOMMU: {address} cannot be passed through");
-        return Err(Finding::error(&node.name, message).hint(
+        return Some(Err(Finding::error(&node.name, message).hint(
             "turn it on in the firmware, and with `intel_iommu=on` where the kernel needs it",
-        ));
+        )));
     }
-    let mapped = Mapped { devices: vec![mapped(host, address, found)], ..Mapped::default() };
-    Ok(CreateMapping { id, mapped, deadline })
+    Some(Ok(found))
 }
 
 fn mapped(host: &NodeName, address: &str, found: &PciDevice) -> MappedDevice {

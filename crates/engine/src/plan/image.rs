@@ -64,7 +64,7 @@ fn fetching_host(builder: &Builder<'_>, host: &NodeName) -> NodeName {
 
 /// Tells the factory what the image is made of.
 pub(super) fn schematic(builder: &mut Builder<'_>, image: &BootImage) -> Option<StepId> {
-    let ImageSource::Factory { factory, id, schematic: Some(yaml) } = &image.source else {
+    let ImageSource::Factory { factory, id, schematic: Some(yaml), .. } = &image.source else {
         return None;
     };
     let action = Action::PostSchematic(PostSchematic {

@@ -12,15 +12,18 @@ use super::change::{Change, Class, FieldChange, Finding, Object};
 use super::place::Placed;
 use super::step::StepId;
 use super::vm::{self, VmPlan};
-use super::{Builder, config_diff};
+use super::{Builder, config_diff, preflight};
 use crate::desired::Addon;
-use crate::observe::{EtcdSeen, TalosSeen, VipSeen};
+use crate::observe::{EtcdSeen, TalosSeen};
 
 /// How often a machine that does not come up is reset.
 const RESETS: u32 = 2;
 
 /// A machine that has run for longer than this was up once: it is not ours to reset.
 const YOUNG: u64 = 60 * 60;
+
+/// The step that makes a cluster of the first control plane.
+const BOOTSTRAP: &str = "etcd/bootstrap";
 
 /// What is planned for a node.
 #[derive(Clone, Debug, Default)]
@@ -74,20 +77,11 @@ fn talos_node(placed: &Placed<'_>) -> TalosNode {
 fn node(builder: &mut Builder<'_>, placed: &Placed<'_>, vm: &VmPlan) -> NodePlan {
     let node = placed.node;
     let seen = builder.world.nodes.get(&node.name).cloned().unwrap_or_default();
-    if vm.is_fresh {
-        // Whoever answers there, it is not the VM that is about to be started.
-        let who = match &seen {
-            TalosSeen::NotAsked | TalosSeen::Nothing(_) => None,
-            TalosSeen::Maintenance { .. } => Some("a Talos in maintenance mode".to_owned()),
-            TalosSeen::Ours(_) => Some("another node of this cluster".to_owned()),
-            TalosSeen::Stranger(who) | TalosSeen::Estranged(who) => Some(who.clone()),
-        };
-        if let Some(who) = who {
-            let message = format!("its address is in use: {who} answers there");
-            let hint = "give the node another `ip:`, or turn off what has the address";
-            builder.findings.push(Finding::error(&node.name, message).hint(hint));
-            return NodePlan::default();
-        }
+    if vm.is_fresh
+        && let Some(finding) = preflight::address_in_use(builder.world, node)
+    {
+        builder.findings.push(finding);
+        return NodePlan::default();
     }
     match &seen {
         TalosSeen::Ours(found) if vm.runs_after.is_none() => {
@@ -146,6 +140,7 @@ fn apply(builder: &mut Builder<'_>, placed: &Placed<'_>, vm: &VmPlan) -> StepId 
         addresses: node.addresses.clone(),
         resets,
         boot: timeouts.boot,
+        needs: if node.is_control_plane { vec![] } else { vec![StepId::new(BOOTSTRAP)] },
         deadline: timeouts.boot * (resets + 1) + timeouts.bootstrap,
     };
     let version = builder.desired.talos_version.clone().unwrap_or_default();
@@ -162,6 +157,9 @@ fn apply(builder: &mut Builder<'_>, placed: &Placed<'_>, vm: &VmPlan) -> StepId 
 fn other_system(builder: &mut Builder<'_>, placed: &Placed<'_>, vm: &VmPlan) {
     let Some(start) = vm.runs_after.clone() else { return };
     let node = placed.node;
+    if vm.is_fresh {
+        builder.findings.extend(preflight::address_in_use(builder.world, node));
+    }
     let action = Action::AwaitUbuntu(AwaitUbuntu {
         own: placed.own.clone(),
         contact: node.contact,
@@ -220,7 +218,7 @@ fn bootstrap(
     let fields = vec![FieldChange::set("etcd", format!("bootstrapped on {name}"))];
     let object = Object::Cluster(builder.desired.cluster.clone());
     builder.changes.push(Change::planned(object, Class::Create, fields));
-    Some(builder.steps.add("etcd/bootstrap", Some(name), after, Action::BootstrapEtcd(action)))
+    Some(builder.steps.add(BOOTSTRAP, Some(name), after, Action::BootstrapEtcd(action)))
 }
 
 /// The members of etcd, if it was ever bootstrapped as far as can be seen.
@@ -253,13 +251,8 @@ fn cluster(
     let all: Vec<TalosNode> = nodes.iter().map(|placed| talos_node(placed)).collect();
     let is_changed = !joined.is_empty() || bootstrap.is_some();
     let mut ready: Vec<StepId> = joined.to_vec();
+    builder.findings.extend(preflight::virtual_address(builder, bootstrap.is_some()));
     if let (Some(address), Some(bootstrap)) = (desired.vip, bootstrap) {
-        if builder.world.vip == VipSeen::Answers {
-            let message =
-                format!("something answers at the VIP {address} before the cluster is there");
-            let hint = "choose another `vip:`, or turn off what has the address";
-            builder.findings.push(Finding::error("network.vip", message).hint(hint));
-        }
         let deadline = desired.timeouts.bootstrap;
         let action = Action::AwaitVip(AwaitVip { address, port: 6443, deadline });
         ready.push(builder.steps.add("vip", None, [bootstrap.clone()], action));

@@ -43,9 +43,10 @@ fn make(builder: &mut Builder<'_>, placed: &Placed<'_>, running: Option<Upid>) -
     let (node, own) = (placed.node, &placed.own);
     let device = match gpu::device(builder.desired, node, &own.vm.node, &builder.world.pve) {
         Ok(device) => device,
+        // Nothing is carried out, but all else that stands in the way is found as well.
         Err(finding) => {
             builder.findings.push(finding);
-            return VmPlan::default();
+            None
         }
     };
     let mut after = vec![];
@@ -245,7 +246,6 @@ fn finish(
     let resize = Action::ResizeDisk(ResizeDisk {
         own: own.clone(),
         slot: system.slot.clone(),
-        storage: system.storage.clone(),
         gib: system.gib,
         deadline: timeouts.task,
     });

@@ -104,7 +104,9 @@ impl Whole {
             credentials: self.access().credentials.clone(),
             settings: self.access().settings.clone(),
         };
-        let world = observe(&self.desired, &self.context.pve, &access).await.unwrap();
+        let world = observe(&self.desired, &self.context.pve, &access, Some(&self.context.web))
+            .await
+            .unwrap();
         let has_client_files = !self.files.lock().unwrap().is_empty();
         let plan = plan(&self.desired, &world, Options { has_client_files });
         let errors: Vec<_> =

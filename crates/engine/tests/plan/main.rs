@@ -3,6 +3,7 @@
 
 mod bootstrap;
 mod laws;
+mod obstacle;
 mod preflight;
 mod stories;
 mod support;

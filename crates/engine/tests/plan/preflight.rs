@@ -122,7 +122,7 @@ fn hosts_must_be_up_and_large_enough() {
     assert_eq!(errors(&plan(&single("bridge: vmbr0"), &world)), Vec::<String>::new());
     assert_eq!(
         errors(&plan(&single("bridge: vmbr7"), &world)),
-        ["pve1: there is no bridge vmbr7 that we may use"]
+        ["pve1: there is no bridge vmbr7; there are: vmbr0"]
     );
 }
 
@@ -210,6 +210,7 @@ fn a_gpu_gets_a_name() {
         ["cp-1: pve1 has no IOMMU: 0000:28:00.0 cannot be passed through"]
     );
     world.pve.permissions = narrow();
+    world.pve.devices.clear();
     assert_eq!(
         errors(&plan(&desired, &world)),
         ["cp-1: the PCI device 0000:28:00.0 has no mapping, and we may not make one"]

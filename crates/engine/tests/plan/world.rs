@@ -65,7 +65,8 @@ pub(crate) fn empty() -> World {
         total: Some(900 * GIB),
         used: Some(100 * GIB),
     };
-    let mut resources = Resources::default();
+    let pools = vec!["talos".parse().unwrap()];
+    let mut resources = Resources { pools, ..Resources::default() };
     for node in ["pve1", "pve2"] {
         resources.hosts.push(HostSeen {
             node: host(node),

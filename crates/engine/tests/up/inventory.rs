@@ -5,8 +5,9 @@ use std::path::PathBuf;
 use std::sync::OnceLock;
 
 use talmox_engine::desired::{Desired, Inputs, Login, Phase, needed_secrets};
-use talmox_model::Severity;
+use talmox_engine::role::Grants;
 use talmox_model::load::{ClusterFiles, File, Parsed};
+use talmox_model::{Inventory, Severity};
 use talmox_talos_config::random::SystemRandomness;
 use talmox_talos_config::secret::SecretText;
 use talmox_talos_config::secrets::{self, Bundle};
@@ -51,7 +52,8 @@ pub(crate) fn pair() -> String {
 
 /// With what does not come up given up after a while.
 pub(crate) fn impatient() -> String {
-    pair().replace("boot: 60m", "boot: 5m").replace("bootstrap: 60m", "bootstrap: 10m")
+    let times = "boot: 60m, bootstrap: 60m, health: 60m";
+    pair().replace(times, "boot: 5m, bootstrap: 10m, health: 15m")
 }
 
 /// The same bundle in all tests: making one takes its time.
@@ -66,8 +68,12 @@ pub(crate) fn another_bundle() -> Bundle {
     secrets::generate(now, &mut SystemRandomness::new()).unwrap()
 }
 
-/// What an inventory stands for with these secrets.
-pub(crate) fn desired(text: &str, bundle: &Bundle) -> Desired {
+/// The rights that an inventory takes.
+pub(crate) fn grants(text: &str) -> Grants {
+    Grants::of(&inventory(text).clusters[0])
+}
+
+fn inventory(text: &str) -> Inventory {
     let files = ClusterFiles {
         default_name: "test".to_owned(),
         cluster: Some(File {
@@ -80,6 +86,12 @@ pub(crate) fn desired(text: &str, bundle: &Bundle) -> Desired {
     let errors: Vec<_> =
         inventory.diagnostics.iter().filter(|found| found.severity == Severity::Error).collect();
     assert!(errors.is_empty(), "{errors:#?}");
+    inventory
+}
+
+/// What an inventory stands for with these secrets.
+pub(crate) fn desired(text: &str, bundle: &Bundle) -> Desired {
+    let inventory = inventory(text);
     let cluster = &inventory.clusters[0];
     let secrets = needed_secrets(cluster)
         .into_iter()

@@ -2,6 +2,8 @@
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 mod budget;
+#[path = "../common/mod.rs"]
+mod common;
 mod crash;
 mod fault;
 mod inventory;
@@ -9,6 +11,10 @@ mod machine;
 mod matrix;
 mod ownership;
 mod picture;
+mod pveum;
 mod rig;
+mod role;
+mod source;
 mod story;
+mod stranger;
 mod way;

@@ -101,7 +101,11 @@ impl Action {
                 }
             }
             Self::Node(_) => {
-                site.faults.order(Order { after: Duration::ZERO, node: None, action: self.clone() })
+                site.faults.order(Order {
+                    after: Duration::ZERO,
+                    node: None,
+                    action: self.clone(),
+                });
             }
             _ => {}
         }

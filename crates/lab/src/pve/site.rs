@@ -43,7 +43,7 @@ impl Site {
         world: World,
         blobs: Blobs,
         clock: Clock,
-        seed: u64,
+        chance: Chance,
         profile: Profile,
     ) -> Self {
         Self {
@@ -54,7 +54,7 @@ impl Site {
             faults: Faults::default(),
             guests: Guests::default(),
             profile,
-            chance: Chance::new(seed),
+            chance,
             operations: Mutex::default(),
             world: Mutex::new(world),
             running: Mutex::default(),

@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use talmox_clock::Clock;
+use talmox_clock::{Chance, Clock};
 use talmox_talos_config::contract::Contract;
 use talmox_talos_config::generate::{Identity, Input, Options, Role, generate};
 use talmox_talos_config::network::Prefix;
@@ -51,16 +51,25 @@ pub(crate) fn new_bundle() -> secrets::Bundle {
 
 impl Bench {
     pub(crate) fn new() -> Self {
-        Self::at_speed(200.0)
+        Self::made(200.0, RealmSettings::default())
     }
 
     pub(crate) fn at_speed(speed: f64) -> Self {
+        Self::made(speed, RealmSettings::default())
+    }
+
+    pub(crate) fn with(settings: RealmSettings) -> Self {
+        Self::made(200.0, settings)
+    }
+
+    fn made(speed: f64, settings: RealmSettings) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let blobs = Blobs::open(folder.path()).unwrap();
-        let site = Site::new(fixture::world(), blobs, Clock::scaled(speed), 7, Profile::Fast);
+        let site =
+            Site::new(fixture::world(), blobs, Clock::scaled(speed), Chance::new(7), Profile::Fast);
         let site = Arc::new(site);
         let wire = Wire::new(site.chance("wire"));
-        let realm = Realm::new(site, wire, RealmSettings::default());
+        let realm = Realm::new(site, wire, settings);
         Self { realm, bundle: new_bundle(), running: Mutex::default(), _folder: folder }
     }
 

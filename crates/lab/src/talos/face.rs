@@ -348,7 +348,8 @@ mod tests {
         let face = face.unwrap();
         let Face::Maintenance(configs) = &face else { panic!("it is configured") };
         let began = configs[0].0;
-        let after: Vec<Duration> = configs.iter().map(|(from, _)| *from - began).collect();
+        let after: Vec<Duration> =
+            configs.iter().map(|(from, _)| from.saturating_sub(began)).collect();
         assert_eq!(after, [Duration::ZERO, REISSUED[0], REISSUED[1]]);
         let shown = |time: Duration| Arc::as_ptr(&face.config(time).0);
         let all: BTreeSet<_> = configs.iter().map(|(from, _)| shown(*from)).collect();

@@ -52,10 +52,7 @@ impl Realm {
         let mut aftermath = Aftermath::default();
         for action in self.strike(vmid, place, method) {
             match action {
-                Action::Node(action) => {
-                    aftermath.actions.push(action);
-                    continue;
-                }
+                Action::Node(action) => aftermath.actions.push(action),
                 Action::Refuse { status, message } => {
                     return Err(Fate::Refused { status, message });
                 }

@@ -167,11 +167,13 @@ async fn say(mut socket: TcpStream, tls: Option<TlsAcceptor>) -> std::io::Result
     let mut heard = [0; 1024];
     let Some(tls) = tls else {
         socket.write_all(b"220 ready\r\n").await?;
-        socket.read(&mut heard).await?;
-        return Ok(());
+        // Whatever it is, it is not answered.
+        return socket.read(&mut heard).await.map(drop);
     };
     let mut stream = tls.accept(socket).await?;
-    stream.read(&mut heard).await?;
+    if stream.read(&mut heard).await? == 0 {
+        return Ok(());
+    }
     stream.write_all(b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n").await?;
     stream.shutdown().await
 }

@@ -63,7 +63,9 @@ pub(super) async fn run(
                 }
             }
             Wanted::Nothing => {
-                held.iter_mut().for_each(|held| held.is_given_up = true);
+                for held in &mut held {
+                    held.is_given_up = true;
+                }
                 held.clear();
             }
         }

@@ -143,6 +143,7 @@ pub struct Resources {
     pub guests: Vec<Guest>,
     pub storages: Vec<StorageSeen>,
     pub hosts: Vec<HostSeen>,
+    pub pools: Vec<PoolId>,
 }
 
 impl Decode for Resources {
@@ -185,6 +186,7 @@ impl Decode for Resources {
                     memory: fields.number("mem"),
                     max_memory: fields.number("maxmem"),
                 }),
+                Some("pool") => resources.pools.push(fields.need("pool")?),
                 _ => {}
             }
         }
@@ -277,6 +279,7 @@ mod tests {
             {"type": "storage", "storage": "local", "node": "pve1", "shared": 0, "content": "iso,import"},
             {"type": "node", "node": "pve1", "status": "online", "cpu": 0.25},
             {"type": "sdn", "sdn": "localnetwork"},
+            {"type": "pool", "pool": "talos", "id": "/pool/talos"},
         ]);
         let resources = Resources::decode(&data).unwrap();
         assert_eq!(resources.guests[0].status, "unknown");
@@ -284,6 +287,7 @@ mod tests {
         assert_eq!(resources.guests[1].vmid.get(), 301);
         assert_eq!(resources.storages[0].content, ["iso", "import"]);
         assert_eq!(resources.hosts[0].cpu, Some(0.25));
+        assert_eq!(resources.pools[0].as_str(), "talos");
     }
 
     #[test]

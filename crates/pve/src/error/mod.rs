@@ -12,6 +12,8 @@ use std::io;
 use crate::id::Upid;
 use crate::wire::Unreadable;
 
+pub use kind::Distrust;
+
 #[derive(Debug, thiserror::Error)]
 pub enum PveError {
     /// Not a byte of the request reached the one who would have acted on it: safe to try again.

@@ -26,7 +26,8 @@ async fn a_closed_port_is_nothing() {
     settings.reach = Reach::new([(HOST, listener.local_addr().unwrap().to_string())]);
     drop(listener);
     let verdict = probe(&host(), &Cluster::new().credentials(), None, &settings).await.unwrap();
-    assert!(matches!(verdict, Verdict::Nothing(DialError::Connect { .. })), "{verdict:?}");
+    let Verdict::Nothing(error) = verdict else { panic!("{verdict:?}") };
+    assert!(matches!(error, DialError::Connect { .. }) && !error.is_taken(), "{error:?}");
 }
 
 #[tokio::test]
@@ -51,6 +52,16 @@ async fn what_speaks_otherwise_is_nothing() {
     });
     let verdict = probe(&host(), &Cluster::new().credentials(), None, &settings).await.unwrap();
     assert!(matches!(verdict, Verdict::Nothing(DialError::Tls { .. })), "{verdict:?}");
+}
+
+#[tokio::test]
+async fn what_breaks_off_before_it_shows_a_certificate_is_nothing() {
+    let ours = Cluster::new();
+    let mut face = ours.face(HOST);
+    face.alpn_protocols = vec![b"http/1.1".to_vec()];
+    let verdict = look(face, &ours.credentials()).await;
+    let Verdict::Nothing(error) = verdict else { panic!("{verdict:?}") };
+    assert!(error.is_taken(), "{error:?}");
 }
 
 #[tokio::test]

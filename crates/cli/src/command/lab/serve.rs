@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::net::SocketAddr;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
@@ -91,7 +92,7 @@ pub(crate) struct ServeArgs {
 
     /// Run this kube-apiserver behind the control planes instead of the simulated one
     ///
-    /// It gets an etcd of its own, and is told of nodes and pods by the lab. Its data is not kept.
+    /// It gets an etcd of its own. Controllers, nodes and pods are the lab's. Its data is not kept.
     #[arg(long, value_name = "PATH", requires = "etcd")]
     kube_apiserver: Option<PathBuf>,
 
@@ -220,7 +221,7 @@ fn settings(
         record: args.record.clone(),
         faults,
         factory_names: prepared.factories,
-        nodes: NodeSettings { real: real_kubernetes(args), ..prepared.nodes },
+        nodes: NodeSettings { real: real_kubernetes(args)?, ..prepared.nodes },
         ..Settings::default()
     })
 }
@@ -258,9 +259,22 @@ fn prepared(
     })
 }
 
-fn real_kubernetes(args: &ServeArgs) -> Option<RealKubernetes> {
-    let (apiserver, etcd) = (args.kube_apiserver.clone()?, args.etcd.clone()?);
-    Some(RealKubernetes { apiserver, etcd })
+/// Looked at before the lab starts: a cluster that waits for a program that is not there says little.
+fn real_kubernetes(args: &ServeArgs) -> Result<Option<RealKubernetes>, CommandError> {
+    let Some((apiserver, etcd)) = args.kube_apiserver.clone().zip(args.etcd.clone()) else {
+        return Ok(None);
+    };
+    for (flag, path) in [("--kube-apiserver", &apiserver), ("--etcd", &etcd)] {
+        let is_program = fs::metadata(path)
+            .is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0);
+        if !is_program {
+            let message = format!("{flag}: there is no program {}", path.display());
+            return Err(
+                CommandError::usage(message).hint("give the path of a file that can be run")
+            );
+        }
+    }
+    Ok(Some(RealKubernetes { apiserver, etcd }))
 }
 
 pub(crate) fn read(path: &Path) -> Result<String, CommandError> {

@@ -39,7 +39,9 @@ pub(super) fn text(
     rows.extend(status.nodes.iter().map(|node| row(node, now, trouble.is_some())));
     let has_talos = has_talos(status);
     if !has_talos {
-        OF_TALOS.iter().for_each(|title| drop_column(&mut rows, title));
+        for title in OF_TALOS {
+            drop_column(&mut rows, title);
+        }
     }
     let left_out = narrow(&mut rows, columns);
     let head = match &status.kubernetes {
@@ -85,7 +87,9 @@ pub(super) fn has_talos(status: &Status) -> bool {
 fn narrow(rows: &mut [Vec<String>], columns: Option<usize>) -> Vec<&'static str> {
     let fits = |left_out: &[&str]| {
         let mut rest = rows.to_vec();
-        left_out.iter().for_each(|title| drop_column(&mut rest, title));
+        for title in left_out {
+            drop_column(&mut rest, title);
+        }
         let widest = words::aligned(&rest).lines().map(|line| line.chars().count()).max();
         columns.is_none_or(|columns| widest.unwrap_or_default() <= columns)
     };
@@ -100,7 +104,9 @@ fn narrow(rows: &mut [Vec<String>], columns: Option<usize>) -> Vec<&'static str>
             left_out.retain(|other| *other != title);
         }
     }
-    left_out.iter().for_each(|title| drop_column(rows, title));
+    for title in &left_out {
+        drop_column(rows, title);
+    }
     left_out
 }
 

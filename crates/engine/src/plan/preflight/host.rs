@@ -2,11 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use talmox_pve::api::node::Bridge;
 use talmox_pve::id::NodeName;
 
 use super::super::Builder;
 use super::super::change::Finding;
 use super::super::place::Placed;
+use super::right;
 
 const MIB: u64 = 1 << 20;
 
@@ -65,23 +67,47 @@ fn bridges(
     findings: &mut Vec<Finding>,
 ) {
     let Some(Ok(known)) = builder.world.pve.bridges.get(host) else { return };
-    let wanted: BTreeSet<&str> = nodes
-        .iter()
-        .flat_map(|placed| placed.node.vm.bridges.iter().map(|(bridge, _)| bridge.as_str()))
-        .collect();
-    for bridge in wanted {
-        match known.iter().find(|one| one.name.as_str() == bridge) {
-            None => {
-                let message = format!("there is no bridge {bridge} that we may use");
-                let hint = "correct `bridge:`, or allow it: see the roles that `talmox init --role` prints";
-                findings.push(Finding::error(host.as_str(), message).hint(hint));
-            }
-            Some(found) if !found.active && found.kind != "vnet" => {
-                let message = format!("the bridge {bridge} is down");
-                let hint = "bring it up on the host: ifreload -a";
-                findings.push(Finding::warning(host.as_str(), message).hint(hint));
-            }
-            Some(_) => {}
+    let mut wanted: BTreeMap<&str, BTreeSet<u16>> = BTreeMap::new();
+    for (bridge, vlan) in nodes.iter().flat_map(|placed| &placed.node.vm.bridges) {
+        wanted.entry(bridge).or_default().extend(vlan);
+    }
+    for (bridge, vlans) in wanted {
+        let Some(found) = known.iter().find(|one| one.name.as_str() == bridge) else {
+            findings.extend(no_bridge(builder, host, bridge, known));
+            continue;
+        };
+        if !found.active && found.kind != "vnet" {
+            let message = format!("the bridge {bridge} is down");
+            let hint = "bring it up on the host: ifreload -a";
+            findings.push(Finding::warning(host.as_str(), message).hint(hint));
+        }
+        if !found.vlan_aware && found.kind == "bridge" && !vlans.is_empty() {
+            let vlans: Vec<String> = vlans.iter().map(ToString::to_string).collect();
+            let vlans = vlans.join(", ");
+            let message =
+                format!("the bridge {bridge} is not VLAN aware, and is to carry the VLAN {vlans}");
+            let hint = "make it VLAN aware (bridge-vlan-aware yes), unless it has a network port of its own \
+                        from which Proxmox can branch the VLAN off";
+            findings.push(Finding::warning(host.as_str(), message).hint(hint));
         }
     }
+}
+
+/// Who lacks the right on a bridge is told so elsewhere, and may see it then.
+fn no_bridge(
+    builder: &Builder<'_>,
+    host: &NodeName,
+    bridge: &str,
+    known: &[Bridge],
+) -> Option<Finding> {
+    let path = format!("/sdn/zones/localnetwork/{bridge}");
+    if !right::is_allowed(&builder.world.pve.permissions, &path, "SDN.Use") {
+        return None;
+    }
+    let names: Vec<&str> = known.iter().map(|one| one.name.as_str()).collect();
+    let message = match names.as_slice() {
+        [] => format!("there is no bridge {bridge}"),
+        names => format!("there is no bridge {bridge}; there are: {}", names.join(", ")),
+    };
+    Some(Finding::error(host.as_str(), message).hint("correct `bridge:`, or make it on the host"))
 }

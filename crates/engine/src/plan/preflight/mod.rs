@@ -1,8 +1,12 @@
 //! What would stop the plan halfway, told before it begins. Judged by what was seen; nobody is
 //! asked anything here.
 
+mod address;
+mod gpu;
 mod host;
+mod name;
 mod right;
+mod source;
 mod storage;
 
 use talmox_model::value::Boot;
@@ -14,6 +18,8 @@ use super::action::Contact;
 use super::change::Finding;
 use super::place::{Placed, State};
 use crate::desired::GpuSource;
+
+pub(super) use address::{in_use as address_in_use, virtual_address};
 
 /// Whether a host may be told to fetch something from the Internet.
 pub(super) fn may_download(permissions: &Permissions, host: &NodeName) -> bool {
@@ -33,6 +39,9 @@ pub(super) fn check(builder: &mut Builder<'_>) {
     }
     host::check(builder, &new, &mut findings);
     storage::check(builder, &new, &mut findings);
+    gpu::check(builder, &new, &mut findings);
+    name::check(builder, &mut findings);
+    source::check(builder, &mut findings);
     builder.findings.extend(findings);
 }
 
@@ -41,7 +50,10 @@ pub(super) fn check_templates(builder: &mut Builder<'_>) {
     let mut findings = vec![];
     version(builder, &mut findings);
     right::check(builder, &mut findings);
+    storage::check_templates(builder, &mut findings);
+    source::check(builder, &mut findings);
     builder.findings.extend(findings);
+    Finding::sort(&mut builder.findings);
 }
 
 /// Since 8.4 images can be fetched as what disks are made from.

@@ -3,42 +3,56 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use talmox_pve::api::access::Permissions;
+use talmox_pve::api::cluster::Version;
 use talmox_pve::config::VmOptions;
-use talmox_pve::id::{DiskSlot, PoolId, VmId};
+use talmox_pve::id::{ConfigId, DiskSlot, PoolId, VmId};
 use talmox_pve::property::{Drive, HostPci, Net, PciSource};
 
 use super::super::Builder;
-use super::super::action::Action;
+use super::super::action::{Action, Contact};
 use super::super::change::Finding;
+use crate::role::{Grants, Role};
 
-/// A right on one of several paths: the first is where we would ask for it.
-type Need = (Vec<String>, &'static str);
+/// A right that is needed.
+struct Need {
+    right: &'static str,
+    /// Any of these will do.
+    paths: Vec<String>,
+    /// Where we ask for it, and by which role.
+    place: String,
+    role: Role,
+}
 
 pub(super) fn check(builder: &Builder<'_>, findings: &mut Vec<Finding>) {
     let permissions = &builder.world.pve.permissions;
     let mut missing: BTreeMap<String, BTreeSet<&'static str>> = BTreeMap::new();
-    for step in builder.steps.iter() {
-        for (paths, right) in needs(builder, &step.action) {
-            if !paths.iter().any(|path| is_allowed(permissions, path, right)) {
-                missing.entry(paths[0].clone()).or_default().insert(right);
-            }
+    let mut roles: BTreeMap<String, BTreeSet<Role>> = BTreeMap::new();
+    for need in builder.steps.iter().flat_map(|step| needs(builder, &step.action)) {
+        if !need.paths.iter().any(|path| is_allowed(permissions, path, need.right)) {
+            missing.entry(need.place.clone()).or_default().insert(need.right);
         }
+        roles.entry(need.place).or_default().insert(need.role);
     }
     for (path, rights) in missing {
+        // An entry for a path replaces what was inherited there: so it must hold all that is needed.
+        let mut grants = Grants::default();
+        for role in roles.get(&path).into_iter().flatten() {
+            grants.add(&path, *role);
+        }
         let rights: Vec<&str> = rights.into_iter().collect();
-        let role = role_for(&path);
         let message = format!("we lack {}", rights.join(", "));
-        let hint = format!(
-            "pveum role add {role} --privs \"{}\"   # or modify --append\n{}",
-            rights.join(" "),
-            line(builder, &path, role)
-        );
-        findings.push(Finding::error(&path, message).hint(hint));
+        findings.push(Finding::error(&path, message).hint(lines(builder, &grants)));
     }
 }
 
+/// The commands that give these rights to who we are.
+fn lines(builder: &Builder<'_>, grants: &Grants) -> String {
+    let lines = grants.lines(&builder.desired.login).join("\n");
+    format!("as root on a host; what is there already says so, and stays:\n{lines}")
+}
+
 /// A right on a bridge may be held in whatever zone it is in.
-fn is_allowed(permissions: &Permissions, path: &str, right: &str) -> bool {
+pub(super) fn is_allowed(permissions: &Permissions, path: &str, right: &str) -> bool {
     if permissions.allows(path, right) {
         return true;
     }
@@ -49,28 +63,6 @@ fn is_allowed(permissions: &Permissions, path: &str, right: &str) -> bool {
             && known.ends_with(&ends)
             && permissions.allows(known, right)
     })
-}
-
-fn role_for(path: &str) -> &'static str {
-    match path.split('/').nth(1) {
-        Some("storage") => "TalmoxStorage",
-        Some("sdn") => "TalmoxNet",
-        Some("mapping") => "TalmoxMapping",
-        _ => "TalmoxVM",
-    }
-}
-
-/// The line that gives a role. A token with rights of its own needs it twice.
-pub(super) fn line(builder: &Builder<'_>, path: &str, role: &str) -> String {
-    let login = &builder.desired.login;
-    let user = format!("pveum acl modify {path} --users {} --roles {role}", login.user);
-    match &login.token {
-        Some(token) => format!(
-            "{user}\npveum acl modify {path} --tokens '{}!{token}' --roles {role}",
-            login.user
-        ),
-        None => user,
-    }
 }
 
 const MAKE: &[&str] = &[
@@ -85,88 +77,140 @@ const MAKE: &[&str] = &[
 ];
 
 fn needs(builder: &Builder<'_>, action: &Action) -> Vec<Need> {
+    let of = |node: &str, vmid: VmId| {
+        let pool = builder.desired.node(node).and_then(|node| node.pool.as_ref());
+        OnVm { pool, vmid }
+    };
     match action {
         Action::CreateVm(create) => {
-            let place = on_vm(create.pool.as_ref(), create.own.vm.vmid);
-            let vm = MAKE.iter().map(|right| (place.clone(), *right));
-            vm.chain(of_options(&create.options)).collect()
+            let vm = OnVm { pool: create.pool.as_ref(), vmid: create.own.vm.vmid };
+            vm.make().chain(of_options(builder, &create.options)).collect()
         }
         Action::MakeTemplate(make) => {
-            let place = on_vm(make.pool.as_ref(), make.vm.vmid);
-            let vm = MAKE.iter().map(|right| (place.clone(), *right));
-            vm.chain(of_options(&make.options)).collect()
+            let vm = OnVm { pool: make.pool.as_ref(), vmid: make.vm.vmid };
+            vm.make().chain(of_options(builder, &make.options)).collect()
         }
         Action::CloneVm(clone) => {
-            let pool = clone.clone.pool.as_ref();
-            let place = on_vm(pool, clone.own.vm.vmid);
-            let source = vec![format!("/vms/{}", clone.template.vmid)];
-            let source = place[..place.len() - 1].iter().cloned().chain(source).collect();
-            let space = clone.clone.storage.iter();
-            let space = space
-                .map(|storage| (vec![format!("/storage/{storage}")], "Datastore.AllocateSpace"));
-            let vm = MAKE.iter().map(|right| (place.clone(), *right));
-            vm.chain([(source, "VM.Clone")]).chain(space).collect()
+            let vm = OnVm { pool: clone.clone.pool.as_ref(), vmid: clone.own.vm.vmid };
+            let mut copy = vm.need("VM.Clone", Role::Vm);
+            copy.paths.pop();
+            copy.paths.push(format!("/vms/{}", clone.template.vmid));
+            let space = clone.clone.storage.iter().map(|storage| {
+                let path = format!("/storage/{storage}");
+                Need::at(path, "Datastore.AllocateSpace", Role::Disk)
+            });
+            vm.make().chain([copy]).chain(space).collect()
         }
         Action::FinishVm(finish) => {
-            let pool = builder.desired.node(&finish.own.identity.node);
-            let place = on_vm(pool.and_then(|node| node.pool.as_ref()), finish.own.vm.vmid);
-            let mut needs = of_options(&finish.set);
+            let vm = of(&finish.own.identity.node, finish.own.vm.vmid);
+            let mut needs = of_options(builder, &finish.set);
             let is_cloudinit = |value: &str| Drive::parse(value).is_cloudinit();
             if finish.set.get("ide2").is_some_and(is_cloudinit) {
-                needs.push((place.clone(), "VM.Config.CDROM"));
-                needs.push((place.clone(), "VM.Config.Cloudinit"));
+                needs.push(vm.need("VM.Config.CDROM", Role::Vm));
+                needs.push(vm.need("VM.Config.Cloudinit", Role::Vm));
             }
-            needs.push((place, "VM.Config.Options"));
+            needs.push(vm.need("VM.Config.Options", Role::Vm));
             needs
         }
         Action::StartVm(start) => {
-            let node = builder.desired.node(&start.own.identity.node);
-            let pool = node.and_then(|node| node.pool.as_ref());
-            vec![(on_vm(pool, start.own.vm.vmid), "VM.PowerMgmt")]
+            vec![of(&start.own.identity.node, start.own.vm.vmid).need("VM.PowerMgmt", Role::Vm)]
+        }
+        Action::ApplyConfig(apply) if apply.node.contact == Contact::AskAgent => {
+            let vm = of(&apply.node.name, apply.node.own.vm.vmid);
+            vec![vm.need(agent_right(builder), Role::Agent)]
+        }
+        Action::AwaitUbuntu(ubuntu) if ubuntu.has_agent || ubuntu.contact == Contact::AskAgent => {
+            let vm = of(&ubuntu.own.identity.node, ubuntu.own.vm.vmid);
+            vec![vm.need(agent_right(builder), Role::Agent)]
         }
         Action::FetchImage(fetch) if fetch.present.is_none() => {
             on_images(fetch.volume.storage().as_str())
         }
         Action::UploadCidata(upload) => on_images(upload.volume.storage().as_str()),
-        Action::CreateMapping(_) => vec![(vec!["/mapping/pci".to_owned()], "Mapping.Modify")],
+        Action::CreateMapping(_) => {
+            vec![Need::at("/mapping/pci".to_owned(), "Mapping.Modify", Role::Mapping)]
+        }
         _ => vec![],
     }
 }
 
-/// Rights on a VM that is not there yet can only come from its pool or from above.
-fn on_vm(pool: Option<&PoolId>, vmid: VmId) -> Vec<String> {
-    let vm = format!("/vms/{vmid}");
-    match pool {
-        Some(pool) => vec![format!("/pool/{pool}"), vm],
-        None => vec!["/vms".to_owned(), vm],
+impl Need {
+    fn at(path: String, right: &'static str, role: Role) -> Self {
+        Self { right, paths: vec![path.clone()], place: path, role }
     }
 }
 
+/// Rights on a VM that is not there yet: they can only come from its pool or from above.
+struct OnVm<'a> {
+    pool: Option<&'a PoolId>,
+    vmid: VmId,
+}
+
+impl OnVm<'_> {
+    fn need(&self, right: &'static str, role: Role) -> Need {
+        let vm = format!("/vms/{}", self.vmid);
+        match self.pool {
+            Some(pool) => {
+                let place = format!("/pool/{pool}");
+                Need { right, paths: vec![place.clone(), vm], place, role }
+            }
+            None => Need { right, paths: vec![vm], place: "/vms".to_owned(), role },
+        }
+    }
+
+    fn make(&self) -> impl Iterator<Item = Need> {
+        MAKE.iter().map(|right| self.need(right, Role::Vm))
+    }
+}
+
+/// Asking the guest agent was a matter of the monitor once.
+fn agent_right(builder: &Builder<'_>) -> &'static str {
+    let major = builder.world.pve.version.as_ref().and_then(Version::major);
+    if major.is_some_and(|major| major < 9) { "VM.Monitor" } else { "VM.GuestAgent.Audit" }
+}
+
 fn on_images(storage: &str) -> Vec<Need> {
-    let path = || vec![format!("/storage/{storage}")];
-    vec![(path(), "Datastore.AllocateTemplate"), (path(), "Datastore.Audit")]
+    let rights = ["Datastore.AllocateTemplate", "Datastore.Audit"];
+    rights.map(|right| Need::at(format!("/storage/{storage}"), right, Role::Image)).into()
 }
 
 /// What disks, network cards and devices need beside rights on the VM.
-fn of_options(options: &VmOptions) -> Vec<Need> {
+fn of_options(builder: &Builder<'_>, options: &VmOptions) -> Vec<Need> {
     let mut needs = vec![];
     for (key, value) in options.iter() {
         if key.parse::<DiskSlot>().is_ok() {
             let drive = Drive::parse(value);
             let path = drive.storage().map(|storage| format!("/storage/{storage}"));
-            needs.extend(path.map(|path| (vec![path], "Datastore.AllocateSpace")));
+            needs.extend(path.map(|path| Need::at(path, "Datastore.AllocateSpace", Role::Disk)));
         } else if key.starts_with("net") {
             let net = Net::parse(value);
-            let path = net.bridge.map(|bridge| match net.vlan {
-                Some(vlan) => format!("/sdn/zones/localnetwork/{bridge}/{vlan}"),
-                None => format!("/sdn/zones/localnetwork/{bridge}"),
-            });
-            needs.extend(path.map(|path| (vec![path], "SDN.Use")));
+            needs.extend(net.bridge.map(|bridge| {
+                let whole = format!("/sdn/zones/localnetwork/{bridge}");
+                on_bridge(&builder.world.pve.permissions, whole, net.vlan)
+            }));
         } else if key.starts_with("hostpci")
             && let PciSource::Mapping(id) = HostPci::parse(value).source
         {
-            needs.push((vec![format!("/mapping/pci/{id}")], "Mapping.Use"));
+            needs.push(on_mapping(builder, &id));
         }
     }
     needs
+}
+
+/// Rights on a bridge go on to its VLANs, unless one of them has an entry of its own.
+fn on_bridge(permissions: &Permissions, whole: String, vlan: Option<u16>) -> Need {
+    let path = vlan.map_or_else(|| whole.clone(), |vlan| format!("{whole}/{vlan}"));
+    let place = if permissions.0.contains_key(&path) { path.clone() } else { whole };
+    Need { right: "SDN.Use", paths: vec![path], place, role: Role::Net }
+}
+
+/// Who makes a mapping gets the right to use it from above all mappings.
+fn on_mapping(builder: &Builder<'_>, id: &ConfigId) -> Need {
+    let makes = |action: &Action| matches!(action, Action::CreateMapping(new) if new.id == *id);
+    let path = format!("/mapping/pci/{id}");
+    if builder.steps.iter().any(|step| makes(&step.action)) {
+        let (paths, place) = (vec![path], "/mapping/pci".to_owned());
+        return Need { right: "Mapping.Use", paths, place, role: Role::Mapping };
+    }
+    Need::at(path, "Mapping.Use", Role::Device)
 }

@@ -86,16 +86,7 @@ pub(super) fn read(
             Some("lost") => Action::LostLock,
             _ => return Err(Wrong::form(name, "lost")),
         },
-        "down" => match value.as_str() {
-            Some(host) => Action::Down { host: host.to_owned(), lasts: None },
-            None => {
-                let form = "as a host, or {host: pve2, for: 60s}";
-                let fields = fields(name, value, &["host", "for"], form)?;
-                let host = text(fields, "host")?;
-                let host = host.ok_or_else(|| Wrong::form(name, "with a `host`"))?;
-                Action::Down { host, lasts: lasts(name, fields)? }
-            }
-        },
+        "down" => down(value)?,
         "truncate" => {
             let fields = fields(name, value, &["percent"], "{percent: 40}")?;
             let percent: u8 = number(fields, "percent")?.unwrap_or(50);
@@ -104,6 +95,16 @@ pub(super) fn read(
         "revoke" => Action::Revoke { token: named("a token's id")? },
         _ => Action::Node(node::read(kind, entry, name, value)?),
     })
+}
+
+fn down(value: &Json) -> Result<Action, Wrong> {
+    if let Some(host) = value.as_str() {
+        return Ok(Action::Down { host: host.to_owned(), lasts: None });
+    }
+    let form = "as a host, or {host: pve2, for: 60s}";
+    let fields = fields("down", value, &["host", "for"], form)?;
+    let host = text(fields, "host")?.ok_or_else(|| Wrong::form("down", "with a `host`"))?;
+    Ok(Action::Down { host, lasts: lasts("down", fields)? })
 }
 
 pub(super) fn is_true(name: &str, value: &Json) -> Result<(), Wrong> {
@@ -126,11 +127,9 @@ fn refuse_call(value: &Json) -> Result<Action, Wrong> {
     // 0 is no refusal.
     let known: Vec<(String, Code)> =
         (1..=16).map(Code::from_i32).map(|code| (format!("{code:?}"), code)).collect();
-    match known.iter().find(|(own, _)| plain(own) == plain(&name)) {
-        Some((_, code)) => Ok(Action::RefuseCall { code: *code, message }),
-        None => {
-            let names: Vec<&str> = known.iter().map(|(name, _)| name.as_str()).collect();
-            Err(Wrong::unknown(format!("gRPC has no code `{name}`"), &name, &names))
-        }
+    if let Some((_, code)) = known.iter().find(|(own, _)| plain(own) == plain(&name)) {
+        return Ok(Action::RefuseCall { code: *code, message });
     }
+    let names: Vec<&str> = known.iter().map(|(name, _)| name.as_str()).collect();
+    Err(Wrong::unknown(format!("gRPC has no code `{name}`"), &name, &names))
 }

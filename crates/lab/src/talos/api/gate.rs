@@ -22,6 +22,7 @@ use tonic::server::NamedService;
 use super::forward::{self, Route};
 use super::{NodeApi, Session, fan, gone, method};
 use crate::fault::Place;
+use crate::pve::Work;
 use crate::talos::Fate;
 
 /// The biggest message that goes through: snapshots come in pieces, configs do not.
@@ -106,13 +107,14 @@ pub(super) async fn reach(session: Arc<Session>, request: Request<Body>) -> Opti
     (!then.befall(&realm, vmid)).then_some(response)
 }
 
-/// What machined does: answers, if the caller may ask.
+/// What machined does: answers, if the caller may ask, after the time that a call takes.
 async fn answer(session: Arc<Session>, request: Request<Body>) -> Response<Body> {
     let path = request.uri().path();
     if let Err(status) = method::admit(&session, path) {
         return status.into_http();
     }
     let name = path.split('/').nth(1).unwrap_or_default().to_owned();
+    session.realm.site.wait(Work::Call, &format!("node/{}/call", session.vmid)).await;
     let api = NodeApi(session);
     let answered = match name.as_str() {
         "machine.MachineService" => {

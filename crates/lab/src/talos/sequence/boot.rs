@@ -79,11 +79,11 @@ impl Machine {
         });
         let boot = self.register(&realm, vmid, version);
         let me = Me { realm: Arc::clone(&realm), vmid, boot };
+        me.tell_search();
         let is_bare = config.is_none();
         if me.suffer(BootSight { is_bare, is_upgraded }).await == Outcome::Over {
             return;
         }
-        me.tell_search();
         let needs_install = is_iso && saved.is_none();
         match config {
             Some(config) => me.take(config),

@@ -139,7 +139,7 @@ fn disks_are_full_and_etcd_is_slow() {
         let second = world.configure(12, true).await;
         world.ready(&second).await;
         let took = world.lab.lab().clock().moment().since(before);
-        assert!(took >= Duration::from_secs(120), "{took:?}");
+        assert!(took >= Duration::from_mins(2), "{took:?}");
         assert!(client.etcd_alarms().await.unwrap().is_empty());
 
         world.fault("{after: 0s, fill: node-11}");
@@ -191,7 +191,9 @@ fn the_sample_of_the_documentation_runs() {
     let sample = text.split("```yaml\n").nth(2).and_then(|rest| rest.split("```").next()).unwrap();
     let faults = Fault::parse("docs/LAB.md", sample).unwrap();
     let world = World::new("v1.13.6");
-    faults.into_iter().for_each(|fault| world.lab.lab().faults().add(fault));
+    for fault in faults {
+        world.lab.lab().faults().add(fault);
+    }
     world.start_with(11, &[("name", "cp-1")]);
     world.start_with(21, &[("name", "wk-1")]);
     world.lab.wait(async {

@@ -121,7 +121,9 @@ impl World {
     /// Something goes wrong from now on: an entry as a file of faults has it.
     pub(crate) fn fault(&self, entry: &str) {
         let faults = Fault::parse("faults.yaml", &format!("faults:\n  - {entry}\n")).unwrap();
-        faults.into_iter().for_each(|fault| self.lab.lab().faults().add(fault));
+        for fault in faults {
+            self.lab.lab().faults().add(fault);
+        }
     }
 
     fn settings(&self) -> Settings {

@@ -1,0 +1,161 @@
+//! Who listens at a port: told by the certificate that it shows.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustls::client::WebPkiServerVerifier;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime as TlsTime};
+use rustls::{
+    CertificateError, ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme,
+};
+use talmox_talos_api::{Address, Reach};
+use talmox_talos_config::pki::{Certificate, Name};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+use tokio_rustls::TlsConnector;
+
+use super::PortSeen;
+
+/// For each step of connecting: an address that nobody has must not hold up a plan. Of a socket,
+/// hence in real time.
+pub(super) const PATIENCE: Duration = Duration::from_secs(3);
+
+/// The subject of the certificates that API servers of Kubernetes show.
+const API_SERVER: &str = "kube-apiserver";
+
+/// Whether anybody takes a connection.
+pub(super) async fn knock(address: &Address, reach: &Reach) -> Option<TcpStream> {
+    let target = reach.target(address);
+    let connect = TcpStream::connect((target.host.as_str(), target.port));
+    timeout(PATIENCE, connect).await.ok()?.ok()
+}
+
+/// Who took it. `authority` is the one whose certificates make somebody ours, in DER form.
+pub(super) async fn who(
+    socket: TcpStream,
+    address: &Address,
+    authority: Option<&[u8]>,
+) -> PortSeen {
+    let leaf = match shown(socket, address).await {
+        Ok(leaf) => leaf,
+        Err(what) => return PortSeen::Stranger(what.to_owned()),
+    };
+    if authority.is_some_and(|authority| is_by(&leaf, authority)) {
+        return PortSeen::Ours;
+    }
+    let read = Certificate::from_der(leaf.to_vec());
+    PortSeen::Stranger(match read {
+        Some(read) if read.subject.common_name.as_deref() == Some(API_SERVER) => {
+            "the Kubernetes API of another cluster".to_owned()
+        }
+        Some(read) => format!(
+            "a TLS server with a certificate for {} by {}",
+            text(&read.subject),
+            text(&read.issuer)
+        ),
+        None => "a TLS server with a certificate that cannot be read".to_owned(),
+    })
+}
+
+/// The certificate that is shown to anybody, or what is there instead of it.
+async fn shown(
+    socket: TcpStream,
+    address: &Address,
+) -> Result<CertificateDer<'static>, &'static str> {
+    const MUTE: &str = "something that takes connections and says nothing";
+    const NO_TLS: &str = "something that does not speak TLS";
+    const BROKEN: &str = "a TLS server that breaks off the handshake";
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let config = ClientConfig::builder_with_provider(Arc::clone(&provider))
+        .with_safe_default_protocol_versions()
+        .map_err(|_| BROKEN)?
+        .dangerous()
+        .with_custom_certificate_verifier(Arc::new(Anybody(provider)))
+        .with_no_client_auth();
+    let name = ServerName::try_from(address.host.clone()).map_err(|_| BROKEN)?;
+    let connect = TlsConnector::from(Arc::new(config)).connect(name, socket);
+    let stream = timeout(PATIENCE, connect).await.map_err(|_| MUTE)?;
+    let stream = stream.map_err(|error: io::Error| {
+        match error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>()) {
+            Some(
+                rustls::Error::AlertReceived(_)
+                | rustls::Error::InvalidCertificate(_)
+                | rustls::Error::PeerIncompatible(_),
+            ) => BROKEN,
+            _ => NO_TLS,
+        }
+    })?;
+    let leaf = stream.get_ref().1.peer_certificates().and_then(|chain| chain.first());
+    leaf.map(|leaf| leaf.clone().into_owned()).ok_or(BROKEN)
+}
+
+/// Whether an authority has made this certificate, for whatever name, and be it over by now.
+fn is_by(leaf: &CertificateDer<'_>, authority: &[u8]) -> bool {
+    let mut roots = RootCertStore::empty();
+    let Ok(()) = roots.add(CertificateDer::from(authority.to_vec())) else { return false };
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider).build();
+    let (Ok(verifier), Some(read)) = (verifier, Certificate::from_der(leaf.to_vec())) else {
+        return false;
+    };
+    let Ok(name) = ServerName::try_from("kubernetes") else { return false };
+    let made = Duration::from_secs(read.not_before.seconds().try_into().unwrap_or_default());
+    let at = TlsTime::since_unix_epoch(made);
+    matches!(
+        verifier.verify_server_cert(leaf, &[], &name, &[], at),
+        Ok(_)
+            | Err(rustls::Error::InvalidCertificate(
+                CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. }
+            ))
+    )
+}
+
+/// A stranger chose it: nothing of it may reach a terminal as a command.
+fn text(name: &Name) -> String {
+    let organization = name.organizations.first().map(String::as_str);
+    let text = name.common_name.as_deref().or(organization).unwrap_or("nobody");
+    text.chars().filter(|c| !c.is_control()).take(60).collect()
+}
+
+/// Takes every certificate: it is looked at afterwards. Signatures are checked all the same, so that
+/// it belongs to the one who answers.
+#[derive(Debug)]
+struct Anybody(Arc<CryptoProvider>);
+
+impl ServerCertVerifier for Anybody {
+    fn verify_server_cert(
+        &self,
+        _end_entity: &CertificateDer<'_>,
+        _intermediates: &[CertificateDer<'_>],
+        _server_name: &ServerName<'_>,
+        _ocsp_response: &[u8],
+        _now: TlsTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls12_signature(message, cert, dss, &self.0.signature_verification_algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls13_signature(message, cert, dss, &self.0.signature_verification_algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
+    }
+}

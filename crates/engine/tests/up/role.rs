@@ -1,0 +1,146 @@
+//! The lines that are printed for rights, carried out as they are, are all it takes; on both releases.
+
+use talmox_engine::observe::free_numbers;
+use talmox_engine::plan::{self, Plan, show};
+
+use super::inventory::{self, PAIR, pair};
+use super::rig::{Rig, Yard};
+
+const RELEASES: [&str; 2] = ["9.2", "8.4"];
+const YARD: &str = include_str!("yard.yaml");
+const POOLS: &str = "pools:\n  - {poolid: talos, comment: the cluster}\n";
+const DEVICE: &str = "gpu: {pci: '0000:28:00.0'}";
+
+/// A yard with a device, a name for another, and a token that may do nothing.
+fn bare(release: &'static str) -> Yard {
+    let (first, last) = (YARD.find("  roles:\n").unwrap(), YARD.find("\npools:\n").unwrap());
+    let device = |address: &str, group: u8| {
+        format!(
+            "{{address: '{address}', vendor: '0x10de', device: '0x2204', iommu_group: {group}}}"
+        )
+    };
+    let devices = format!(
+        "  - name: pve1\n    pci: [{}, {}]\n",
+        device("0000:28:00.0", 12),
+        device("0000:29:00.0", 13)
+    );
+    let mappings = "mappings:\n  pci:\n    - {id: rtx, map: ['node=pve1,path=0000:29:00.0,id=10de:2204,iommugroup=13']}\n";
+    let with = vec![
+        (&YARD[first..last], String::new()),
+        (POOLS, mappings.to_owned()),
+        ("  - name: pve1\n", devices),
+    ];
+    Yard { release, with, ..Yard::default() }
+}
+
+/// The commands in the hints of a plan.
+fn lines(plan: &Plan) -> Vec<String> {
+    let hints = plan.errors().filter_map(|finding| finding.hint.as_deref());
+    let lines = hints.flat_map(str::lines).filter(|line| line.starts_with("pveum "));
+    lines.map(str::to_owned).collect()
+}
+
+fn assert_sound(plan: &Plan) {
+    assert_eq!(plan.errors().count(), 0, "{}", show::findings(plan));
+}
+
+/// What is printed for a token without any right makes the plan sound, and then it can be carried out.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_plan_prints_gives_all_that_it_lacks() {
+    let with_device = pair().replace("ip: 10.0.0.21", &format!("ip: 10.0.0.21, {DEVICE}"));
+    let without_pool = pair().replace("pool: talos, ", "");
+    for release in RELEASES {
+        for text in [&with_device, &without_pool] {
+            let rig = Rig::of(bare(release));
+            let weak = rig.plan(text).await;
+            assert!(weak.errors().count() >= 4, "{}", show::findings(&weak));
+            rig.pveum(&lines(&weak)).await;
+            assert_sound(&rig.plan(text).await);
+            rig.up(text).await.assert_done();
+        }
+    }
+}
+
+/// A role that is there and lacks something is mended.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_role_that_can_do_too_little_is_mended() {
+    for release in RELEASES {
+        let with = vec![("VM.Config.Options, VM.PowerMgmt", "VM.Config.Options".to_owned())];
+        let rig = Rig::of(Yard { release, with, ..Yard::default() });
+        let weak = rig.plan(&pair()).await;
+        let findings: Vec<String> =
+            weak.errors().map(|one| format!("{}: {}", one.subject, one.message)).collect();
+        assert_eq!(findings, ["/pool/talos: we lack VM.PowerMgmt"]);
+        rig.pveum(&lines(&weak)).await;
+        assert_sound(&rig.plan(&pair()).await);
+    }
+}
+
+/// With exactly the roles that `init --role` prints.
+async fn comes_up_with_its_roles(yard: Yard, text: &str) {
+    let rig = Rig::of(yard);
+    rig.pveum(&inventory::grants(text).lines(&rig.desired(text).login)).await;
+    let desired = rig.desired(text);
+    if desired.nodes.iter().any(|node| node.template.is_some()) {
+        make_templates(&rig, text).await;
+    }
+    rig.up(text).await.assert_done();
+    let again = rig.plan(text).await;
+    assert!(again.is_empty(), "{}", show::text(&again));
+    rig.destroy(text).await.assert_done();
+}
+
+/// What `talmox template create` does.
+async fn make_templates(rig: &Rig, text: &str) {
+    let desired = rig.desired(text);
+    let world = rig.look(&desired).await.unwrap();
+    let numbers = free_numbers(&desired, &rig.client(rig.token), 9000, 1).await;
+    let templates = plan::templates(&desired, &world, &numbers);
+    assert_sound(&templates);
+    rig.carry_out(templates, text, None).await.assert_done();
+    // The list of all VMs learns of it with the next round of the status daemon.
+    while !rig.guests().await.iter().any(|guest| guest.template) {
+        rig.lab.clock().sleep(std::time::Duration::from_secs(1)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_printed_roles_are_enough_for_devices() {
+    for release in RELEASES {
+        let named = pair().replace("ip: 10.0.0.11", "ip: 10.0.0.11, gpu: {mapping: rtx}");
+        let text = named.replace("ip: 10.0.0.21", &format!("ip: 10.0.0.21, {DEVICE}"));
+        comes_up_with_its_roles(bare(release), &text).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_printed_roles_are_enough_for_clones_and_volumes() {
+    for release in RELEASES {
+        let template = "boot: template, template: talos-v1.11.2-base, ip: 10.0.0.21";
+        let text = pair()
+            .replace("ip: 10.0.0.21", template)
+            .replace("ip: 10.0.0.11", "boot: cidata, vlan: 40, ip: 10.0.0.11");
+        comes_up_with_its_roles(bare(release), &text).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_printed_roles_are_enough_to_ask_guest_agents() {
+    let worker = "{name: wk-1, boot: dhcp, image: {extensions: [siderolabs/qemu-guest-agent]}}";
+    let text = format!("{}{PAIR}", inventory::HEAD).replace("{name: wk-1, ip: 10.0.0.21}", worker);
+    for release in RELEASES {
+        let mut yard = bare(release);
+        let desired = inventory::desired(&text, &inventory::bundle());
+        let mac = desired.node("wk-1").unwrap().identity.macs[0].to_string().to_lowercase();
+        yard.nodes.leases.insert(mac, "10.0.0.21/24".to_owned());
+        comes_up_with_its_roles(yard, &text).await;
+    }
+}
+
+/// A pool is not asked for: then the rights are for all VMs.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_printed_roles_are_enough_without_a_pool() {
+    for release in RELEASES {
+        comes_up_with_its_roles(bare(release), &pair().replace("pool: talos, ", "")).await;
+    }
+}

@@ -1,0 +1,44 @@
+//! Where images come from is asked before anything is begun, and only where something is to be made.
+
+use talmox_engine::observe::observe;
+use talmox_engine::plan::{self, Options, show};
+use talmox_engine::web::{Web, WebSettings};
+use talmox_talos_api::Reach;
+
+use super::inventory::pair;
+use super::rig::Rig;
+
+impl Rig {
+    /// What a plan finds where the factory cannot be reached.
+    async fn findings_offline(&self, text: &str) -> String {
+        let reach = Reach::new([("factory.talos.dev", "127.0.0.1:1")]);
+        let web = Web::new(WebSettings { reach, authorities: vec![] }).unwrap();
+        let (desired, client) = (self.desired(text), self.client(self.token));
+        let world = observe(&desired, &client, &self.access(), Some(&web)).await.unwrap();
+        show::findings(&plan::plan(&desired, &world, Options { has_client_files: true }))
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_factory_is_asked_only_where_something_is_to_be_made() {
+    let rig = Rig::start();
+    let told = rig.findings_offline(&pair()).await;
+    let words =
+        "error: https://factory.talos.dev: the Image Factory cannot be asked: cannot connect";
+    assert!(told.starts_with(words), "{told}");
+    assert_eq!(told.matches("error: ").count(), 1, "{told}");
+    rig.up(&pair()).await.assert_done();
+    assert_eq!(rig.findings_offline(&pair()).await, "", "nobody is asked");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn versions_and_extensions_must_be_known_to_the_factory() {
+    let rig = Rig::start();
+    let told = show::findings(&rig.plan(&pair().replace("v1.11.2", "v1.11.99")).await);
+    assert!(told.contains("the Image Factory has no Talos v1.11.99"), "{told}");
+    assert!(told.contains("hint: correct `talos_version`; there are: v1.11."), "{told}");
+    let more = "image: {extensions: [siderolabs/qemu-agent]}\n";
+    let told = show::findings(&rig.plan(&format!("{more}{}", pair())).await);
+    assert!(told.contains("no extension siderolabs/qemu-agent for Talos v1.11.2"), "{told}");
+    assert!(told.contains("there are: siderolabs/qemu-guest-agent"), "{told}");
+}
