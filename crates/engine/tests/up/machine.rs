@@ -3,9 +3,8 @@
 use talmox_lab::pve::Fault;
 use talmox_pve::api::task::{self, Filter};
 
-use super::inventory::{HEAD, impatient, pair};
+use super::inventory::{impatient, pair};
 use super::rig::{ADMIN, Ran, Rig};
-use super::way::UBUNTU;
 
 /// The machine is well again, and the same command goes on.
 async fn goes_on(rig: &Rig) {
@@ -64,15 +63,4 @@ async fn a_machine_that_says_nothing_is_given_up() {
     assert!(text.contains("wk-1 does not come up"), "{text}");
     assert!(resets(&rig).await <= 2);
     goes_on(&rig).await;
-}
-
-/// To ask a guest agent takes a right that the documented roles do not have: then its door is knocked at.
-#[tokio::test(flavor = "multi_thread")]
-async fn an_ubuntu_whose_agent_may_not_be_asked_is_awaited_at_its_door() {
-    let door = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let mut rig = Rig::start();
-    rig.elsewhere.push(("10.0.0.31:22".to_owned(), door.local_addr().unwrap().to_string()));
-    rig.up(&format!("{HEAD}controlplane:\n{UBUNTU}")).await.assert_done();
-    assert!(door.accept().is_ok());
-    assert_eq!(rig.vms().await[&300].config["name"], "ub-1");
 }

@@ -61,8 +61,6 @@ pub(crate) struct Rig {
     /// With whose rights talmox works.
     pub(crate) token: &'static str,
     pub(crate) files: Arc<Mutex<Vec<ClientFiles>>>,
-    /// What is to be found elsewhere beside the lab's own: `host:port`, and what stands for it.
-    pub(crate) elsewhere: Vec<(String, String)>,
     record: PathBuf,
     _folder: TempDir,
 }
@@ -101,7 +99,6 @@ impl Rig {
             bundle: inventory::bundle(),
             token: TALMOX,
             files: Arc::default(),
-            elsewhere: vec![],
             record,
             _folder: folder,
         }
@@ -118,8 +115,7 @@ impl Rig {
         let credentials =
             TalosCredentials::issue(&self.bundle, &[Role::Admin], day, now, randomness).unwrap();
         let mut settings = TalosSettings::new(self.lab.clock());
-        let reach = self.lab.ready().reach.into_iter().chain(self.elsewhere.clone());
-        settings.reach = Reach::new(reach);
+        settings.reach = Reach::new(self.lab.ready().reach);
         TalosAccess { credentials, settings }
     }
 

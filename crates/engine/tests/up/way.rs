@@ -26,8 +26,7 @@ controlplane:
   - {name: cp-2, ip: 10.0.0.12}
 ";
 
-/// A machine that runs Ubuntu.
-pub(crate) const UBUNTU: &str = "  - name: ub-1
+const UBUNTU: &str = "  - name: ub-1
     ip: 10.0.0.31
     os: ubuntu
     image: {url: https://cloud-images.ubuntu.com/releases/noble/release/ubuntu-24.04-server-cloudimg-amd64.img}

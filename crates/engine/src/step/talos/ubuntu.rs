@@ -26,15 +26,7 @@ pub(in crate::step) async fn await_ubuntu(
     loop {
         let look = match step.contact {
             Contact::At(address) if !step.has_agent => ssh(address, context).await?,
-            Contact::At(address) => match agent(step, context).await {
-                // To ask an agent takes a right that nothing else needs.
-                Asked::Forbidden(_) => ssh(address, context).await?,
-                Asked::Look(look) => look,
-            },
-            Contact::AskAgent => match agent(step, context).await {
-                Asked::Forbidden(reason) => return Err(forbidden(step, &reason)),
-                Asked::Look(look) => look,
-            },
+            _ => agent(step, context).await,
         };
         match look {
             Look::Done(()) => return Ok(Done::Already),
@@ -43,29 +35,14 @@ pub(in crate::step) async fn await_ubuntu(
     }
 }
 
-/// What comes of asking an agent.
-enum Asked {
-    Look(Look<()>),
-    /// Proxmox does not pass the question on.
-    Forbidden(String),
-}
-
-async fn agent(step: &AwaitUbuntu, context: &StepContext) -> Asked {
+async fn agent(step: &AwaitUbuntu, context: &StepContext) -> Look<()> {
     match context.run.pve.send(&agent_ping(&step.own.vm)).await {
-        Ok(()) => Asked::Look(Look::Done(())),
-        Err(error) if error.is_permission() => Asked::Forbidden(error.to_string()),
+        Ok(()) => Look::Done(()),
         Err(PveError::Rejected(rejection)) => {
-            let message = rejection.message;
-            Asked::Look(Look::NotYet(format!("its guest agent does not answer: {message}")))
+            Look::NotYet(format!("its guest agent does not answer: {}", rejection.message))
         }
-        Err(error) => Asked::Look(Look::NotYet(error.to_string())),
+        Err(error) => Look::NotYet(error.to_string()),
     }
-}
-
-fn forbidden(step: &AwaitUbuntu, reason: &str) -> StepError {
-    let vmid = step.own.vm.vmid;
-    StepError::failed(format!("only its guest agent knows the address of VM {vmid}: {reason}"))
-        .hint("give the node an `ip:`, or the token VM.GuestAgent.Audit (VM.Monitor on 8.4)")
 }
 
 async fn ssh(address: IpAddr, context: &StepContext) -> Result<Look<()>, StepError> {
