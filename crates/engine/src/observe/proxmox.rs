@@ -205,11 +205,8 @@ async fn number(
     guest: Option<Guest>,
     templates: &BTreeSet<VmId>,
 ) -> Result<IdSeen, PveError> {
-    match client.send(&cluster::is_free(vmid)).await {
-        Ok(_) => return Ok(IdSeen::Free),
-        Err(error) if error.is_already_exists() => {}
-        // Not to know is not to know that somebody else has it: it may be ours.
-        Err(error) => return Err(error),
+    if is_free(client, vmid).await? {
+        return Ok(IdSeen::Free);
     }
     let is_hidden = guest.is_none();
     let lock = guest.and_then(|guest| guest.lock);
@@ -232,12 +229,25 @@ async fn number(
     Ok(match last.state {
         TaskState::Running => IdSeen::Taken { making: Some(last.upid), made_by_us: true, lock },
         TaskState::Done { .. } => IdSeen::Taken { making: None, made_by_us: lock.is_some(), lock },
+        // It cleared up after itself, since we asked for the number.
+        TaskState::Undecided | TaskState::Failed { .. } if is_free(client, vmid).await? => {
+            IdSeen::Free
+        }
         // What a task left behind when its host went down has no pool yet, and hides from us.
         TaskState::Undecided | TaskState::Failed { .. } => {
             let lock = lock.or_else(|| is_hidden.then(|| "create".to_owned()));
             IdSeen::Taken { making: None, made_by_us: true, lock }
         }
     })
+}
+
+/// Not to know is not to know that somebody else has the number: it may be ours.
+async fn is_free(client: &Client, vmid: VmId) -> Result<bool, PveError> {
+    match client.send(&cluster::is_free(vmid)).await {
+        Ok(_) => Ok(true),
+        Err(error) if error.is_already_exists() => Ok(false),
+        Err(error) => Err(error),
+    }
 }
 
 /// A clone of ours that is being made. Its task carries the number of the template and not its own, so any

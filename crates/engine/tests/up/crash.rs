@@ -16,8 +16,10 @@ use super::picture::Picture;
 use super::rig::{Rig, once};
 use super::way::Way;
 
-/// In the lab's time: long enough for the next run to meet the task.
-const SLOW: Duration = Duration::from_mins(5);
+/// In the lab's time: long enough for the next run to meet a task that copies a disk or an image, or one
+/// that holds a VM's lock meanwhile, which is not waited for as long.
+const SLOW_COPY: Duration = Duration::from_mins(2);
+const SLOW_CHANGE: Duration = Duration::from_secs(30);
 /// Runs that go on at the same time. They wait more than they work.
 const AT_ONCE: usize = 4;
 
@@ -79,8 +81,9 @@ impl Undisturbed {
             Place::AfterAct => self.cut_off(&rig, &step, Moment::AfterAct, Cut::Crash).await,
             Place::Failed => self.cut_off(&rig, &step, Moment::BeforeAct, Cut::Fail).await,
             Place::WhileTaskRuns => {
-                let task = task_of(&step.action).map(str::to_owned);
-                let slow = Fault::new(When { task, ..When::default() }, FaultAction::Delay(SLOW));
+                let (task, time) = task_of(&step.action).unwrap();
+                let when = When { task: Some(task.to_owned()), ..When::default() };
+                let slow = Fault::new(when, FaultAction::Delay(time));
                 rig.lab.faults().add(Fault { times: None, ..slow });
                 self.cut_off(&rig, &step, Moment::AfterAct, Cut::Crash).await;
                 rig.lab.faults().clear();
@@ -121,15 +124,15 @@ impl Undisturbed {
     }
 }
 
-/// The kind of task that a step begins and waits for, if it does. Uploads of configs are so small that none
-/// is still being copied when somebody comes back.
-fn task_of(action: &Action) -> Option<&'static str> {
+/// The kind of task that a step begins and waits for, if it does, and how slow it is made. Uploads of configs
+/// are so small that none is still being copied when somebody comes back.
+fn task_of(action: &Action) -> Option<(&'static str, Duration)> {
     match action {
-        Action::FetchImage(_) => Some("download"),
-        Action::CreateVm(_) => Some("qmcreate"),
-        Action::CloneVm(_) => Some("qmclone"),
-        Action::ResizeDisk(_) => Some("resize"),
-        Action::StartVm(_) => Some("qmstart"),
+        Action::FetchImage(_) => Some(("download", SLOW_COPY)),
+        Action::CreateVm(_) => Some(("qmcreate", SLOW_COPY)),
+        Action::CloneVm(_) => Some(("qmclone", SLOW_COPY)),
+        Action::ResizeDisk(_) => Some(("resize", SLOW_CHANGE)),
+        Action::StartVm(_) => Some(("qmstart", SLOW_CHANGE)),
         _ => None,
     }
 }
