@@ -17,3 +17,4 @@ mod role;
 mod source;
 mod story;
 mod stranger;
+mod way;
