@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use clap::Args;
 use talmox_engine::event::RunEnd;
-use talmox_engine::plan::{self, DestroyOptions, show};
+use talmox_engine::observe::observe_images;
+use talmox_engine::plan::{self, Action, DestroyOptions, Step, show};
 
 use crate::args::{Format, Global};
 use crate::command::Outcome;
@@ -29,7 +30,7 @@ pub(crate) struct DestroyArgs {
     #[arg(long, short)]
     yes: bool,
 
-    /// Delete its images too
+    /// Delete its images too, but for those that somebody may need: what is kept is said, with the reason
     #[arg(long)]
     images: bool,
 
@@ -54,15 +55,18 @@ pub(crate) fn run(args: &DestroyArgs, global: &Global, printer: &Printer) -> Out
 async fn destroy(args: &DestroyArgs, session: &Session, printer: &Printer) -> Outcome {
     let folder = session.folder();
     let _lock = session.lock(&folder, "destroy")?;
-    let world = session.observe().await?;
-    let plan = plan::destroy(&session.desired, &world, DestroyOptions { images: args.images });
-    let deletes_images = plan.steps.iter().any(|step| step.id.as_str().starts_with("image/"));
-    if args.images && !deletes_images {
-        printer
-            .warn("no image was found to delete: those on storages that were not looked at stay");
+    let mut world = session.observe().await?;
+    let has_uploads = session.desired.nodes.iter().any(|node| node.vm.cidata.is_some());
+    if args.images || has_uploads {
+        world.images = observe_images(&session.desired, &session.pve, &world.pve).await;
     }
+    let plan = plan::destroy(&session.desired, &world, DestroyOptions { images: args.images });
     if printer.format == Format::Text {
         printer.say_raw(&show::text(&plan));
+    }
+    let is_image = |step: &Step| matches!(step.action, Action::DeleteImage(_));
+    if args.images && !plan.steps.iter().any(is_image) {
+        printer.say("No image is deleted.");
     }
     if plan.errors().next().is_some() {
         return Err(CommandError::failed("nothing was deleted")

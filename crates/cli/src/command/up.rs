@@ -129,7 +129,7 @@ fn refuse(plan: &Plan, printer: &Printer) -> Result<(), CommandError> {
             .hint("what stands in the way is marked `error` above"));
     }
     Err(CommandError::failed("nothing was changed: `up` does not make such changes yet").hint(
-        "`up` makes clusters and adds nodes. Take the other changes out of the inventory, or make them by hand",
+        "`up` makes clusters, adds nodes and applies add-ons. Take the other changes out of the inventory, or make them by hand",
     ))
 }
 

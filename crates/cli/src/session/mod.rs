@@ -16,8 +16,9 @@ use talmox_engine::access::{ClusterAccess, WriteFiles};
 use talmox_engine::desired::{Desired, Inputs, Phase, needed_secrets};
 use talmox_engine::event::Events;
 use talmox_engine::execute::{Cancel, Outcome, execute};
+use talmox_engine::kube::KubeClient;
 use talmox_engine::lock::Lock;
-use talmox_engine::observe::{self, TalosAccess, World};
+use talmox_engine::observe::{self, Sources, TalosAccess, World};
 use talmox_engine::plan::{Options, Plan};
 use talmox_engine::step::Context;
 use talmox_engine::web::{Web, WebSettings};
@@ -154,7 +155,14 @@ impl Session {
 
     /// What there is.
     pub(crate) async fn observe(&self) -> Result<World, CommandError> {
-        let seen = observe::observe(&self.desired, &self.pve, &self.access).await;
+        let randomness = &mut environment::Kernel;
+        let settings = &self.access.settings;
+        let kube = KubeClient::new(&self.bundle, &self.api(), settings, randomness);
+        let kube = kube.map_err(|error| {
+            CommandError::failed("cannot make a certificate for Kubernetes").because(error)
+        })?;
+        let sources = Sources { pve: &self.pve, talos: &self.access, kube: &kube, web: &self.web };
+        let seen = observe::observe(&self.desired, &sources).await;
         seen.map_err(proxmox::unreachable)
     }
 

@@ -2,7 +2,10 @@
 //! be. What does not answer is a fact like any other.
 
 mod addon;
+mod image;
+mod kubernetes;
 mod proxmox;
+mod silent;
 mod talos;
 mod vip;
 mod world;
@@ -12,10 +15,12 @@ use talmox_pve::{Client, PveError};
 use talmox_talos_api::{Credentials, Settings};
 
 use crate::desired::Desired;
+use crate::kube::KubeClient;
+use crate::web::Web;
 
-pub use addon::addons;
 pub use world::{
-    Addons, Configured, EtcdSeen, IdSeen, Pve, TalosSeen, Told, VipSeen, VmSeen, World,
+    AddonSeen, Addons, Configured, EtcdSeen, IdSeen, ImagesSeen, KubernetesSeen, Pve, Registered,
+    TalosSeen, Told, VipSeen, VmSeen, World,
 };
 
 /// How the nodes are spoken to.
@@ -23,6 +28,16 @@ pub use world::{
 pub struct TalosAccess {
     pub credentials: Credentials,
     pub settings: Settings,
+}
+
+/// Whom to ask.
+#[derive(Clone, Copy, Debug)]
+pub struct Sources<'a> {
+    pub pve: &'a Client,
+    pub talos: &'a TalosAccess,
+    pub kube: &'a KubeClient,
+    /// For the manifests of add-ons.
+    pub web: &'a Web,
 }
 
 /// The first numbers for VMs from `first` on that are free, and that no node is meant to have.
@@ -40,17 +55,22 @@ pub async fn observe_proxmox(desired: &Desired, client: &Client) -> Result<Pve, 
     proxmox::observe(desired, client).await
 }
 
+/// Looks at what lies on the storages for images, of all hosts: what cleaning up depends on.
+pub async fn observe_images(desired: &Desired, client: &Client, pve: &Pve) -> ImagesSeen {
+    image::observe(desired, client, pve).await
+}
+
 /// Looks at all that a plan for this cluster depends on. An error means that Proxmox itself did not
 /// answer.
-pub async fn observe(
-    desired: &Desired,
-    client: &Client,
-    access: &TalosAccess,
-) -> Result<World, PveError> {
+pub async fn observe(desired: &Desired, sources: &Sources<'_>) -> Result<World, PveError> {
+    let Sources { pve: client, talos: access, .. } = *sources;
     // Nodes at known addresses need not wait for Proxmox.
     let nodes = talos::Looks::start(desired, access);
     let vip = vip::Look::start(desired, access);
-    let pve = proxmox::observe(desired, client).await?;
-    let nodes = nodes.finish(desired, &pve, client, access).await;
-    Ok(World { pve, nodes, vip: vip.finish().await, addons: Addons::new() })
+    let mut pve = proxmox::observe(desired, client).await?;
+    let mut nodes = nodes.finish(desired, &pve, client, access).await;
+    silent::look_again(desired, &mut pve, &nodes, client, access).await;
+    talos::look_elsewhere(desired, &pve, client, access, &mut nodes).await;
+    let (kubernetes, addons) = kubernetes::observe(desired, &nodes, sources).await;
+    Ok(World { pve, nodes, vip: vip.finish().await, kubernetes, addons, ..World::default() })
 }

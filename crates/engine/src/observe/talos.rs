@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use talmox_pve::Client as PveClient;
 use talmox_pve::api::qemu::{self, Vm};
+use talmox_pve::config::VmConfig;
+use talmox_pve::property::{IpConfig, Ipv4Config, Ipv6Config};
 use talmox_talos_api::client::{ResourceKind, Service};
 use talmox_talos_api::{Address, Client, Expected, Settings, Verdict, probe};
 use talmox_talos_config::secret::SecretText;
@@ -60,6 +62,50 @@ impl Looks {
     }
 }
 
+/// Looks for nodes that do not answer where they should at the address that their VMs were made
+/// with: the inventory may have given them another one since.
+pub(super) async fn look_elsewhere(
+    desired: &Desired,
+    pve: &Pve,
+    client: &PveClient,
+    access: &TalosAccess,
+    nodes: &mut BTreeMap<String, TalosSeen>,
+) {
+    let mut looks = JoinSet::new();
+    for placed in places(desired, pve).nodes {
+        let (node, State::Ours(found)) = (placed.node, &placed.state) else { continue };
+        let Contact::At(wanted) = node.contact else { continue };
+        let is_silent = matches!(nodes.get(&node.name), Some(TalosSeen::Nothing(_)));
+        if !node.is_talos || !is_silent || !found.seen.is_running {
+            continue;
+        }
+        let mut first = first_address(found.config);
+        if first.is_none() && node.vm.has_agent {
+            first = agent_address(client, &placed.own.vm, node).await;
+        }
+        if let Some(first) = first.filter(|first| *first != wanted) {
+            spawn(&mut looks, node, first, access);
+        }
+    }
+    // Whoever else has that address by now is of no interest.
+    let found = looks.join_all().await.into_iter();
+    nodes.extend(found.filter(|(_, seen)| matches!(seen, TalosSeen::Ours(_))));
+}
+
+/// The address that the cloud-init drive of a VM tells.
+fn first_address(config: &VmConfig) -> Option<IpAddr> {
+    let told = IpConfig::parse(config.get("ipconfig0")?);
+    let v4 = told.v4.and_then(|v4| match v4 {
+        Ipv4Config::Static { address, .. } => Some(IpAddr::V4(address)),
+        Ipv4Config::Dhcp => None,
+    });
+    let v6 = told.v6.and_then(|v6| match v6 {
+        Ipv6Config::Static { address, .. } => Some(IpAddr::V6(address)),
+        Ipv6Config::Dhcp | Ipv6Config::Auto => None,
+    });
+    v4.or(v6)
+}
+
 fn spawn(
     looks: &mut JoinSet<(String, TalosSeen)>,
     node: &DesiredNode,
@@ -73,10 +119,7 @@ fn spawn(
     };
     let (name, access) = (node.name.clone(), access.clone());
     let is_control_plane = node.is_control_plane;
-    looks.spawn(async move {
-        let address = Address::new(address.to_string());
-        (name, look(&address, &expected, is_control_plane, &access).await)
-    });
+    looks.spawn(async move { (name, look(address, &expected, is_control_plane, &access).await) });
 }
 
 /// The address of a node's first network card, by its guest agent.
@@ -95,11 +138,12 @@ fn is_global(ip: IpAddr) -> bool {
 }
 
 async fn look(
-    address: &Address,
+    at: IpAddr,
     expected: &Expected,
     is_control_plane: bool,
     access: &TalosAccess,
 ) -> TalosSeen {
+    let address = &Address::new(at.to_string());
     let mut settings: Settings = access.settings.clone();
     settings.limits.connect = settings.limits.connect.min(PATIENCE);
     let verdict = match probe(address, &access.credentials, None, &settings).await {
@@ -112,7 +156,10 @@ async fn look(
             TalosSeen::Maintenance { mismatch: found.machine.mismatch(expected) }
         }
         Verdict::Ours => match Client::new(address.clone(), &access.credentials, &settings) {
-            Ok(client) => TalosSeen::Ours(Box::new(configured(&client, is_control_plane).await)),
+            Ok(client) => {
+                let found = configured(&client, is_control_plane).await;
+                TalosSeen::Ours(Box::new(Configured { address: Some(at), ..found }))
+            }
             Err(error) => TalosSeen::Estranged(error.to_string()),
         },
         Verdict::OtherAuthority | Verdict::OtherKey { .. } | Verdict::Unclear(_) => {
@@ -146,6 +193,7 @@ async fn configured(client: &Client, is_control_plane: bool) -> Configured {
         _ => EtcdSeen::Unknown,
     };
     Configured {
+        address: None,
         version: version.ok().map(|version| version.tag),
         schematic,
         config: config.ok().flatten().map(|found| config_text(found.yaml())),

@@ -1,6 +1,7 @@
 //! The world as plain data, so that plans can be made of worlds that never were.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 
 use talmox_pve::api::access::Permissions;
 use talmox_pve::api::cluster::{Guest, HostSeen, Resources, StorageSeen, Version};
@@ -8,8 +9,10 @@ use talmox_pve::api::mapping::PciMapping;
 use talmox_pve::api::node::{Bridge, PciDevice};
 use talmox_pve::api::storage::Volume;
 use talmox_pve::config::{PendingOption, VmConfig};
-use talmox_pve::id::{NodeName, StorageId, Upid, VmId};
+use talmox_pve::id::{NodeName, StorageId, Upid, VmId, VolumeId};
 use talmox_talos_config::secret::SecretText;
+
+use crate::kube::ObjectChange;
 
 /// An answer, or why there is none.
 pub type Told<T> = Result<T, String>;
@@ -21,7 +24,10 @@ pub struct World {
     /// What answers at the address of each node.
     pub nodes: BTreeMap<String, TalosSeen>,
     pub vip: VipSeen,
+    pub kubernetes: KubernetesSeen,
     pub addons: Addons,
+    /// Where somebody wants to clean up.
+    pub images: ImagesSeen,
 }
 
 /// What Proxmox says.
@@ -41,6 +47,17 @@ pub struct Pve {
     /// Where a PCI device is wanted.
     pub mappings: Option<Told<Vec<PciMapping>>>,
     pub devices: BTreeMap<NodeName, Told<Vec<PciDevice>>>,
+}
+
+/// What lies on the storages for images.
+#[derive(Clone, Debug, Default)]
+pub struct ImagesSeen {
+    /// The files that disks are made from; of a shared storage, as one of its hosts sees it.
+    pub contents: BTreeMap<(NodeName, StorageId), Told<Vec<Volume>>>,
+    /// Hosts on which somebody may be reading an image, and what tells it.
+    pub busy: BTreeMap<NodeName, String>,
+    /// Files that a VM which is not ours names in its config.
+    pub used: BTreeMap<VolumeId, VmId>,
 }
 
 /// A VM that may be ours.
@@ -89,6 +106,8 @@ pub enum TalosSeen {
 /// A node of the cluster.
 #[derive(Clone, Debug, Default)]
 pub struct Configured {
+    /// Where it answers.
+    pub address: Option<IpAddr>,
     /// Such as `v1.11.2`.
     pub version: Option<String>,
     pub schematic: Option<String>,
@@ -120,9 +139,51 @@ pub enum VipSeen {
     Answers,
 }
 
-/// What is known of add-ons: for each that was looked for, whether it is in the cluster as it should
-/// be.
-pub type Addons = BTreeMap<String, bool>;
+/// What Kubernetes says.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum KubernetesSeen {
+    /// There is no cluster yet that could be asked, as far as can be seen.
+    #[default]
+    NotAsked,
+    /// There is one, and it does not answer.
+    Silent(String),
+    Answers(Registered),
+}
+
+/// Who is in a cluster, and how it is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Registered {
+    /// The nodes, by name.
+    pub nodes: BTreeSet<String>,
+    /// What keeps it from being well; nothing if it is, or if not all nodes have joined.
+    pub trouble: Option<String>,
+}
+
+/// What is known of add-ons.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Addons {
+    /// Those that could be looked for.
+    pub known: BTreeMap<String, AddonSeen>,
+    /// Objects that were applied for an add-on, and that no add-on has any more.
+    pub left: BTreeMap<String, Vec<String>>,
+}
+
+/// How an add-on stands.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AddonSeen {
+    /// Whether it was applied before, as far as the cluster's notes say.
+    pub is_noted: bool,
+    /// What applying it would change.
+    pub changes: Vec<ObjectChange>,
+}
+
+impl Configured {
+    /// Whether it is part of the cluster.
+    pub fn has_joined(&self, is_control_plane: bool) -> bool {
+        let has_etcd = !is_control_plane || matches!(self.etcd, EtcdSeen::Member { .. });
+        self.has_kubelet && has_etcd
+    }
+}
 
 impl Pve {
     pub fn guest(&self, vmid: VmId) -> Option<&Guest> {

@@ -8,6 +8,8 @@ use serde::Serialize;
 pub enum Object {
     /// The VM of a node.
     Vm(String),
+    /// A disk of it, such as `wk-1/scsi1`.
+    Disk(String),
     /// What runs in it: Talos, its config and its place in Kubernetes.
     Node(String),
     /// A file on a storage.
@@ -23,6 +25,7 @@ impl fmt::Display for Object {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (kind, name) = match self {
             Self::Vm(name) => ("vm", name),
+            Self::Disk(name) => ("disk", name),
             Self::Node(name) => ("node", name),
             Self::Image(name) => ("image", name),
             Self::Mapping(name) => ("mapping", name),

@@ -11,7 +11,8 @@ use talmox_engine::access::{ClientFiles, ClusterAccess};
 use talmox_engine::desired::Desired;
 use talmox_engine::event::{Event, Events, Stamped};
 use talmox_engine::execute::{Cancel, Outcome, execute};
-use talmox_engine::observe::{TalosAccess, World, observe};
+use talmox_engine::kube::KubeClient;
+use talmox_engine::observe::{Sources, TalosAccess, World, observe, observe_images};
 use talmox_engine::plan::{self, Contact, DestroyOptions, Options, Plan, StepId, show};
 use talmox_engine::step::{Context, Cut, CutHook, Moment};
 use talmox_engine::web::{Web, WebSettings};
@@ -163,7 +164,10 @@ impl Rig {
     }
 
     pub(crate) async fn look(&self, desired: &Desired) -> Result<World, PveError> {
-        in_time(observe(desired, &self.client(self.token), &self.access())).await
+        let (pve, talos) = (self.client(self.token), self.access());
+        let (kube, web) = (self.kube_of(desired), self.web());
+        let sources = Sources { pve: &pve, talos: &talos, kube: &kube, web: &web };
+        in_time(observe(desired, &sources)).await
     }
 
     /// What is to be done now.
@@ -187,9 +191,14 @@ impl Rig {
     }
 
     pub(crate) async fn destroy(&self, text: &str) -> Ran {
+        self.destroy_with(text, DestroyOptions::default()).await
+    }
+
+    pub(crate) async fn destroy_with(&self, text: &str, options: DestroyOptions) -> Ran {
         let desired = self.desired(text);
-        let world = self.look(&desired).await.unwrap();
-        let plan = plan::destroy(&desired, &world, DestroyOptions::default());
+        let mut world = self.look(&desired).await.unwrap();
+        world.images = observe_images(&desired, &self.client(self.token), &world.pve).await;
+        let plan = plan::destroy(&desired, &world, options);
         assert_eq!(plan.errors().count(), 0, "{}", show::text(&plan));
         self.carry_out(plan, text, None).await
     }
@@ -214,16 +223,23 @@ impl Rig {
         }
     }
 
-    fn context(&self, text: &str, cut: Option<CutHook>) -> Context {
+    pub(crate) fn kube_of(&self, desired: &Desired) -> KubeClient {
+        let access = self.cluster(desired);
+        let randomness = &mut SystemRandomness::new();
+        KubeClient::new(&access.bundle, &access.api, &access.settings, randomness).unwrap()
+    }
+
+    fn web(&self) -> Web {
         let ready = self.lab.ready();
-        let web = WebSettings {
-            reach: Reach::new(ready.reach),
-            authorities: std::fs::read(ready.pve.ca).unwrap(),
-        };
+        let authorities = std::fs::read(ready.pve.ca).unwrap();
+        Web::new(WebSettings { reach: Reach::new(ready.reach), authorities }).unwrap()
+    }
+
+    fn context(&self, text: &str, cut: Option<CutHook>) -> Context {
         Context {
             clock: self.lab.clock(),
             pve: self.client(self.token),
-            web: Web::new(web).unwrap(),
+            web: self.web(),
             cluster: Some(self.cluster(&self.desired(text))),
             seed: 7,
             cut,

@@ -124,7 +124,7 @@ fn needs(builder: &Builder<'_>, action: &Action) -> Vec<Need> {
             let pool = node.and_then(|node| node.pool.as_ref());
             vec![(on_vm(pool, start.own.vm.vmid), "VM.PowerMgmt")]
         }
-        Action::FetchImage(fetch) if fetch.present.is_none() => {
+        Action::FetchImage(fetch) if !fetch.is_present => {
             on_images(fetch.volume.storage().as_str())
         }
         Action::UploadCidata(upload) => on_images(upload.volume.storage().as_str()),
