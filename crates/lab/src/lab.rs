@@ -21,7 +21,7 @@ use crate::folder::Folder;
 use crate::pve::{Fault, Faults, Gate, Keys, Patience, Profile, Recorder, Server, Site, stopped};
 use crate::scenario::LAB_TOKEN;
 use crate::state::State;
-use crate::talos::{NodeFault, NodeSettings, Realm};
+use crate::talos::{NodeSettings, Realm};
 use crate::tidy::keep_tidy;
 
 /// How often a changed world is written down, in real time.
@@ -249,11 +249,6 @@ impl Lab {
     /// What goes wrong from now on.
     pub fn faults(&self) -> &Faults {
         &self.site.faults
-    }
-
-    /// A node has this trouble from now on.
-    pub fn trouble(&self, fault: NodeFault) {
-        self.realm.troubles.add(fault);
     }
 
     /// Closes all connections and saves what lasts.

@@ -25,14 +25,13 @@ pub(super) async fn carry_out(
     session: &Session,
     plan: &Plan,
     command: &str,
-    folder: &std::path::Path,
     write_files: WriteFiles,
     printer: &Printer,
 ) -> Carried {
     let log: Option<RunLog> = if session.is_alone() {
         None
     } else {
-        report::log(&run_folder(folder), command, &plan.cluster, printer)
+        report::log(&run_folder(&session.folder()), command, &plan.cluster, printer)
     };
     let path = log.as_ref().map(|log| log.path().to_owned());
     let (events, listener) = Events::channel(session.clock);

@@ -13,8 +13,14 @@ use crate::printer::Printer;
 use crate::session::run_folder;
 use crate::words;
 
+const AFTER_HELP: &str = "\
+Examples:
+  talmox runs
+  talmox runs RUN                      its events, one JSON line each";
+
 /// Show past runs of `up` and `destroy`
 #[derive(Debug, Args)]
+#[command(after_help = AFTER_HELP)]
 pub(crate) struct RunsArgs {
     /// The run to show in full [default: a list of all]
     #[arg(value_name = "RUN")]

@@ -9,7 +9,7 @@ use talmox_pve::api::storage::Content;
 use talmox_pve::api::task::{self, Filter, TaskState};
 use talmox_pve::api::{access, mapping, node, qemu, storage};
 use talmox_pve::config::{PendingChange, PendingOption, VmConfig};
-use talmox_pve::id::{NodeName, VmId};
+use talmox_pve::id::{NodeName, Upid, VmId};
 use talmox_pve::{Client, PveError, Request};
 use tokio::task::JoinSet;
 
@@ -148,23 +148,27 @@ async fn numbers(desired: &Desired, client: &Client, pve: &mut Pve) {
         if open.is_empty() {
             return;
         }
+        let templates = templates(desired, pve);
         let mut looks = JoinSet::new();
         for (vmid, host) in open {
-            let client = client.clone();
+            let (client, templates) = (client.clone(), templates.clone());
             let guest = pve.guest(vmid).cloned();
             let host = guest.as_ref().map(|guest| guest.node.clone()).or(host);
-            looks.spawn(async move { (vmid, number(&client, vmid, host, guest).await) });
+            looks
+                .spawn(async move { (vmid, number(&client, vmid, host, guest, &templates).await) });
         }
         pve.ids.extend(looks.join_all().await);
     }
 }
 
-/// `guest` is what the list shows at this number, if we may see it.
+/// `guest` is what the list shows at this number, if we may see it; `templates` are what our nodes are
+/// cloned from.
 async fn number(
     client: &Client,
     vmid: VmId,
     host: Option<NodeName>,
     guest: Option<Guest>,
+    templates: &BTreeSet<VmId>,
 ) -> IdSeen {
     if client.send(&cluster::is_free(vmid)).await.is_ok() {
         return IdSeen::Free;
@@ -174,6 +178,12 @@ async fn number(
     let lock = lock.filter(|lock| matches!(lock.as_str(), "create" | "clone"));
     let unknown = IdSeen::Taken { making: None, made_by_us: false, lock: lock.clone() };
     let Some(host) = host else { return unknown };
+    if is_hidden || lock.as_deref() == Some("clone") {
+        let making = running_clone(client, &host, templates).await;
+        if making.is_some() {
+            return IdSeen::Taken { making, made_by_us: true, lock };
+        }
+    }
     let filter = Filter { vmid: Some(vmid), ..Filter::default() };
     let tasks = client.send(&task::list(&host, &filter)).await.unwrap_or_default();
     // Without further rights only our own tasks are shown, newest first.
@@ -190,6 +200,23 @@ async fn number(
             IdSeen::Taken { making: None, made_by_us: true, lock }
         }
     }
+}
+
+/// A clone of ours that is being made. Its task carries the number of the template and not its own, so any
+/// may be the one: whoever waits for it looks at all of them.
+async fn running_clone(
+    client: &Client,
+    host: &NodeName,
+    templates: &BTreeSet<VmId>,
+) -> Option<Upid> {
+    if templates.is_empty() {
+        return None;
+    }
+    let filter = Filter { kind: Some("qmclone".to_owned()), ..Filter::default() };
+    let tasks = client.send(&task::list(host, &filter)).await.unwrap_or_default();
+    let is_of = |upid: &Upid| templates.iter().any(|vmid| vmid.to_string() == upid.id());
+    let mut running = tasks.into_iter().filter(|task| task.state == TaskState::Running);
+    running.find(|task| is_of(&task.upid)).map(|task| task.upid)
 }
 
 /// The first numbers from `first` on that are free, and that no node is meant to have.

@@ -29,8 +29,9 @@ pub fn plan(desired: &Desired, world: &World, options: Options) -> Plan {
     let mut findings = std::mem::take(&mut places.findings);
     findings.append(&mut places.troubles);
     // What stands in the way at a number is an error, and among the findings already.
-    let is_absent = |state: &State<'_>| matches!(state, State::Absent);
-    findings.extend(stranger::warnings(desired, &world.pve, &places, is_absent));
+    let absent = places.nodes.iter().filter(|placed| matches!(placed.state, State::Absent));
+    let absent = absent.map(|placed| placed.node);
+    findings.extend(stranger::warnings(desired, &world.pve, absent));
     let mut builder = Builder {
         desired,
         world,

@@ -38,8 +38,8 @@ pub fn destroy(desired: &Desired, world: &World, options: DestroyOptions) -> Pla
         gone.push(vm(desired, own, found, &mut plan.changes, &mut steps));
     }
     plan.findings.extend(places.troubles.iter().cloned());
-    let strangers = stranger::warnings(desired, &world.pve, &places, stranger::is_missing);
-    plan.findings.extend(strangers);
+    let missing = stranger::missing(desired, &places);
+    plan.findings.extend(stranger::warnings(desired, &world.pve, missing));
     let mut cleaning = Cleaning { desired, world, plan: &mut plan, steps: &mut steps, after: gone };
     cleaning.uploads();
     if options.images {

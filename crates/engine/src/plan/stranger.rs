@@ -24,35 +24,37 @@ pub(super) struct Stranger {
 /// For each node without a VM of ours, what is there in its place, in words.
 pub fn strangers(desired: &Desired, pve: &Pve) -> BTreeMap<String, String> {
     let places = places(desired, pve);
-    let missing = places.nodes.iter().filter(|placed| is_missing(&placed.state));
-    let told = missing.filter_map(|placed| {
-        let stranger = find(desired, placed.node, pve)?;
-        Some((placed.node.name.clone(), stranger.to_string()))
+    let told = missing(desired, &places).into_iter().filter_map(|node| {
+        let stranger = find(desired, node, pve)?;
+        Some((node.name.clone(), stranger.to_string()))
     });
     told.collect()
 }
 
-/// The same as warnings, of nodes whose VM is in this state.
-pub(super) fn warnings(
+/// What is told of these nodes.
+pub(super) fn warnings<'a>(
     desired: &Desired,
     pve: &Pve,
-    places: &Places<'_>,
-    counts: impl Fn(&State<'_>) -> bool,
+    nodes: impl IntoIterator<Item = &'a DesiredNode>,
 ) -> Vec<Finding> {
-    let missing = places.nodes.iter().filter(|placed| counts(&placed.state));
-    let told = missing.filter_map(|placed| {
-        let stranger = find(desired, placed.node, pve)?;
+    let told = nodes.into_iter().filter_map(|node| {
+        let stranger = find(desired, node, pve)?;
         let hint = "talmox never touches it; if it is of this cluster, delete it in Proxmox";
-        Some(Finding::warning(&placed.node.name, stranger.to_string()).hint(hint))
+        Some(Finding::warning(&node.name, stranger.to_string()).hint(hint))
     });
     told.collect()
 }
 
-pub(super) fn is_missing(state: &State<'_>) -> bool {
-    matches!(state, State::Absent | State::Blocked)
+/// Nodes that have no VM of ours, and that none is being made for.
+pub(super) fn missing<'a>(desired: &'a Desired, places: &Places<'_>) -> Vec<&'a DesiredNode> {
+    let has_vm = |node: &&DesiredNode| {
+        let mut own = places.nodes.iter().filter(|placed| placed.node.name == node.name);
+        own.any(|placed| matches!(placed.state, State::Ours(_) | State::BeingMade(_)))
+    };
+    desired.nodes.iter().filter(|node| !has_vm(node)).collect()
 }
 
-/// What has the number of a node, or else its name.
+/// What has the number of a node, or its name, or its UUID.
 pub(super) fn find(desired: &Desired, node: &DesiredNode, pve: &Pve) -> Option<Stranger> {
     let identity = desired.identity_of(&node.name);
     let judged = |(vmid, seen): (&VmId, &VmSeen)| {
@@ -67,7 +69,12 @@ pub(super) fn find(desired: &Desired, node: &DesiredNode, pve: &Pve) -> Option<S
     };
     let by_number = node.vmid.and_then(|vmid| pve.vms.get_key_value(&vmid));
     let by_name = || pve.vms.iter().find(|(_, seen)| is_named(seen));
-    by_number.or_else(by_name).and_then(judged)
+    let uuid = node.identity.uuid.to_string();
+    let has_uuid = |seen: &VmSeen| {
+        seen.config.as_ref().is_ok_and(|config| config.smbios().uuid.as_ref() == Some(&uuid))
+    };
+    let by_uuid = || pve.vms.iter().find(|(_, seen)| has_uuid(seen));
+    by_number.or_else(by_name).or_else(by_uuid).and_then(judged)
 }
 
 impl std::fmt::Display for Stranger {

@@ -176,13 +176,11 @@ fn a_vm_whose_marker_is_gone() {
     assert_eq!(told["cp-1"], format!("VM 300 (cp-1) on pve1 {marker}"));
     assert_eq!(told["wk-1"], format!("VM 303 (wk-1) on pve1 {marker}"));
     let plan = plan(&desired, &world);
-    let taken = "vmid 300 is taken by a VM (cp-1) that is not ours";
-    assert!(
-        errors(&plan).contains(&format!("cp-1: {taken}: it does not carry talmox's marker")),
-        "{:?}",
-        errors(&plan)
-    );
-    assert!(warnings(&plan).contains(&format!("wk-1: {}", told["wk-1"])), "{:?}", warnings(&plan));
+    let why = "is not provably ours: it does not carry talmox's marker";
+    for (name, number) in [("cp-1", 300), ("wk-1", 303)] {
+        let expected = format!("{name}: VM {number} has its UUID, but {why}");
+        assert!(errors(&plan).contains(&expected), "{:?}", errors(&plan));
+    }
 
     let end = destroy(&desired, &world, DestroyOptions::default());
     let ids = ids(&end);
@@ -194,18 +192,24 @@ fn a_vm_whose_marker_is_gone() {
 }
 
 #[test]
+fn a_vm_of_the_same_name_is_told_about() {
+    let desired = home();
+    let mut world = crate::world::empty();
+    crate::world::foreign(&mut world, 777, "wk-1", "of somebody else");
+    let plan = plan(&desired, &world);
+    let place = "VM 777 (wk-1) on pve1 is there in its place";
+    let expected = format!("wk-1: {place}, and is not ours: it does not carry talmox's marker");
+    assert_eq!((warnings(&plan), plan.errors().count()), (vec![expected], 0));
+}
+
+#[test]
 fn a_cluster_that_is_not_well_is_not_done() {
     let desired = home();
     let mut world = running(&desired);
     assert!(plan(&desired, &world).is_empty());
     let KubernetesSeen::Answers(registered) = &mut world.kubernetes else { panic!() };
     registered.trouble = Some("wk-2 is not ready".to_owned());
-    assert_snapshot!(text(&desired, &world), @r"
-    ~ cluster home  (live)
-        health  wk-2 is not ready → well
-
-    home: 1 live in 1 step
-    ");
+    assert_snapshot!(text(&desired, &world));
     assert_eq!(ids(&plan(&desired, &world)), ["cluster/health"]);
 
     world.kubernetes = KubernetesSeen::Silent("no API server answers yet".to_owned());

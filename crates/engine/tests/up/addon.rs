@@ -100,7 +100,8 @@ async fn what_an_add_on_has_no_longer_is_seen_and_left_alone() {
     let smaller = rig.plan(&with_shop("shop-smaller.yaml")).await;
     let shown = show::text(&smaller);
     assert_eq!(smaller.open_changes().count(), 1, "{shown}");
-    assert!(shown.contains("Deployment shop/till  applied → none"), "{shown}");
+    assert!(shown.contains("- add-on shop  (destroy, not yet)"), "{shown}");
+    assert!(shown.contains("Deployment shop/till"), "{shown}");
     assert!(shown.contains("its manifests have no such objects any more"), "{shown}");
 
     // Moved to an add-on of another name, nothing is left over.

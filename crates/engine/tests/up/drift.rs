@@ -43,7 +43,7 @@ async fn a_node_with_another_address_is_found_at_the_old_one() {
     let plan = rig.plan(&text).await;
     let shown = show::text(&plan);
     assert!(plan.steps.is_empty() && plan.open_changes().count() == 2, "{shown}");
-    assert!(shown.contains("~ node wk-1  (drain)"), "{shown}");
+    assert!(shown.contains("~ node wk-1  (drain, not yet)"), "{shown}");
     assert!(shown.contains("10.0.0.21/24 → 10.0.0.29/24"), "{shown}");
 }
 
@@ -78,9 +78,9 @@ async fn a_disk_and_a_card_that_somebody_added_are_seen() {
     change(&rig, 301, more, &[]).await;
     let plan = rig.plan(&text).await;
     let shown = show::text(&plan);
-    assert!(shown.contains("- disk wk-1/scsi5  (destroy)"), "{shown}");
-    assert!(shown.contains("size  3 GiB on local-lvm → none"), "{shown}");
-    assert!(shown.contains("~ vm wk-1  (live)\n    net1"), "{shown}");
+    assert!(shown.contains("- disk wk-1/scsi5  (destroy, not yet)"), "{shown}");
+    assert!(shown.contains("size  3 GiB on local-lvm"), "{shown}");
+    assert!(shown.contains("~ vm wk-1  (live, not yet)\n    net1"), "{shown}");
     change(&rig, 301, VmOptions::new(), &["scsi5", "net1"]).await;
     let plan = rig.plan(&text).await;
     assert!(plan.is_empty(), "{}", show::text(&plan));

@@ -1,5 +1,7 @@
 //! What the API refuses, as the `Status` objects that clients read.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Map, Value, json};
 
 use super::kind::Kind;
@@ -68,22 +70,26 @@ impl Failure {
         )
     }
 
-    /// Fields that belong to others: each with the manager that has it.
+    /// Fields that belong to others: each with the manager that has it, quoted.
     pub(crate) fn apply_conflict(conflicts: &[(String, String)]) -> Self {
-        let plural = if conflicts.len() == 1 { "conflict" } else { "conflicts" };
-        let texts: Vec<String> = conflicts
-            .iter()
-            .map(|(manager, field)| format!("conflict with \"{manager}\": {field}"))
-            .collect();
-        let separator = if conflicts.len() == 1 { " " } else { "\n- " };
-        let message = format!(
-            "Apply failed with {} {plural}:{separator}{}",
-            conflicts.len(),
-            texts.join(separator)
-        );
+        let message = match conflicts {
+            [(manager, field)] => {
+                format!("Apply failed with 1 conflict: conflict with {manager}: {field}")
+            }
+            several => {
+                let mut by_manager: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+                for (manager, field) in several {
+                    by_manager.entry(manager).or_default().push(field);
+                }
+                let texts = by_manager.iter().map(|(manager, fields)| {
+                    format!("conflicts with {manager}:\n- {}", fields.join("\n- "))
+                });
+                let texts: Vec<String> = texts.collect();
+                format!("Apply failed with {} conflicts: {}", several.len(), texts.join("\n"))
+            }
+        };
         conflicts.iter().fold(Self::new(409, "Conflict", message), |failure, (manager, field)| {
-            let text = format!("conflict with \"{manager}\"");
-            failure.because("FieldManagerConflict", &text, field)
+            failure.because("FieldManagerConflict", &format!("conflict with {manager}"), field)
         })
     }
 
@@ -151,9 +157,30 @@ impl Failure {
         Self::new(410, "Expired", message)
     }
 
+    /// A kubelet that takes no calls: there are no containers behind it.
+    pub(crate) fn no_kubelet(message: String) -> Self {
+        Self::new(500, "InternalError", message)
+    }
+
     /// What etcd said instead of an answer.
     pub(crate) fn of_etcd(message: &str) -> Self {
         Self::new(500, "InternalError", message)
+    }
+
+    /// What a script of faults wants said.
+    pub(crate) fn on_order(code: u16, message: &str) -> Self {
+        let reason = match code {
+            401 => "Unauthorized",
+            403 => "Forbidden",
+            404 => "NotFound",
+            409 => "Conflict",
+            429 => "TooManyRequests",
+            500 => "InternalError",
+            503 => "ServiceUnavailable",
+            504 => "Timeout",
+            _ => "",
+        };
+        Self::new(code, reason, message)
     }
 
     pub(crate) fn disruption_budget(budget: &str, healthy: u64, wanted: u64) -> Self {

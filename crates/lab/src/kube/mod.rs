@@ -19,6 +19,7 @@ mod defaults;
 mod discovery;
 mod endpoint;
 mod failure;
+mod heartbeat;
 mod inside;
 mod kind;
 pub(crate) mod object;
@@ -38,6 +39,7 @@ mod yaml;
 
 pub use controller::{KubeControllers, Machine, control};
 pub use failure::Failure;
+pub(crate) use heartbeat::micro_time;
 pub(crate) use request::{decode, query};
 pub(crate) use saved::SavedStore;
 pub(crate) use server::collect;

@@ -42,7 +42,9 @@ const METADATA: Message = &[
     (14, "finalizers", Texts),
 ];
 const REFERENCE: Message = &[(1, "name", Text)];
-const SELECTOR: Message = &[(1, "matchLabels", TextMap)];
+const REQUIREMENT: Message = &[(1, "key", Text), (2, "operator", Text), (3, "values", Texts)];
+const SELECTOR: Message =
+    &[(1, "matchLabels", TextMap), (2, "matchExpressions", Many(REQUIREMENT))];
 const CONTAINER_PORT: Message = &[
     (1, "name", Text),
     (2, "hostPort", Number),
@@ -77,6 +79,20 @@ const JOB_SPEC: Message = &[
     (2, "completions", Number),
     (6, "template", One(TEMPLATE)),
     (7, "backoffLimit", Number),
+];
+const JOB_TEMPLATE: Message = &[(1, "metadata", One(METADATA)), (2, "spec", One(JOB_SPEC))];
+const CRON_JOB_SPEC: Message = &[
+    (1, "schedule", Text),
+    (3, "concurrencyPolicy", Text),
+    (4, "suspend", Flag),
+    (5, "jobTemplate", One(JOB_TEMPLATE)),
+    (8, "timeZone", Text),
+];
+const BUDGET_SPEC: Message = &[
+    (1, "minAvailable", Either),
+    (2, "selector", One(SELECTOR)),
+    (3, "maxUnavailable", Either),
+    (4, "unhealthyPodEvictionPolicy", Text),
 ];
 const SERVICE_PORT: Message = &[
     (1, "name", Text),
@@ -141,6 +157,15 @@ fn message(kind: &str) -> Option<Message> {
         "Pod" => TEMPLATE,
         "Deployment" => &[META, (2, "spec", One(DEPLOYMENT_SPEC))],
         "Job" => &[META, (2, "spec", One(JOB_SPEC))],
+        "CronJob" => &[META, (2, "spec", One(CRON_JOB_SPEC))],
+        "PodDisruptionBudget" => &[META, (2, "spec", One(BUDGET_SPEC))],
+        "PriorityClass" => &[
+            META,
+            (2, "value", Number),
+            (3, "globalDefault", Flag),
+            (4, "description", Text),
+            (5, "preemptionPolicy", Text),
+        ],
         "Role" | "ClusterRole" => &[META, (2, "rules", Many(RULE))],
         "RoleBinding" | "ClusterRoleBinding" => {
             &[META, (2, "subjects", Many(SUBJECT)), (3, "roleRef", One(ROLE))]

@@ -4,7 +4,6 @@ mod api;
 mod auth;
 mod call;
 mod digest;
-pub(crate) mod fault;
 mod gate;
 pub(crate) mod guest;
 mod ha;
@@ -24,8 +23,8 @@ mod task;
 pub(crate) mod vm;
 pub(crate) mod world;
 
+pub use crate::fault::{Action, Fault, Faults, PathPattern, When};
 pub(crate) use auth::{KEY_BYTES, Keys};
-pub use fault::{Action, Fault, Faults, PathPattern, When};
 pub(crate) use gate::Gate;
 pub use http::Patience;
 pub(crate) use http::{Server, stopped};

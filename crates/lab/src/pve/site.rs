@@ -9,7 +9,6 @@ use std::time::Duration;
 use talmox_clock::{Chance, Clock};
 use tokio::task::AbortHandle;
 
-use super::fault::Faults;
 use super::guest::Guests;
 use super::latency::{Profile, Work};
 use super::lock::Locks;
@@ -17,6 +16,7 @@ use super::task::TaskHandle;
 use super::world::{Caller, World};
 use super::{ha, sampler};
 use crate::blob::Blobs;
+use crate::fault::Faults;
 use crate::fetch::Outside;
 
 pub(crate) struct Site {

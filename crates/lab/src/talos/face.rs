@@ -32,6 +32,8 @@ use super::realm::Realm;
 pub(crate) const APID: u16 = 50000;
 const HANDSHAKE: Duration = Duration::from_secs(10);
 const DAY: Duration = Duration::from_hours(24);
+/// How long a certificate is shown before another one is made.
+pub(super) const RENEWED: Duration = Duration::from_hours(12);
 /// Clients whose clocks are a little behind are not turned away by a certificate of just now.
 const BACKDATED: Duration = Duration::from_mins(10);
 /// How long somebody who is being answered can keep a node in maintenance, in real time.
@@ -52,16 +54,7 @@ impl Face {
         let started = realm.now();
         let mut configs = vec![];
         for after in [Duration::ZERO].into_iter().chain(REISSUED) {
-            let mut randomness = SystemRandomness::new();
-            let not_before = issue_time(realm);
-            let request = AuthorityRequest {
-                subject: Name::organization("talos"),
-                kind: KeyKind::Ed25519,
-                not_before,
-                lifetime: DAY,
-            };
-            let authority = new_authority(&request, &mut randomness).map_err(|e| e.to_string())?;
-            let shown = issue(&authority, realm, node, &[])?;
+            let shown = issue(&authority(realm)?, realm, node, &[])?;
             let config = server(clock_of(realm, node), None, shown)?;
             configs.push((started + after, config));
         }
@@ -86,6 +79,16 @@ impl Face {
                 .add(CertificateDer::from(authority.as_der().to_vec()))
                 .map_err(|e| e.to_string())?;
         }
+        Ok(Self::Configured(server(clock_of(realm, node), Some(roots), shown)?))
+    }
+
+    /// The face of a node of another cluster, whose authority nobody here knows.
+    pub(super) fn of_another(realm: &Realm, node: &Node) -> Result<Self, String> {
+        let authority = authority(realm)?;
+        let shown = issue(&authority, realm, node, &[])?;
+        let mut roots = RootCertStore::empty();
+        let trusted = CertificateDer::from(authority.certificate.as_der().to_vec());
+        roots.add(trusted).map_err(|e| e.to_string())?;
         Ok(Self::Configured(server(clock_of(realm, node), Some(roots), shown)?))
     }
 
@@ -157,16 +160,9 @@ impl Face {
             };
             let Some(socket) = socket else { break };
             while connections.try_join_next().is_some() {}
-            if realm.is_hung(vmid) {
-                connections.spawn(async move {
-                    let _held = socket;
-                    std::future::pending::<()>().await;
-                });
-                continue;
-            }
             let (this, realm) = (Arc::clone(&self), Arc::clone(&realm));
             connections.spawn(async move {
-                let session = Session { realm, vmid, boot, caller: Caller::Anonymous };
+                let session = Session::new(realm, vmid, boot);
                 this.converse(socket, session).await;
             });
         }
@@ -186,9 +182,13 @@ impl Face {
             let shown = stream.get_ref().1.peer_certificates().unwrap_or_default();
             Caller::Roles(shown.first().map(roles).unwrap_or_default())
         };
+        let line = Arc::clone(&session.line);
         let services = api::services(Session { caller, ..session });
-        // A connection that breaks is the client's to notice.
-        drop(services.serve_until(stream, self.leaving(&realm, vmid)).await);
+        tokio::select! {
+            // A connection that breaks is the client's to notice.
+            served = services.serve_until(stream, self.leaving(&realm, vmid)) => drop(served),
+            () = line.notified() => {}
+        }
     }
 }
 
@@ -208,6 +208,32 @@ fn issue_time(realm: &Realm) -> Seconds {
     let real = i64::try_from(Clock::real().unix()).unwrap_or_default();
     let own = i64::try_from(realm.now().as_secs()).unwrap_or_default();
     Seconds::from_seconds(real.min(own)).minus(BACKDATED)
+}
+
+/// To the end of a day from now on, in the lab's time, which may be far ahead of ours.
+fn good_for(realm: &Realm, not_before: Seconds) -> Duration {
+    let now = Seconds::from_seconds(i64::try_from(realm.now().as_secs()).unwrap_or_default());
+    DAY + now.remaining(not_before).unwrap_or_default()
+}
+
+/// An authority of just now.
+fn authority(realm: &Realm) -> Result<Authority, String> {
+    let request = AuthorityRequest {
+        subject: Name::organization("talos"),
+        kind: KeyKind::Ed25519,
+        not_before: issue_time(realm),
+        lifetime: DAY,
+    };
+    new_authority(&request, &mut SystemRandomness::new()).map_err(|e| e.to_string())
+}
+
+/// What a server shows that is no node, but has TLS.
+pub(super) fn plain_tls(realm: &Realm, address: IpAddr) -> Result<TlsAcceptor, String> {
+    let shown = leaf(&authority(realm)?, realm, "server", vec![AltName::Ip(address)])?;
+    let time = Arc::new(OwnTime { clock: realm.clock(), skew: 0 });
+    let mut config = ServerConfig::clone(&*server(time, None, shown)?);
+    config.alpn_protocols.clear();
+    Ok(TlsAcceptor::from(Arc::new(config)))
 }
 
 type Shown = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
@@ -238,13 +264,23 @@ fn issue(
             Err(_) => AltName::Dns(name.clone()),
         });
     }
+    leaf(authority, realm, &node.network.full_name(), names)
+}
+
+fn leaf(
+    authority: &Authority,
+    realm: &Realm,
+    name: &str,
+    alt_names: Vec<AltName>,
+) -> Result<Shown, String> {
+    let not_before = issue_time(realm);
     let leaf = LeafRequest {
-        subject: Name { organizations: vec![], common_name: Some(node.network.full_name()) },
-        alt_names: names,
+        subject: Name { organizations: vec![], common_name: Some(name.to_owned()) },
+        alt_names,
         usage: Usage::Server,
         key_encipherment: false,
-        not_before: issue_time(realm),
-        lifetime: DAY + BACKDATED,
+        not_before,
+        lifetime: good_for(realm, not_before),
     };
     let mut randomness = SystemRandomness::new();
     let (certificate, key) = authority.issue(&leaf, &mut randomness).map_err(|e| e.to_string())?;
@@ -294,5 +330,29 @@ impl TimeProvider for OwnTime {
     fn current_time(&self) -> Option<UnixTime> {
         let now = self.clock.since_epoch().as_secs().saturating_add_signed(self.skew);
         Some(UnixTime::since_unix_epoch(Duration::from_secs(now)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use talmox_talos_config::generate::Role;
+
+    use super::*;
+    use crate::talos::bench::Bench;
+
+    #[tokio::test]
+    async fn maintenance_soon_has_other_certificates() {
+        let bench = Bench::new();
+        bench.start(11, bench.config(&bench.bundle, Role::ControlPlane, |_| {}));
+        let face = bench.realm.look(|land| Face::maintenance(&bench.realm, &land.nodes[&11]));
+        let face = face.unwrap();
+        let Face::Maintenance(configs) = &face else { panic!("it is configured") };
+        let began = configs[0].0;
+        let after: Vec<Duration> = configs.iter().map(|(from, _)| *from - began).collect();
+        assert_eq!(after, [Duration::ZERO, REISSUED[0], REISSUED[1]]);
+        let shown = |time: Duration| Arc::as_ptr(&face.config(time).0);
+        let all: BTreeSet<_> = configs.iter().map(|(from, _)| shown(*from)).collect();
+        assert_eq!(all.len(), 3);
+        assert_eq!(shown(began + DAY), Arc::as_ptr(&configs[2].1));
     }
 }

@@ -157,6 +157,53 @@ fn checks_that_cannot_pass_without_a_network_are_skipped() {
 }
 
 #[test]
+fn a_proxy_that_is_there_must_be_ready() {
+    let mut kube = well_in_kubernetes();
+    kube.kube_proxy = Some(Replicas { wanted: 3, ready: 2 });
+    let health = judged(&well(), Some(&kube), true);
+    assert_eq!(why(&health, Check::KubeProxy), "2 of 3 pods are ready");
+    assert_eq!(health.waits_for(), Some((Check::KubeProxy, "2 of 3 pods are ready")));
+    kube.kube_proxy = Some(Replicas { wanted: 3, ready: 3 });
+    let health = judged(&well(), Some(&kube), true);
+    assert_eq!(state(&health, Check::KubeProxy), &State::Passed);
+    assert!(health.is_healthy());
+    // A set for nodes that there are none of asks for nothing.
+    kube.kube_proxy = Some(Replicas { wanted: 0, ready: 0 });
+    let health = judged(&well(), Some(&kube), true);
+    assert!(matches!(state(&health, Check::KubeProxy), State::Skipped(_)));
+}
+
+#[test]
+fn every_check_passes_and_fails() {
+    let passing = judged(&well(), Some(&proxied()), true);
+    for report in passing.reports() {
+        assert_eq!(report.state, State::Passed, "{}", report.check.name());
+    }
+    // Nothing is known of anybody: each check says so, and none passes by mistake.
+    let mut nodes = well();
+    for node in &mut nodes {
+        let unseen = || "no answer".to_owned();
+        node.version = Seen::Unknown(unseen());
+        node.services = Seen::Unknown(unseen());
+        node.etcd_members = Seen::Unknown(unseen());
+        node.memory = Seen::Unknown(unseen());
+        node.ephemeral = Seen::Unknown(unseen());
+        node.diagnostics = Seen::Unknown(unseen());
+        node.stage = Seen::Unknown(unseen());
+    }
+    let failing = judged(&nodes, None, true);
+    for report in failing.reports() {
+        let is_waiting = matches!(&report.state, State::Waiting(why) if !why.is_empty());
+        assert!(is_waiting, "{}: {:?}", report.check.name(), report.state);
+    }
+}
+
+/// A cluster that is well, with a proxy of its own.
+fn proxied() -> KubeView {
+    KubeView { kube_proxy: Some(Replicas { wanted: 3, ready: 3 }), ..well_in_kubernetes() }
+}
+
+#[test]
 fn kubernetes_must_know_every_node_and_component() {
     let mut kube = well_in_kubernetes();
     kube.nodes[1].is_schedulable = false;

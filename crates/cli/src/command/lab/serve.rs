@@ -18,22 +18,27 @@ use crate::printer::Printer;
 use crate::rehearsal::scenario;
 use crate::{choose, environment, session};
 
-/// Serve a simulated Proxmox VE, with an Image Factory and machines that boot Talos, until it is told to stop
+const AFTER_HELP: &str = "\
+Examples:
+  talmox lab serve
+  talmox lab serve --inventory DIR --speed 10 --format json > lab.json &
+  talmox up --inventory DIR --lab-at lab.json --yes";
+
+/// Serve a simulated Proxmox VE until it is told to stop
 ///
-/// With --inventory it has the hosts, storages, bridges, PCI devices and networks that the inventory names. Without one, and
+/// With it come an Image Factory and machines that boot Talos. With --inventory it has the hosts, storages, bridges, PCI devices and networks that the inventory names. Without one, and
 /// without a scenario, there is one host `pve` with the storages `local` and `local-lvm`. The lab listens on this machine only,
 /// has a certificate authority of its own, and prints how to get in. It stops on Ctrl-C or SIGTERM, and leaves nothing behind
 /// unless --state names a folder for it.
 ///
-/// With --format json it prints one line once it is ready, and with that line in a file every command can work in the lab:
-///
-///   talmox lab serve --inventory DIR --format json > lab.json &
-///   talmox up --inventory DIR --lab-at lab.json --yes
+/// With --format json it prints one line once it is ready. With that line in a file every command can work in the lab, by
+/// --lab-at FILE.
 ///
 /// The line is {"pve": {"url", "node", "ca", "fingerprint", "token_id", "token_secret", "username", "password"}, "factory":
 /// {"url"}, "reach": {ADDRESS: WHERE IT IS}, "speed", "seed"}. `reach` says on which loopback addresses the nodes of the lab
 /// listen: a node with the address 10.0.0.11 is at 127.A.B.11, on the ports that it really has.
 #[derive(Debug, Args)]
+#[command(after_help = AFTER_HELP)]
 pub(crate) struct ServeArgs {
     /// With --inventory: the cluster [default: the only one of the inventory]
     #[arg(value_name = "CLUSTER")]

@@ -44,7 +44,7 @@ fn settle(own: &OwnVm) -> Action {
     Action::FinishVm(FinishVm { own: own.clone(), set, delete, deadline: DEADLINE })
 }
 
-fn from_template(own: &OwnVm, full: bool) -> Vec<Step> {
+pub(super) fn from_template(own: &OwnVm, full: bool) -> Vec<Step> {
     vec![
         step("clone", clone(own, full), &[]),
         step("finish", settle(own), &["clone"]),

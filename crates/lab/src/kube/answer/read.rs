@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 
 use super::{Answer, show, shown};
 use crate::kube::failure::Failure;
+use crate::kube::heartbeat::as_heard;
 use crate::kube::object;
 use crate::kube::printer;
 use crate::kube::request::{Form, Request, Target};
@@ -32,7 +33,8 @@ struct List<'l> {
 pub(super) fn get(state: &State, request: &Request, target: &Target) -> Result<Answer, Failure> {
     let found = state.get(&target.kind.id, &target.namespace, &target.name);
     let found = found.ok_or_else(|| Failure::not_found(&target.kind, &target.name))?;
-    Ok(shown(state, request, target, 200, found))
+    let found = as_heard(state, &target.kind.id, found);
+    Ok(shown(state, request, target, 200, &found))
 }
 
 pub(super) fn selector(request: &Request) -> Result<Selector, Failure> {
@@ -84,6 +86,7 @@ pub(super) fn list(state: &State, request: &Request, target: &Target) -> Result<
         let table = printer::table(kind, &target.version, rows, include, &metadata, state.now);
         return Ok(Answer::json(200, &table));
     }
+    let objects: Vec<_> = objects.iter().map(|object| as_heard(state, &kind.id, object)).collect();
     let items: Vec<_> =
         objects.iter().map(|object| show(target, object, form, state.now)).collect();
     let (kind_name, api_version) = match form {

@@ -22,7 +22,12 @@ pub(super) fn answer(
     let method = request.method.as_str();
     let subresource = target.subresource.as_str();
     let is_known = match target.kind.id.as_str() {
-        "pods" => matches!(subresource, "eviction" | "binding" | "log"),
+        "pods" => {
+            matches!(
+                subresource,
+                "eviction" | "binding" | "log" | "exec" | "attach" | "portforward"
+            )
+        }
         "namespaces" => subresource == "finalize",
         _ => false,
     } || (subresource == "scale" && target.kind.scale);
@@ -34,11 +39,48 @@ pub(super) fn answer(
     match (method, subresource) {
         ("POST", "eviction") => evict(state, request, target, &found),
         ("POST", "binding") => bind(state, request, target),
-        ("GET", "log") => Ok(Answer::Text(200, String::new())),
+        ("GET", "log") => logs(state, request, &found),
+        ("GET" | "POST", "exec" | "attach" | "portforward") => {
+            let problem = format!("error dialing backend: {}", refused(state, &found));
+            Err(Failure::no_kubelet(problem))
+        }
         ("PUT", "finalize") => finalize(state, request, target),
         ("GET" | "PUT" | "PATCH", "scale") => scale(state, request, target, &found),
         _ => Err(Failure::method_not_allowed()),
     }
+}
+
+/// What is said of the kubelet of a pod: nothing listens there.
+fn refused(state: &State, pod: &Value) -> String {
+    format!("dial tcp {}: connect: connection refused", kubelet(state, pod))
+}
+
+fn kubelet(state: &State, pod: &Value) -> String {
+    let node = state.get("nodes", "", text(pod, "/spec/nodeName"));
+    let address = node.map_or("", |node| text(node, "/status/addresses/0/address"));
+    format!("{address}:10250")
+}
+
+/// A pod that is nowhere yet has said nothing; others are asked by way of their kubelet.
+fn logs(state: &State, request: &Request, pod: &Value) -> Result<Answer, Failure> {
+    if text(pod, "/spec/nodeName").is_empty() {
+        return Ok(Answer::Text(200, String::new()));
+    }
+    let containers = list(pod, "/spec/containers");
+    let container = match request.parameter("container") {
+        "" => containers.first().map_or("", |first| text(first, "/name")),
+        named => named,
+    };
+    if !containers.iter().any(|one| one["name"] == container) {
+        let message = format!("container {container} is not valid for pod {}", object::name(pod));
+        return Err(Failure::bad_request(message));
+    }
+    let path = format!("{}/{}/{container}", object::namespace(pod), object::name(pod));
+    Err(Failure::no_kubelet(format!(
+        "Get \"https://{}/containerLogs/{path}\": {}",
+        kubelet(state, pod),
+        refused(state, pod)
+    )))
 }
 
 fn success(code: u16) -> Answer {

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use crate::kube::heartbeat::micro_time;
 use crate::kube::object;
 use crate::kube::store::{KubeStore, State};
 
@@ -55,6 +56,11 @@ impl Machines {
     pub(crate) fn with_network(&self) -> BTreeSet<String> {
         let with = self.all.iter().filter(|(_, kubelet)| kubelet.has_network);
         with.map(|(name, _)| name.clone()).collect()
+    }
+
+    /// When a kubelet was last heard; none for one that never was.
+    pub(crate) fn heard(&self, name: &str, now: Duration) -> Option<Duration> {
+        self.all.get(name).map(|kubelet| kubelet.stopped.unwrap_or(now))
     }
 
     /// A machine whose kubelet has said nothing since this time.
@@ -113,7 +119,6 @@ impl KubeStore {
 }
 
 fn register(state: &mut State, machine: &Machine) {
-    let now = state.timestamp();
     let status = status(machine);
     if state.get("nodes", "", &machine.name).is_some() {
         state.change("nodes", "", &machine.name, |node| {
@@ -154,6 +159,7 @@ fn register(state: &mut State, machine: &Machine) {
     };
     state.change("nodes", "", &machine.name, |node| node["status"] = status);
     let owner = json!({"apiVersion": "v1", "kind": "Node", "name": machine.name, "uid": uid});
+    let now = micro_time(state.now);
     let lease = json!({
         "metadata": {
             "name": machine.name,

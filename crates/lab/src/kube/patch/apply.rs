@@ -37,8 +37,8 @@ pub(crate) fn apply(
     for entry in entries.iter().filter(|entry| !is_mine(entry)) {
         let mut found = vec![];
         fields::clashes(&wanted, &fields_of(entry), live, config, "", &mut found);
-        let name = object::text(entry, "/manager");
-        conflicts.extend(found.into_iter().map(|path| (name.to_owned(), path)));
+        let name = shown(entry);
+        conflicts.extend(found.into_iter().map(|path| (name.clone(), path)));
     }
     if !conflicts.is_empty() && !force {
         return Err(Failure::apply_conflict(&conflicts));
@@ -88,6 +88,18 @@ pub(crate) fn track(kind: &Kind, old: &Value, new: &mut Value, manager: &Manager
 
 fn entries(object: &Value) -> Vec<Value> {
     object::list(object, "/metadata/managedFields").to_vec()
+}
+
+/// Who an entry is of, as messages say it.
+fn shown(entry: &Value) -> String {
+    let mut text = format!("{:?}", object::text(entry, "/manager"));
+    if let Some(subresource) = entry["subresource"].as_str() {
+        text += &format!(" with subresource {subresource:?}");
+    }
+    if entry["operation"] == "Update" {
+        text += &format!(" using {}", object::text(entry, "/apiVersion"));
+    }
+    text
 }
 
 fn fields_of(entry: &Value) -> Fields {
@@ -199,6 +211,19 @@ mod tests {
         assert_eq!(live["metadata"]["labels"], json!({"x": "1"}));
         let containers = &live["spec"]["template"]["spec"]["containers"];
         assert_eq!(*containers, json!([{"name": "a", "image": "2"}]));
+    }
+
+    #[test]
+    fn who_only_updated_is_named_with_a_version() {
+        let kinds = Kinds::default();
+        let kind = kinds.get("deployments.apps").unwrap();
+        let mut live =
+            json!({"metadata": {"name": "web"}, "spec": {"replicas": 3, "paused": true}});
+        track(kind, &Value::Null, &mut live, &manager("kubectl"));
+        let config = json!({"metadata": {"name": "web"}, "spec": {"replicas": 1, "paused": false}});
+        let failure = apply(kind, &live, &config, &manager("one"), false).unwrap_err();
+        let wanted = "Apply failed with 2 conflicts: conflicts with \"kubectl\" using apps/v1:\n- .spec.replicas\n- .spec.paused";
+        assert_eq!(failure.message, wanted);
     }
 
     #[test]

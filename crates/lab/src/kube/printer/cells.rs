@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::age;
-use super::age_of;
+use super::{age_of, rare};
 use crate::kube::object::{self, flag, list, name, number, text};
 
 /// The cells of an object's row, in the order of the columns.
@@ -102,7 +102,7 @@ pub(super) fn of(id: &str, object: &Value, now: Duration) -> Vec<Value> {
             flag(object, "/allowVolumeExpansion").into(),
             age(),
         ],
-        _ => vec![first, age()],
+        _ => rare::cells(id, object, now).unwrap_or_else(|| vec![first, age()]),
     }
 }
 
@@ -196,7 +196,8 @@ fn service(object: &Value, now: Duration) -> Vec<Value> {
     let ports: Vec<String> = list(object, "/spec/ports")
         .iter()
         .map(|port| {
-            let node = number(port, "/nodePort").map(|node| format!(":{node}")).unwrap_or_default();
+            let node = number(port, "/nodePort").filter(|node| *node != 0);
+            let node = node.map(|node| format!(":{node}")).unwrap_or_default();
             format!("{}{node}/{}", port["port"], text(port, "/protocol"))
         })
         .collect();

@@ -2,6 +2,8 @@
 
 use serde_json::{Value, json};
 
+use super::rare;
+
 /// The columns of a kind, as a table has them.
 pub(super) fn definitions(id: &str) -> Vec<Value> {
     of(id).split('|').map(definition).collect()
@@ -56,6 +58,6 @@ fn of(id: &str) -> &'static str {
         "storageclasses.storage.k8s.io" => {
             "Name|Provisioner|ReclaimPolicy|VolumeBindingMode|AllowVolumeExpansion|Age"
         }
-        _ => "Name|Age",
+        _ => rare::columns(id).unwrap_or("Name|Age"),
     }
 }

@@ -4,6 +4,7 @@ mod age;
 mod cells;
 mod columns;
 mod custom;
+mod rare;
 
 use std::time::Duration;
 

@@ -18,7 +18,7 @@ use crate::kube::{ApiServer, Door, KubeServer, KubeStore, KubeTls, Memory, serve
 use crate::talos::config::Facts;
 use crate::talos::land::Membership;
 use crate::talos::real::RealCluster;
-use crate::talos::realm::Realm;
+use crate::talos::realm::{Realm, Victim};
 use crate::talos::wire::Incoming;
 
 pub(crate) const PORT: u16 = 6443;
@@ -105,7 +105,8 @@ pub(super) fn start(
         let tls = certificate(realm, facts, &start.names)?;
         let version = start.image.rsplit_once(':').map_or("v0.0.0", |(_, tag)| tag);
         let version = version.split('@').next().unwrap_or(version).into();
-        Behind::Simulated(ApiServer { store: Arc::clone(store), tls, version, memory })
+        let victim = Some(Victim { realm: Arc::clone(realm), vmid });
+        Behind::Simulated(ApiServer { store: Arc::clone(store), tls, version, memory, victim })
     };
     let mut listening = vec![];
     for address in &start.addresses {

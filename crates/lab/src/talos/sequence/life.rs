@@ -2,11 +2,10 @@
 
 use std::sync::Arc;
 
-use talmox_talos_api::proto::machine::sequence_event::Action;
 use tokio::task::JoinSet;
 
 use super::super::config::Applied;
-use super::super::face::Face;
+use super::super::face::{Face, RENEWED};
 use super::super::kubernetes;
 use super::super::land::{Node, Stage};
 use super::super::realm::Realm;
@@ -34,7 +33,7 @@ impl Me {
         self.realm.look(|land| land.nodes.get(&self.vmid).map(look))
     }
 
-    fn change<T>(&self, change: impl FnOnce(&mut Node) -> T) -> Option<T> {
+    pub(super) fn change<T>(&self, change: impl FnOnce(&mut Node) -> T) -> Option<T> {
         self.realm.change_node(self.vmid, self.boot, change)
     }
 
@@ -152,7 +151,7 @@ impl Me {
     pub(super) async fn start(&self) {
         let (realm, vmid, boot) = (&self.realm, self.vmid, self.boot);
         realm.set_stage(vmid, boot, Stage::Booting);
-        realm.tell_sequence(vmid, boot, ("boot", ""), Action::Start, None);
+        self.tell_preparation();
         self.realm.refresh_network(self.vmid, self.boot);
         self.speak_as_agent();
         if let Some(disk) = self.look(|node| node.system_disk.clone()).flatten() {
@@ -180,7 +179,7 @@ impl Me {
                 required(is_control_plane).iter().all(|name| is_well(node, name)).then_some(())
             })
             .await;
-        realm.tell_sequence(vmid, boot, ("boot", ""), Action::Stop, None);
+        self.tell_booted();
         realm.keep_installed(vmid, boot);
         realm.uncordon(vmid);
         realm.set_stage(vmid, boot, Stage::Running);
@@ -212,10 +211,10 @@ impl Me {
                     None => meet::signer(land, node, &realm.settings.gateways),
                 };
                 let face = Face::configured(realm, node, &config.facts, &key.ok()?);
-                Some((face, config, own_addresses(node)))
+                Some((face, config, (own_addresses(node), node.clock_skew)))
             });
             let reason = self.clone().explain_wait();
-            let (face, config, addresses) = tokio::select! {
+            let (face, config, shown) = tokio::select! {
                 ready = waited => ready,
                 never = reason => never,
             };
@@ -223,16 +222,19 @@ impl Me {
             self.bring_up("apid", true).await;
             let mut serving = JoinSet::new();
             serving.spawn(face.serve(Arc::clone(realm), self.vmid, self.boot));
-            realm
-                .until(|land| {
-                    let node = land.nodes.get(&self.vmid)?;
-                    let current = node.config.as_ref()?;
-                    let is_other = current.facts.ca != config.facts.ca
-                        || current.facts.cert_sans != config.facts.cert_sans
-                        || own_addresses(node) != addresses;
-                    is_other.then_some(())
-                })
-                .await;
+            let changes = realm.until(|land| {
+                let node = land.nodes.get(&self.vmid)?;
+                let current = node.config.as_ref()?;
+                let is_other = current.facts.ca != config.facts.ca
+                    || current.facts.cert_sans != config.facts.cert_sans
+                    || (own_addresses(node), node.clock_skew) != shown;
+                is_other.then_some(())
+            });
+            let clock = realm.clock();
+            tokio::select! {
+                () = changes => {}
+                () = clock.sleep(RENEWED) => {}
+            }
             serving.shutdown().await;
         }
     }
@@ -263,7 +265,8 @@ impl Me {
     async fn sync_time(self) {
         let is_disabled = self
             .look(|node| node.config.as_ref().is_some_and(|config| config.facts.time_is_disabled));
-        if !is_disabled.unwrap_or_default() {
+        let is_disabled = is_disabled.unwrap_or_default();
+        if !is_disabled {
             let gateways = self.realm.settings.gateways.clone();
             self.realm
                 .until(|land| {
@@ -275,7 +278,10 @@ impl Me {
         }
         self.change(|node| {
             node.is_time_in_sync = true;
-            node.clock_skew = 0;
+            // Who is told not to look at the time keeps the wrong one.
+            if !is_disabled {
+                node.clock_skew = 0;
+            }
         });
     }
 

@@ -94,7 +94,9 @@ impl Realm {
             })
             .ok_or_else(|| Status::unavailable("the node is gone"))??;
         if !is_pulled {
-            let text = format!("upgrade failed: image \"{image}\": not found");
+            let what =
+                if matches!(target, Target::Install(_)) { "installation" } else { "upgrade" };
+            let text = format!("{what} failed: image \"{image}\": not found");
             return Err(Status::internal(text));
         }
         let (sender, receiver) = mpsc::channel(8);

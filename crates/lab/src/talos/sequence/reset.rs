@@ -90,7 +90,8 @@ impl Run {
         if leaves {
             self.open("leave", "leaveEtcd");
             if let Err(problem) = super::super::etcd::leave(&self.realm, self.vmid, self.boot) {
-                self.fail(&format!("failed to leave cluster: {}", problem.message()));
+                let problem = format!("failed to leave cluster: {}", problem.message());
+                self.fail("leave", "leaveEtcd", &problem);
                 return;
             }
             self.close("leave", "leaveEtcd");

@@ -4,9 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use talmox_talos_api::proto::common::{Code, Error as Problem};
-use talmox_talos_api::proto::machine::{
-    PhaseEvent, SequenceEvent, TaskEvent, phase_event, sequence_event, task_event,
-};
+use talmox_talos_api::proto::machine::sequence_event::Action;
 use talmox_talos_api::server::Status;
 
 use super::super::land::{Node, Stage};
@@ -53,11 +51,12 @@ impl Run {
                     code: Code::Locked.into(),
                     message: "sequence not started: locked".to_owned(),
                 };
-                tell(node, sequence, sequence_event::Action::Noop, Some(problem), &actor);
+                // Nobody is named in it, not even who asked.
+                node.tell_sequence(sequence, Action::Noop, Some(problem), "");
                 return false;
             }
             node.sequence = Some((sequence.to_owned(), actor.clone()));
-            tell(node, sequence, sequence_event::Action::Start, None, &actor);
+            node.tell_sequence(sequence, Action::Start, None, &actor);
             true
         });
         let Some(has_begun) = begun else {
@@ -87,34 +86,27 @@ impl Run {
 
     /// A phase begins. It is for the caller to do its work, and to close it.
     pub(super) fn open(&self, phase: &str, task: &str) -> bool {
-        self.tell(|node, actor| {
-            let action = phase_event::Action::Start.into();
-            node.events.tell("PhaseEvent", &PhaseEvent { phase: phase.to_owned(), action }, actor);
-            let action = task_event::Action::Start.into();
-            node.events.tell("TaskEvent", &TaskEvent { task: task.to_owned(), action }, actor);
-        })
+        self.tell(|node, actor| node.open_phase(phase, &[task], actor))
     }
 
     pub(super) fn close(&self, phase: &str, task: &str) -> bool {
-        self.tell(|node, actor| {
-            let action = task_event::Action::Stop.into();
-            node.events.tell("TaskEvent", &TaskEvent { task: task.to_owned(), action }, actor);
-            let action = phase_event::Action::Stop.into();
-            node.events.tell("PhaseEvent", &PhaseEvent { phase: phase.to_owned(), action }, actor);
-        })
+        self.tell(|node, actor| node.close_phase(phase, &[task], actor))
     }
 
-    /// Tells what went wrong.
-    pub(super) fn complain(&self, message: &str) {
+    /// Tells that it is over, and then what went wrong.
+    pub(super) fn complain(&self, phase: &str, task: &str, message: &str) {
+        self.close(phase, task);
         self.tell(|node, actor| {
-            let problem = Problem { code: Code::Fatal.into(), message: message.to_owned() };
-            tell(node, self.sequence, sequence_event::Action::Stop, Some(problem), actor);
+            let message = format!("sequence failed: {message}");
+            let problem = Problem { code: Code::Fatal.into(), message };
+            node.tell_sequence(self.sequence, Action::Stop, None, actor);
+            node.tell_sequence(self.sequence, Action::Noop, Some(problem), actor);
         });
     }
 
     /// The sequence failed, and the node goes on as it was.
-    pub(super) fn fail(&self, message: &str) {
-        self.complain(message);
+    pub(super) fn fail(&self, phase: &str, task: &str, message: &str) {
+        self.complain(phase, task, message);
         self.realm.change_node(self.vmid, self.boot, |node| node.sequence = None);
         self.realm.set_stage(self.vmid, self.boot, Stage::Running);
     }
@@ -148,17 +140,6 @@ impl Run {
         }
         self.realm.change_node(self.vmid, self.boot, |node| tell(node, &self.actor)).is_some()
     }
-}
-
-fn tell(
-    node: &mut Node,
-    sequence: &str,
-    action: sequence_event::Action,
-    error: Option<Problem>,
-    actor: &str,
-) {
-    let event = SequenceEvent { sequence: sequence.to_owned(), action: action.into(), error };
-    node.events.tell("SequenceEvent", &event, actor);
 }
 
 /// Which sequence may begin while another one runs.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use talmox_talos_api::proto::common::Error as Problem;
 use talmox_talos_api::proto::machine::{
     MachineStatusEvent, SequenceEvent, ServiceHealth, ServiceStateEvent, machine_status_event,
     sequence_event, service_state_event,
@@ -105,25 +106,6 @@ impl Realm {
         }
     }
 
-    pub(crate) fn tell_sequence(
-        &self,
-        vmid: u32,
-        boot: u64,
-        (sequence, actor): (&str, &str),
-        action: sequence_event::Action,
-        error: Option<String>,
-    ) {
-        self.change_node(vmid, boot, |node| {
-            let error = error.map(|message| talmox_talos_api::proto::common::Error {
-                message,
-                ..Default::default()
-            });
-            let event =
-                SequenceEvent { sequence: sequence.to_owned(), action: action.into(), error };
-            node.events.tell("SequenceEvent", &event, actor);
-        });
-    }
-
     /// The node boots anew: all that runs on it ends.
     pub(crate) fn power_cycle(self: &Arc<Self>, vmid: u32) {
         self.site.guest_reset(vmid);
@@ -141,6 +123,17 @@ impl Node {
             Stage::Running | Stage::Maintenance => self.unmet.is_empty(),
             _ => false,
         }
+    }
+
+    pub(super) fn tell_sequence(
+        &mut self,
+        sequence: &str,
+        action: sequence_event::Action,
+        error: Option<Problem>,
+        actor: &str,
+    ) {
+        let event = SequenceEvent { sequence: sequence.to_owned(), action: action.into(), error };
+        self.events.tell("SequenceEvent", &event, actor);
     }
 
     fn tell_status(&mut self) {

@@ -101,7 +101,8 @@ impl Run {
             Some(Ok((Some(disk), running))) => self.realm.put_onto_disk(&disk, running, image),
             Some(Err(problem)) => {
                 // Services are stopped and volumes are gone: only a reboot brings them back.
-                self.complain(&format!("upgrade failed: installer failed: {problem}"));
+                let problem = format!("upgrade failed: installer failed: {problem}");
+                self.complain("upgrade", "upgrade", &problem);
                 self.reboot().await;
                 return;
             }

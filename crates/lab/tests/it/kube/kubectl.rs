@@ -132,3 +132,93 @@ async fn kubectl_cordons_drains_watches_and_deletes() {
     kubectl.run("delete node w-2");
     assert!(!kubectl.run("get nodes").contains("w-2"));
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn kubectl_describes_nodes_and_says_what_is_not_there() {
+    let cluster = Cluster::start_ready(&["cp-1", "w-1"]).await;
+    let Some(kubectl) = find(&cluster) else { return };
+    let told = kubectl.run("describe node w-1");
+    assert!(told.contains("RenewTime:") && !told.contains("Failed to get lease"), "{told}");
+    assert!(!told.contains("0001 00:00:00"), "a heartbeat that never was: {told}");
+    let lease = kubectl.run("get lease w-1 -n kube-node-lease -o jsonpath={.spec.renewTime}");
+    assert_eq!(lease.len(), "2026-01-01T00:00:00.000000Z".len(), "{lease}");
+
+    assert_eq!(kubectl.fail("top nodes"), "error: Metrics API not available\n");
+    assert!(kubectl.fail("explain pods").contains("not found in OpenAPI schema"));
+    kubectl.run("create deployment web --image=web:1");
+    kubectl.run("wait --for=condition=Available deployment/web --timeout=60s");
+    let pod = kubectl.run("get pods -o name");
+    let said = kubectl.fail(&format!("logs {pod}"));
+    let refused = "dial tcp 10.0.0.12:10250: connect: connection refused";
+    assert!(said.contains("/containerLogs/default/web-") && said.contains(refused), "{said}");
+    let said = kubectl.fail(&format!("exec {} -- ls", pod.trim()));
+    assert!(said.contains("error dialing backend") && said.contains(refused), "{said}");
+
+    // Tables have the columns that a real one has.
+    for (kind, columns) in [
+        (
+            "nodes -o wide",
+            "NAME STATUS ROLES AGE VERSION INTERNAL-IP EXTERNAL-IP OS-IMAGE KERNEL-VERSION CONTAINER-RUNTIME",
+        ),
+        ("pods -A", "NAMESPACE NAME READY STATUS RESTARTS AGE"),
+        ("priorityclasses", "NAME VALUE GLOBAL-DEFAULT AGE"),
+        ("svc", "NAME TYPE CLUSTER-IP EXTERNAL-IP PORT(S) AGE"),
+    ] {
+        let table = kubectl.run(&format!("get {kind}"));
+        let first: Vec<&str> =
+            table.lines().next().unwrap_or_default().split_whitespace().collect();
+        assert_eq!(first.join(" "), columns, "{table}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn kubectl_minds_budgets_owners_finalizers_and_grace() {
+    let cluster = Cluster::start_ready(&["w-1", "w-2"]).await;
+    let Some(kubectl) = find(&cluster) else { return };
+    kubectl.run("create deployment web --image=web:1 --replicas=2");
+    kubectl.run("wait --for=condition=Available deployment/web --timeout=60s");
+    kubectl.run("rollout status daemonset/kube-flannel -n kube-system --timeout=60s");
+    let kept = kubectl.fail("drain w-1 --timeout=20s");
+    assert!(kept.contains("cannot delete DaemonSet-managed Pods"), "{kept}");
+    kubectl.run("create pdb web --selector=app=web --min-available=2");
+    kubectl.run("wait --for=jsonpath={.status.currentHealthy}=2 pdb/web --timeout=60s");
+    let kept = kubectl.fail("drain w-1 --ignore-daemonsets --timeout=8s");
+    assert!(kept.contains("would violate the pod's disruption budget"), "{kept}");
+    kubectl.run("patch pdb web --type=merge -p {\"spec\":{\"minAvailable\":1}}");
+    kubectl.run("drain w-1 --ignore-daemonsets --timeout=60s");
+
+    let map = |value: &str| {
+        json!({
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {"name": "held", "namespace": "default", "finalizers": ["lab.example/hold"]},
+            "data": {"a": value},
+        })
+    };
+    let (one, two) = (kubectl.file("one.json", &[map("1")]), kubectl.file("two.json", &[map("2")]));
+    let apply = "apply --server-side --field-manager";
+    kubectl.run(&format!("{apply} one -f {one}"));
+    let clash = kubectl.fail(&format!("{apply} two -f {two}"));
+    assert!(
+        clash.contains("Apply failed with 1 conflict: conflict with \"one\": .data.a"),
+        "{clash}"
+    );
+    kubectl.run(&format!("{apply} two -f {two} --force-conflicts"));
+    let clash = kubectl.fail(&format!("{apply} one -f {one}"));
+    assert!(clash.contains("conflict with \"two\""), "{clash}");
+
+    kubectl.run("delete configmap held --wait=false");
+    let stamp = kubectl.run("get configmap held -o jsonpath={.metadata.deletionTimestamp}");
+    assert!(stamp.ends_with('Z'), "{stamp}");
+    let stuck = kubectl.fail("delete configmap held --timeout=2s");
+    assert!(stuck.contains("timed out waiting"), "{stuck}");
+    kubectl.run("patch configmap held --type=merge -p {\"metadata\":{\"finalizers\":null}}");
+    kubectl.run("wait --for=delete configmap/held --timeout=60s");
+
+    kubectl.run("run solo --image=web:1");
+    kubectl.run("wait --for=jsonpath={.status.phase}=Running pod/solo --timeout=60s");
+    kubectl.run("delete pod solo --grace-period=5 --timeout=60s");
+    kubectl.run("run solo --image=web:1");
+    kubectl.run("delete pod solo --grace-period=0 --force");
+    assert!(kubectl.fail("get pod solo").contains("not found"));
+}

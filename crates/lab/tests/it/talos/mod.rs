@@ -1,9 +1,17 @@
 //! Talos nodes, as our own client sees them, and Talos's own.
 
 mod api;
+mod departure;
+mod effect;
+mod fault;
 mod forward;
 mod kubectl;
+mod newest;
 mod oracle;
+mod partition;
+mod probe;
 mod raw;
 mod sequence;
+mod story;
+mod upkeep;
 mod world;

@@ -1,15 +1,14 @@
 //! Reboots, upgrades and resets.
 
-use talmox_lab::Trouble;
-use talmox_talos_api::Client;
 use talmox_talos_api::client::{
     LegacyUpgrade, Payload, RebootMode, Reset, ResourceKind, Since, Step, Wipe,
 };
 use talmox_talos_api::proto::machine::sequence_event::Action;
+use talmox_talos_api::{Client, Code, TalosError};
 
 use super::world::{SCHEMATIC_ID, World, until};
 
-fn installer(version: &str) -> String {
+pub(super) fn installer(version: &str) -> String {
     format!("factory.talos.dev/nocloud-installer/{SCHEMATIC_ID}:{version}")
 }
 
@@ -18,7 +17,7 @@ async fn tag(client: &Client) -> String {
 }
 
 /// The node has booted anew and is ready.
-async fn booted(world: &World, client: &Client, before: &str) -> String {
+pub(super) async fn booted(world: &World, client: &Client, before: &str) -> String {
     let now =
         until("another boot", || async { client.boot_id().await.ok().filter(|now| now != before) });
     let now = now.await;
@@ -69,6 +68,12 @@ fn upgrades_of_both_kinds_and_the_way_back() {
         let pulled = installer("v1.13.6");
         let mut pull = client.pull(&pulled).await.unwrap();
         while pull.next().await.unwrap().is_some() {}
+        let refused = match client.install(&pulled, "/dev/sda").await {
+            Ok(mut words) => words.next().await.unwrap_err(),
+            Err(refused) => refused,
+        };
+        let is_installed = matches!(refused, TalosError::No { code: Code::AlreadyExists, .. });
+        assert!(is_installed, "{refused:?}");
         let mut install = client.upgrade(&pulled).await.unwrap();
         let mut last = None;
         while let Some(step) = install.next().await.unwrap() {
@@ -113,7 +118,7 @@ fn upgrades_that_cannot_be() {
         assert!(client.upgrade("anything").await.is_err());
 
         // What does not boot is given up for what did.
-        world.trouble(11, Trouble::BadUpgrade);
+        world.fault("{node: node-11, revert: true}");
         let before = client.boot_id().await.unwrap();
         let bad = LegacyUpgrade { image: installer("v1.13.6"), stage: false, force: false };
         client.legacy_upgrade(&bad).await.unwrap();

@@ -4,13 +4,17 @@ use std::future::Future;
 use std::time::Duration;
 
 use talmox_clock::Clock;
-use talmox_lab::pve::Profile;
-use talmox_lab::{NodeFault, Settings as LabSettings, Trouble};
+use talmox_lab::pve::{Fault, Profile};
+use talmox_lab::{NodeSettings, Settings as LabSettings};
 use talmox_talos_api::client::{Apply, ApplyMode};
-use talmox_talos_api::{Address, Client, Credentials, Limits, Look, Reach, Settings, wait};
+use talmox_talos_api::{
+    Address, Client, Credentials, Limits, Look, Reach, Settings, TalosError, Verdict, probe, wait,
+};
+use talmox_talos_config::Release;
 use talmox_talos_config::client::{Role, talosconfig};
 use talmox_talos_config::contract::Contract;
 use talmox_talos_config::generate::{Identity, Input, Options, Role as MachineRole, generate};
+use talmox_talos_config::patch::{self, Patch};
 use talmox_talos_config::pki::{KeyKind, PrivateKey};
 use talmox_talos_config::random::SystemRandomness;
 use talmox_talos_config::secret::SecretText;
@@ -22,6 +26,7 @@ use crate::support::{TestLab, scenario};
 
 /// How much faster than ours the lab's time passes.
 const SPEED: f64 = 50.0;
+const YEAR: Duration = Duration::from_hours(24 * 365);
 /// However slow this machine is, in real time.
 const PATIENCE: Duration = Duration::from_secs(90);
 pub(crate) const SCHEMATIC: &str = "customization:\n    systemExtensions:\n        officialExtensions:\n            - siderolabs/qemu-guest-agent\n";
@@ -37,22 +42,36 @@ pub(crate) struct World {
 impl World {
     /// A lab whose storage has an image of this release.
     pub(crate) fn new(version: &str) -> Self {
-        let settings = LabSettings { speed: SPEED, profile: Profile::Fast, ..scenario("{}") };
+        Self::with(version, SCHEMATIC, NodeSettings::default())
+    }
+
+    /// The same, with an image of this schematic, and other things around the nodes.
+    pub(crate) fn with(version: &str, schematic: &str, nodes: NodeSettings) -> Self {
+        let settings =
+            LabSettings { speed: SPEED, profile: Profile::Fast, nodes, ..scenario("{}") };
         let lab = TestLab::start(settings);
-        assert_eq!(crate::factory::post(&lab, SCHEMATIC).status, 201);
-        let url =
-            format!("https://factory.talos.dev/image/{SCHEMATIC_ID}/{version}/nocloud-amd64.qcow2");
+        let posted = crate::factory::post(&lab, schematic);
+        assert_eq!(posted.status, 201);
+        let id = posted.json()["id"].as_str().unwrap().to_owned();
+        let url = format!("https://factory.talos.dev/image/{id}/{version}/nocloud-amd64.qcow2");
         let order = format!("content=import&filename=talos.qcow2&url={url}");
         run(&lab, "/nodes/pve/storage/local/download-url", &order);
-        let mut randomness = SystemRandomness::new();
-        let key = PrivateKey::generate(KeyKind::EcdsaP256, &mut randomness);
-        let bundle = generate_with(&key, now().minus(Duration::from_hours(1)), &mut randomness);
-        Self { lab, bundle: bundle.unwrap(), version: version.to_owned() }
+        Self { lab, bundle: new_bundle(), version: version.to_owned() }
     }
 
     /// Makes and starts a machine at 10.0.0.`number`.
     pub(crate) fn start(&self, number: u8) {
-        let vmid = 100 + u32::from(number);
+        self.start_with(number, &[]);
+    }
+
+    /// One that knows no way out: its clock stays as it is.
+    pub(crate) fn start_alone(&self, number: u8) {
+        self.start_with(number, &[("ipconfig0", &format!("ip=10.0.0.{number}/24"))]);
+    }
+
+    /// A machine with other options of the VM.
+    pub(crate) fn start_with(&self, number: u8, changes: &[(&str, &str)]) {
+        let vmid = vmid(number);
         let options = [
             ("vmid", vmid.to_string()),
             ("name", format!("node-{number}")),
@@ -69,7 +88,11 @@ impl World {
         ];
         let form: Vec<String> = options
             .iter()
-            .map(|(key, value)| format!("{key}={}", value.replace('=', "%3D")))
+            .map(|(key, value)| {
+                let change = changes.iter().find(|(other, _)| other == key);
+                let value = change.map_or(value.as_str(), |(_, value)| value);
+                format!("{key}={}", value.replace('=', "%3D"))
+            })
             .collect();
         let form = form.join("&");
         run(&self.lab, "/nodes/pve/qemu", &form);
@@ -77,22 +100,28 @@ impl World {
         let form = "Content-Type: application/x-www-form-urlencoded\r\n";
         let answer = self.lab.request("PUT", &grow, form, "disk=scsi0&size=20G");
         assert_eq!(crate::upload::outcome(&self.lab, &answer), "OK");
-        run(&self.lab, &format!("/nodes/pve/qemu/{vmid}/status/start"), "");
+        self.power(number, "start");
+    }
+
+    /// `start`, `stop` or `reset`.
+    pub(crate) fn power(&self, number: u8, order: &str) {
+        run(&self.lab, &format!("/nodes/pve/qemu/{}/status/{order}", vmid(number)), "");
     }
 
     /// Cuts the power.
     pub(crate) fn stop(&self, number: u8) {
-        run(&self.lab, &format!("/nodes/pve/qemu/{}/status/stop", 100 + u32::from(number)), "");
+        self.power(number, "stop");
     }
 
     pub(crate) fn is_running(&self, number: u8) -> bool {
-        let path = format!("/nodes/pve/qemu/{}/status/current", 100 + u32::from(number));
+        let path = format!("/nodes/pve/qemu/{}/status/current", vmid(number));
         self.lab.get(&path).json()["data"]["status"] == "running"
     }
 
-    pub(crate) fn trouble(&self, number: u8, trouble: Trouble) {
-        let node = format!("node-{number}");
-        self.lab.lab().trouble(NodeFault { node, trouble, times: Some(1) });
+    /// Something goes wrong from now on: an entry as a file of faults has it.
+    pub(crate) fn fault(&self, entry: &str) {
+        let faults = Fault::parse("faults.yaml", &format!("faults:\n  - {entry}\n")).unwrap();
+        faults.into_iter().for_each(|fault| self.lab.lab().faults().add(fault));
     }
 
     fn settings(&self) -> Settings {
@@ -112,10 +141,37 @@ impl World {
     }
 
     pub(crate) fn client_as(&self, number: u8, roles: &[Role]) -> Client {
-        let ttl = Duration::from_hours(24 * 365);
-        let credentials =
-            Credentials::issue(&self.bundle, roles, ttl, now(), &mut SystemRandomness::new());
-        Client::new(address(number), &credentials.unwrap(), &self.settings()).unwrap()
+        let credentials = self.credentials(roles, now(), YEAR);
+        Client::new(address(number), &credentials, &self.settings()).unwrap()
+    }
+
+    fn credentials(&self, roles: &[Role], from: UnixTime, ttl: Duration) -> Credentials {
+        Credentials::issue(&self.bundle, roles, ttl, from, &mut SystemRandomness::new()).unwrap()
+    }
+
+    /// What is at the address of a machine, for an administrator.
+    pub(crate) async fn probe(&self, number: u8) -> Verdict {
+        self.probe_as(number, &self.credentials(&[Role::Admin], now(), YEAR)).await
+    }
+
+    /// The same for somebody whose certificate was good for a day, a week ago.
+    pub(crate) async fn probe_late(&self, number: u8) -> Verdict {
+        let (day, week) = (Duration::from_hours(24), Duration::from_hours(24 * 7));
+        self.probe_as(number, &self.credentials(&[Role::Admin], now().minus(week), day)).await
+    }
+
+    /// The same for an administrator of another cluster.
+    pub(crate) async fn probe_from(&self, other: &Bundle, number: u8) -> Verdict {
+        let (from, mut randomness) = (now(), SystemRandomness::new());
+        let admin = Credentials::issue(other, &[Role::Admin], YEAR, from, &mut randomness);
+        self.probe_as(number, &admin.unwrap()).await
+    }
+
+    async fn probe_as(&self, number: u8, credentials: &Credentials) -> Verdict {
+        // Nobody waits long for those who say nothing.
+        let limits = Limits { connect: Duration::from_secs(2), ..Limits::default() };
+        let settings = Settings { limits, ..self.settings() };
+        probe(&address(number), credentials, None, &settings).await.unwrap()
     }
 
     /// Who an administrator is, for talosctl and its like.
@@ -125,7 +181,7 @@ impl World {
             endpoints: &[],
             nodes: &[],
             roles: &[Role::Admin],
-            ttl: Duration::from_hours(24 * 365),
+            ttl: YEAR,
         };
         let mut randomness = SystemRandomness::new();
         talosconfig::generate(&self.bundle, &request, now(), &mut randomness).unwrap()
@@ -148,7 +204,7 @@ impl World {
     pub(crate) fn config(&self, number: u8, is_control_plane: bool) -> SecretText {
         let options = Options::default();
         let identity = Identity::from(&self.bundle);
-        let contract: Contract = self.version.parse().unwrap();
+        let contract = self.version.parse::<Contract>().unwrap().for_nodes();
         let input = Input {
             contract,
             cluster_name: "home",
@@ -165,11 +221,34 @@ impl World {
         SecretText::new(text)
     }
 
+    /// The same with a patch.
+    pub(crate) fn patched(&self, number: u8, is_control_plane: bool, text: &str) -> SecretText {
+        let release = Release::of(&self.version).unwrap();
+        let patch = Patch::parse(text, release).unwrap();
+        let config = self.config(number, is_control_plane);
+        SecretText::new(patch::apply(config.expose(), &[patch], release).unwrap())
+    }
+
+    /// A node in maintenance takes a config. What comes of that is another matter.
+    pub(crate) async fn apply(&self, number: u8, text: &SecretText) {
+        let anonymous = self.maintenance(number);
+        let apply = Apply { config: text, mode: ApplyMode::Auto, dry_run: false };
+        until("maintenance", || async {
+            // The answer may be lost when the node closes the port.
+            let applied = anonymous.apply(&apply).await;
+            matches!(applied, Ok(_) | Err(TalosError::Lost { .. })).then_some(())
+        })
+        .await;
+    }
+
     /// A node in maintenance takes its config, and answers as a configured one.
     pub(crate) async fn configure(&self, number: u8, is_control_plane: bool) -> Client {
+        self.configure_with(number, &self.config(number, is_control_plane)).await
+    }
+
+    pub(crate) async fn configure_with(&self, number: u8, text: &SecretText) -> Client {
         let anonymous = self.maintenance(number);
-        let text = self.config(number, is_control_plane);
-        let apply = Apply { config: &text, mode: ApplyMode::Auto, dry_run: false };
+        let apply = Apply { config: text, mode: ApplyMode::Auto, dry_run: false };
         let client = self.client(number);
         // The answer may be lost when the node closes the port: then it is configured all the same.
         until("maintenance", || async {
@@ -196,6 +275,17 @@ impl World {
         })
         .await;
     }
+}
+
+/// The secrets of a cluster.
+pub(crate) fn new_bundle() -> Bundle {
+    let mut randomness = SystemRandomness::new();
+    let key = PrivateKey::generate(KeyKind::EcdsaP256, &mut randomness);
+    generate_with(&key, now().minus(Duration::from_hours(24 * 30)), &mut randomness).unwrap()
+}
+
+fn vmid(number: u8) -> u32 {
+    100 + u32::from(number)
 }
 
 fn run(lab: &TestLab, path: &str, form: &str) {

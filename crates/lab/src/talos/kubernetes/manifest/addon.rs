@@ -1,5 +1,7 @@
 //! The network, the proxy and the DNS server that Talos brings.
 
+use std::net::Ipv4Addr;
+
 use serde_json::{Value, json};
 
 use super::rbac::bind;
@@ -138,6 +140,13 @@ pub(super) fn kube_proxy(facts: &Facts) -> Vec<Value> {
     ]
 }
 
+/// The tenth address of the first service network, which kubelets are told of.
+fn dns_address(facts: &Facts) -> Option<String> {
+    let (network, _) = facts.service_subnets.first()?.split_once('/')?;
+    let tenth = u32::from(network.parse::<Ipv4Addr>().ok()?).checked_add(10)?;
+    Some(Ipv4Addr::from(tenth).to_string())
+}
+
 pub(super) fn core_dns(facts: &Facts, version: &Version) -> Vec<Value> {
     let tag = match version.minor {
         ..=8 => "v1.11.3",
@@ -207,6 +216,7 @@ pub(super) fn core_dns(facts: &Facts, version: &Version) -> Vec<Value> {
             },
             "spec": {
                 "selector": {"k8s-app": "kube-dns"},
+                "clusterIP": dns_address(facts),
                 "ports": [
                     {"name": "dns", "port": 53, "protocol": "UDP"},
                     {"name": "dns-tcp", "port": 53, "protocol": "TCP"},
