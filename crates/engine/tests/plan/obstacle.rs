@@ -235,7 +235,8 @@ fn names_that_somebody_else_has_are_told() {
     foreign(&mut world, 250, "cp-1", "precious");
     let plan = plan(&single("cores: 2"), &world);
     assert_eq!(errors(&plan), Vec::<String>::new());
-    assert_eq!(warnings(&plan), ["cp-1: VM 250 on pve1 has the same name, and is not ours"]);
+    let place = "cp-1: VM 250 (cp-1) on pve1 is there in its place, and is not ours";
+    assert_eq!(warnings(&plan), [format!("{place}: it does not carry talmox's marker")]);
 }
 
 #[test]
