@@ -30,17 +30,21 @@ impl Printer {
         Self { format, color }
     }
 
-    /// How large the terminal is that everything but results goes to; nothing if it is none, or one
-    /// that only prints.
+    /// How large the terminal is that everything but results goes to; nothing if it is none, one
+    /// that only prints, or too small for anything but plain lines.
     pub(crate) fn size(&self) -> Option<Size> {
+        self.terminal().filter(|size| size.columns >= 40 && size.rows >= 8)
+    }
+
+    /// The same, however small it is.
+    pub(crate) fn terminal(&self) -> Option<Size> {
         if !io::stderr().is_terminal()
             || environment::variable("TERM").is_none_or(|kind| kind == "dumb")
         {
             return None;
         }
         let (columns, rows) = terminal_size::terminal_size_of(io::stderr())?;
-        let size = Size { columns: columns.0.into(), rows: rows.0.into() };
-        (size.columns >= 40 && size.rows >= 8).then_some(size)
+        Some(Size { columns: columns.0.into(), rows: rows.0.into() })
     }
 
     /// Whether results may have colours.

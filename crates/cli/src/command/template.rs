@@ -5,13 +5,12 @@ use std::sync::Arc;
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 use talmox_engine::desired::Desired;
-use talmox_engine::event::RunEnd;
 use talmox_engine::observe::Pve;
 use talmox_engine::plan::show;
 
 use crate::args::{Format, Global};
 use crate::command::Outcome;
-use crate::command::carry_out::{Carried, carry_out};
+use crate::command::carry_out::carry_out;
 use crate::error::{CommandError, Exit};
 use crate::printer::Printer;
 use crate::rehearsal::RehearsalArgs;
@@ -130,12 +129,7 @@ async fn create(args: &CreateArgs, session: &Session, printer: &Printer) -> Outc
         ask::yes("Do it?")?;
     }
     let write = Arc::new(|_| Ok(()));
-    let Carried { outcome, .. } =
-        carry_out(session, &plan, "template create", write, printer).await;
-    if outcome.end != RunEnd::Done {
-        return Err(CommandError::failed("not every template was made")
-            .hint("when the cause is gone, the same command goes on from here"));
-    }
+    carry_out(session, &plan, "template create", write, printer).await?;
     report(session, true, printer)
 }
 

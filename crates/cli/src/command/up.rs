@@ -7,13 +7,12 @@ use std::sync::{Arc, Mutex};
 
 use clap::Args;
 use talmox_engine::access::{ClientFiles, WriteFiles};
-use talmox_engine::event::RunEnd;
 use talmox_engine::observe::World;
 use talmox_engine::plan::{self, Action, Plan, SavedPlan, show};
 
 use crate::args::{Format, Global};
 use crate::choose;
-use crate::command::carry_out::{Carried, carry_out};
+use crate::command::carry_out::carry_out;
 use crate::command::{Outcome, again, client, draft};
 use crate::error::{CommandError, Exit};
 use crate::printer::Printer;
@@ -145,29 +144,11 @@ async fn up(
     session.keep_secrets(printer)?;
     let told = Arc::new(Mutex::new(vec![]));
     let write = writer(files.clone(), args.merge, Arc::clone(&told));
-    let Carried { outcome, log } = carry_out(session, &plan, "up", write, printer).await;
-    match outcome.end {
-        RunEnd::Done => {
-            let files = files.map(|folder| folder.join("kubeconfig"));
-            let told = told.lock().map(|told| told.clone()).unwrap_or_default();
-            let end = End { is_change, told, kubeconfig: files, again };
-            summary::done(session, &world, &end, printer)
-        }
-        RunEnd::Cancelled => Err(CommandError::failed("stopped before the end")
-            .hint("the same command goes on from here; nothing has to be undone")),
-        RunEnd::Failed => {
-            let failed = outcome.failures().count();
-            let hint = match log {
-                Some(path) => format!(
-                    "see above, or `talmox runs`; the whole log is {}. When the cause is gone, the same command goes on from here",
-                    path.display()
-                ),
-                None => "when the cause is gone, the same command goes on from here".to_owned(),
-            };
-            Err(CommandError::failed(format!("{failed} of {} steps failed", plan.steps.len()))
-                .hint(hint))
-        }
-    }
+    carry_out(session, &plan, "up", write, printer).await?;
+    let files = files.map(|folder| folder.join("kubeconfig"));
+    let told = told.lock().map(|told| told.clone()).unwrap_or_default();
+    let end = End { is_change, told, kubeconfig: files, again };
+    summary::done(session, &world, &end, printer)
 }
 
 /// What stands in the way is said before anything is begun.
@@ -182,7 +163,7 @@ fn refuse(plan: &Plan, printer: &Printer) -> Result<(), CommandError> {
             .hint("what stands in the way is marked `error` above")
     } else {
         CommandError::failed("nothing was changed: `up` does not make such changes yet").hint(
-            "`up` makes clusters and adds nodes. Take the other changes out of the inventory, or make them by hand",
+            "`up` makes clusters, adds nodes and applies add-ons. Take the other changes out of the inventory, or make them by hand",
         )
     };
     Err(error.detail("plan", show::json(plan)))

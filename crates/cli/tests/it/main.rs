@@ -6,6 +6,7 @@ mod check;
 mod clients;
 mod cluster;
 mod config;
+mod example;
 mod exchange;
 mod help;
 mod init;
@@ -16,7 +17,10 @@ mod reach;
 mod readme;
 mod real;
 mod render;
+mod runs;
 mod secrets;
 mod seeds;
 mod support;
 mod talos;
+#[path = "../common/truth.rs"]
+mod truth;

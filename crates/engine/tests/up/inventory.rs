@@ -52,7 +52,8 @@ pub(crate) fn pair() -> String {
 
 /// With what does not come up given up after a while.
 pub(crate) fn impatient() -> String {
-    pair().replace("boot: 60m", "boot: 5m").replace("bootstrap: 60m", "bootstrap: 10m")
+    let times = "boot: 60m, bootstrap: 60m, health: 60m";
+    pair().replace(times, "boot: 5m, bootstrap: 10m, health: 15m")
 }
 
 /// The same bundle in all tests: making one takes its time.
@@ -99,5 +100,7 @@ pub(crate) fn desired(text: &str, bundle: &Bundle) -> Desired {
     let inputs =
         Inputs { cluster, bundle, secrets: &secrets, files: &BTreeMap::new(), phase: Phase::Final };
     let login = Login { user: "talmox@pve".to_owned(), token: Some("ci".to_owned()) };
-    Desired::of(&inputs, &BTreeMap::new(), login).unwrap()
+    let files = cluster.file.addons.values().flat_map(|addon| addon.files.iter());
+    let manifests = files.map(|file| (file.span, vec![super::addon::manifest(&file.value.0)]));
+    Desired::of(&inputs, &manifests.collect(), login).unwrap()
 }
