@@ -23,7 +23,8 @@ impl Rig {
 async fn the_factory_is_asked_only_where_something_is_to_be_made() {
     let rig = Rig::start();
     let told = rig.findings_offline(&pair()).await;
-    let words = "error: https://factory.talos.dev: the Image Factory cannot be asked: cannot connect";
+    let words =
+        "error: https://factory.talos.dev: the Image Factory cannot be asked: cannot connect";
     assert!(told.starts_with(words), "{told}");
     assert_eq!(told.matches("error: ").count(), 1, "{told}");
     rig.up(&pair()).await.assert_done();
