@@ -6,6 +6,9 @@ use std::process::Command;
 
 use crate::Problems;
 
+/// How large the binary may be, in bytes.
+const MOST: u64 = 40_000_000;
+
 /// Builds `dist/talmox` in the target folder, linked statically against the C library of this machine. Naming the
 /// target keeps the flags away from build scripts and procedural macros, which cannot be static.
 #[expect(clippy::disallowed_methods, reason = "cargo's own variable, for a tool of developers")]
@@ -38,7 +41,11 @@ pub(crate) fn build(root: &Path) -> Problems {
     match copied {
         Ok(bytes) => {
             println!("{}: {} kB", folder.join("talmox").display(), bytes / 1000);
-            vec![]
+            let is_larger = bytes > MOST;
+            is_larger
+                .then(|| format!("it may have {} kB at most", MOST / 1000))
+                .into_iter()
+                .collect()
         }
         Err(error) => vec![format!("{}: {error}", built.display())],
     }

@@ -7,8 +7,8 @@ use clap::builder::styling::AnsiColor;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::command::{
-    check, config, destroy, export, import, init, kubeconfig, lab, node, output, plan, render,
-    runs, schema, secrets, status, talosconfig, template, up,
+    check, completions, config, destroy, export, import, init, kubeconfig, lab, man, node, output,
+    plan, render, runs, schema, secrets, status, talosconfig, template, up,
 };
 
 const STYLES: Styles = Styles::styled()
@@ -18,11 +18,16 @@ const STYLES: Styles = Styles::styled()
     .placeholder(AnsiColor::Cyan.on_default());
 
 const AFTER_HELP: &str = "\
-Exit codes: 0 fine (warnings included), 1 errors, 2 changes (`plan --detailed-exitcode`), 64 wrong usage.
+Exit codes:
+  0   fine, warnings included
+  1   it failed, or what was looked at has errors
+  2   there is something to do (`plan --detailed-exitcode` only)
+  64  wrong usage
 
-Start with `talmox up --lab`, which needs nothing; then `talmox init`, `talmox check` and `talmox up`.";
+Start with `talmox up --lab`, which needs nothing. Then `talmox init` writes an
+inventory, and says how to go on.";
 
-/// From one YAML inventory to a running Talos Linux Kubernetes cluster on Proxmox VE.
+/// From one YAML inventory to a Talos Linux Kubernetes cluster on Proxmox VE.
 #[derive(Debug, Parser)]
 #[command(name = "talmox", version, styles = STYLES, after_help = AFTER_HELP)]
 #[command(arg_required_else_help = true, subcommand_required = true)]
@@ -41,12 +46,13 @@ pub(crate) struct Global {
     #[arg(long, short, global = true, value_name = "PATH")]
     pub(crate) inventory: Option<PathBuf>,
 
-    /// How to print results: text, or json for programs
+    /// How to print results: text, or json for programs [default: text]
     #[arg(long, global = true, value_name = "FORMAT", default_value = "text")]
     #[arg(hide_possible_values = true, hide_default_value = true)]
     pub(crate) format: Format,
 
-    /// When to use colours: auto (on a terminal, unless NO_COLOR is set), always or never
+    /// When to use colours: auto (on a terminal, unless NO_COLOR is set), always or never [default:
+    /// auto]
     #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
     #[arg(hide_possible_values = true, hide_default_value = true)]
     pub(crate) color: Color,
@@ -93,4 +99,6 @@ pub(crate) enum Command {
     Node(node::NodeArgs),
     Lab(lab::LabArgs),
     Schema(schema::SchemaArgs),
+    Completions(completions::CompletionsArgs),
+    Man(man::ManArgs),
 }

@@ -6,7 +6,7 @@ use crate::error::CommandError;
 
 /// Goes on only if somebody says yes.
 pub(crate) fn yes(question: &str) -> Result<(), CommandError> {
-    let answer = answer(&format!("{question} [y/N] "), "--yes goes on without asking")?;
+    let answer = answer(&format!("{question} [y/N] "), "add --yes to go on without being asked")?;
     if matches!(answer.to_lowercase().as_str(), "y" | "yes") {
         return Ok(());
     }
@@ -15,7 +15,7 @@ pub(crate) fn yes(question: &str) -> Result<(), CommandError> {
 
 /// Goes on only if somebody writes this word.
 pub(crate) fn word(question: &str, word: &str) -> Result<(), CommandError> {
-    let answer = answer(&format!("{question} "), "--yes goes on without asking")?;
+    let answer = answer(&format!("{question} "), "add --yes to go on without being asked")?;
     if answer == word {
         return Ok(());
     }
@@ -24,7 +24,9 @@ pub(crate) fn word(question: &str, word: &str) -> Result<(), CommandError> {
 
 fn answer(question: &str, hint: &str) -> Result<String, CommandError> {
     if !io::stdin().is_terminal() {
-        return Err(CommandError::usage("nobody is here to be asked").hint(hint));
+        return Err(
+            CommandError::usage("nothing was changed: there is no terminal to ask on").hint(hint)
+        );
     }
     let mut stderr = io::stderr().lock();
     // A question that cannot be shown is answered by nobody.

@@ -63,6 +63,30 @@ pub(crate) fn has_inventory(global: &Global) -> bool {
     global.inventory.is_some() || locate(None, &[]).is_ok()
 }
 
+/// The clusters that are meant, for `one` to find: those that are named, else all. None is the only one there is, or
+/// the built-in one.
+pub(crate) fn each(global: &Global, names: &[String]) -> Result<Vec<Option<String>>, CommandError> {
+    if !names.is_empty() {
+        return Ok(names.iter().cloned().map(Some).collect());
+    }
+    if !has_inventory(global) {
+        return Ok(vec![None]);
+    }
+    let located = locate(global.inventory.as_deref(), &[])?;
+    let all: Vec<Option<String>> = located
+        .clusters
+        .iter()
+        .filter(|files| !files.is_neighbour)
+        .map(|files| Some(files.default_name.clone()))
+        .collect();
+    Ok(if all.len() == 1 { vec![None] } else { all })
+}
+
+/// The same for commands that change something: nobody means all of several by saying nothing.
+pub(crate) fn each_named(names: &[String]) -> Vec<Option<String>> {
+    if names.is_empty() { vec![None] } else { names.iter().cloned().map(Some).collect() }
+}
+
 /// Finds the cluster with this name, or the only one there is, and checks it.
 pub(crate) fn one(
     global: &Global,
@@ -81,7 +105,9 @@ pub(crate) fn one(
     let inventory = check::load_located(located);
     if inventory.has_errors() {
         printer.say_raw(&render::text(&inventory, printer.color));
-        return Err(CommandError::failed("the inventory has errors").hint("correct them first"));
+        return Err(CommandError::failed("the inventory has errors; nothing was changed")
+            .hint("correct what is marked `error` above")
+            .detail("diagnostics", render::json(&inventory)));
     }
     Ok(Chosen { inventory, file })
 }

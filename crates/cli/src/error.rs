@@ -3,6 +3,8 @@
 use std::error::Error;
 use std::process::ExitCode;
 
+use serde_json::{Value as Json, json};
+
 /// The documented exit codes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exit {
@@ -26,11 +28,19 @@ pub(crate) struct CommandError {
     message: String,
     source: Option<Box<dyn Error + Send + Sync>>,
     pub(crate) hint: Option<String>,
+    /// What programs are told beside the text.
+    details: Vec<(&'static str, Json)>,
 }
 
 impl CommandError {
     pub(crate) fn failed(message: impl Into<String>) -> Self {
-        Self { exit: Exit::Failed, message: message.into(), source: None, hint: None }
+        Self {
+            exit: Exit::Failed,
+            message: message.into(),
+            source: None,
+            hint: None,
+            details: vec![],
+        }
     }
 
     pub(crate) fn usage(message: impl Into<String>) -> Self {
@@ -45,6 +55,20 @@ impl CommandError {
     pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
         self
+    }
+
+    pub(crate) fn detail(mut self, name: &'static str, value: Json) -> Self {
+        self.details.push((name, value));
+        self
+    }
+
+    /// The shape that every error has for programs: docs/COMMANDS.md describes it.
+    pub(crate) fn to_json(&self) -> Json {
+        let mut error = json!({ "message": self.chain(), "exit_code": self.exit as u8 });
+        let fields = error.as_object_mut().expect("invariant: made as an object above");
+        fields.extend(self.hint.as_ref().map(|hint| ("hint".to_owned(), json!(hint))));
+        fields.extend(self.details.iter().map(|(name, value)| ((*name).to_owned(), value.clone())));
+        json!({ "error": error })
     }
 
     /// The message and its causes, each said once.

@@ -30,17 +30,34 @@ impl Printer {
         Self { format, color }
     }
 
-    /// How large the terminal is that everything but results goes to; nothing if it is none, or one
-    /// that only prints.
+    /// How large the terminal is that everything but results goes to; nothing if it is none, one
+    /// that only prints, or too small for anything but plain lines.
     pub(crate) fn size(&self) -> Option<Size> {
+        self.terminal().filter(|size| size.columns >= 40 && size.rows >= 8)
+    }
+
+    /// The same, however small it is.
+    pub(crate) fn terminal(&self) -> Option<Size> {
         if !io::stderr().is_terminal()
             || environment::variable("TERM").is_none_or(|kind| kind == "dumb")
         {
             return None;
         }
         let (columns, rows) = terminal_size::terminal_size_of(io::stderr())?;
-        let size = Size { columns: columns.0.into(), rows: rows.0.into() };
-        (size.columns >= 40 && size.rows >= 8).then_some(size)
+        Some(Size { columns: columns.0.into(), rows: rows.0.into() })
+    }
+
+    /// Whether results may have colours.
+    pub(crate) fn colors_results(&self) -> bool {
+        self.color && io::stdout().is_terminal()
+    }
+
+    /// How many columns a result may have; nothing if it goes into a file or a pipe.
+    pub(crate) fn result_columns(&self) -> Option<usize> {
+        if !io::stdout().is_terminal() {
+            return None;
+        }
+        terminal_size::terminal_size_of(io::stdout()).map(|(columns, _)| columns.0.into())
     }
 
     /// A result. A reader that has seen enough (`| head`) is no error.
@@ -73,15 +90,46 @@ impl Printer {
         io::stderr().lock().write_all(text.as_bytes()).ok();
     }
 
-    pub(crate) fn error(&self, message: &str, hint: Option<&str>) {
-        self.say(&format!("{} {message}", self.paint("error:", "1;31")));
-        if let Some(hint) = hint {
+    /// For people on stderr; for programs also on stdout, where they look for the result.
+    pub(crate) fn error(&self, error: &CommandError) {
+        self.complain(&error.chain());
+        if let Some(hint) = &error.hint {
             self.say(&format!("\n{} {hint}", self.paint("hint:", "1;36")));
+        }
+        self.error_as_json(error);
+    }
+
+    /// An error that is not the end.
+    pub(crate) fn complain(&self, message: &str) {
+        self.say(&format!("{} {message}", self.paint("error:", "1;31")));
+    }
+
+    pub(crate) fn error_as_json(&self, error: &CommandError) {
+        if self.format == Format::Json {
+            // Whoever closed stdout does not read it.
+            self.result(&format!("{}\n", error.to_json())).ok();
         }
     }
 
     pub(crate) fn warn(&self, message: &str) {
         self.say(&format!("{} {message}", self.paint("warning:", "1;33")));
+    }
+
+    /// The text of a plan, with what comes, changes and goes in colours.
+    pub(crate) fn plan(&self, text: &str, color: bool) -> String {
+        if !color {
+            return text.to_owned();
+        }
+        let colors =
+            [("+ ", "32"), ("~ ", "33"), ("- ", "31"), ("error:", "1;31"), ("warning:", "1;33")];
+        let line = |line: &str| match colors.iter().find(|(head, _)| line.starts_with(head)) {
+            Some((head, sgr)) if head.len() > 2 => {
+                format!("\x1b[{sgr}m{head}\x1b[0m{}\n", &line[head.len()..])
+            }
+            Some((_, sgr)) => format!("\x1b[{sgr}m{line}\x1b[0m\n"),
+            None => format!("{line}\n"),
+        };
+        text.lines().map(line).collect()
     }
 
     pub(crate) fn paint(&self, text: &str, sgr: &str) -> String {

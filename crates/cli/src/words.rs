@@ -24,6 +24,15 @@ pub(crate) fn split(text: &str) -> Option<Vec<String>> {
     (quote.is_none() && !words.is_empty()).then_some(words)
 }
 
+/// A word as a shell takes it.
+pub(crate) fn quoted(word: &str) -> String {
+    let is_plain = |c: char| c.is_alphanumeric() || "/._-+:@=,~".contains(c);
+    if !word.is_empty() && word.chars().all(is_plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', "'\\''"))
+}
+
 /// Rows with their cells below each other, two spaces apart.
 pub(crate) fn aligned<R: AsRef<[String]>>(rows: &[R]) -> String {
     let rows: Vec<&[String]> = rows.iter().map(R::as_ref).collect();
@@ -69,7 +78,15 @@ pub(crate) fn shortened(text: &str, columns: usize) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{shortened, split, wrapped};
+    use super::{quoted, shortened, split, wrapped};
+
+    #[test]
+    fn a_shell_takes_back_what_is_quoted() {
+        assert_eq!(quoted("inventory/dev"), "inventory/dev");
+        for word in ["", "my lab", "it's", "$HOME", "a\\b"] {
+            assert_eq!(split(&quoted(word)), Some(vec![word.to_owned()]), "{word}");
+        }
+    }
 
     #[test]
     fn texts_fit() {

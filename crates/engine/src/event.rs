@@ -47,6 +47,8 @@ pub enum Event {
         end: StepEnd,
         seconds: f64,
     },
+    /// Somebody wants to stop: nothing new is begun, and what has begun ends as soon as it can.
+    RunStopping,
     RunEnded {
         end: RunEnd,
         seconds: f64,
@@ -74,7 +76,7 @@ pub enum StepEnd {
         causes: Vec<String>,
         hint: Option<String>,
     },
-    /// A step before it failed.
+    /// A step that it needs failed or was blocked.
     Blocked {
         by: String,
     },

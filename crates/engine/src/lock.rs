@@ -48,6 +48,12 @@ impl Lock {
             .map_err(failed)?;
         Ok(Self { _file: file })
     }
+
+    /// Whether somebody has it now. A lock that nobody ever took is free.
+    pub fn is_held(path: &Path) -> bool {
+        let Ok(file) = File::open(path) else { return false };
+        matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock))
+    }
 }
 
 /// What the holder wrote about itself, which it may be doing just now.
@@ -73,7 +79,9 @@ mod tests {
         let error = Lock::take(&path, "talmox destroy").unwrap_err();
         let told = format!("is in use by process {} (talmox up)", std::process::id());
         assert!(error.to_string().ends_with(&told), "{error}");
+        assert!(Lock::is_held(&path));
         drop(held);
+        assert!(!Lock::is_held(&path) && !Lock::is_held(&folder.path().join("none")));
         Lock::take(&path, "talmox destroy").unwrap();
     }
 

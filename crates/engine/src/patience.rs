@@ -1,9 +1,52 @@
-//! Waiting with a deadline and a reason that can be shown all the time.
+//! Waiting with a deadline and a reason that can be shown all the time; and how long everything is
+//! waited for, in one place.
+//!
+//! A step has one deadline for all its attempts together, by the inventory's `timeouts:`.
+//!
+//! | what a step does | its deadline |
+//! |---|---|
+//! | fetch an image; create or clone a VM; make a template | `image` |
+//! | any other call or task of Proxmox; tell the factory; write files | `task` |
+//! | give a node its config, and see it come back as a node of the cluster | `boot` for each start (the first and at most two resets), then `bootstrap` |
+//! | bootstrap etcd; join; the shared address; another system than Talos | `bootstrap` |
+//! | the health of the cluster; an add-on | `health` |
+//!
+//! Within that, what is below ends a wait sooner, where waiting longer would not help. Sockets have
+//! limits of their own, which do not scale with the clock: the clients of Proxmox, Talos, Kubernetes
+//! and the web have them.
 
 use std::fmt;
 use std::time::Duration;
 
 use talmox_clock::{Clock, Deadline};
+
+/// Between two looks at a node or a cluster.
+pub(crate) const LOOK: Duration = Duration::from_secs(1);
+/// Between two looks at something of Proxmox that changes by itself.
+pub(crate) const LOOK_AT_PROXMOX: Duration = Duration::from_secs(3);
+
+/// The first pause between two attempts; each further one is twice as long, up to the longest.
+pub(crate) const FIRST_PAUSE: Duration = Duration::from_secs(1);
+pub(crate) const LONGEST_PAUSE: Duration = Duration::from_secs(20);
+/// More attempts than this are none the wiser, however much time is left. With their pauses they
+/// take about three minutes.
+pub(crate) const ATTEMPTS: u32 = 12;
+/// An image that came out wrong so often is wrong where it comes from.
+pub(crate) const FETCHES: u32 = 4;
+/// How often a guest is asked to let go of a volume before that is left to its next stop, and the
+/// pause in between.
+pub(crate) const DETACHES: u32 = 4;
+pub(crate) const DETACH_PAUSE: Duration = Duration::from_secs(10);
+
+/// How long the host of a running task may be silent before the task is given up.
+pub(crate) const SILENT_HOST: Duration = Duration::from_mins(3);
+/// How long a control plane that must be asked for etcd's data may take to answer: it may be booting.
+pub(crate) const WITNESS: Duration = Duration::from_mins(3);
+/// A node that does not answer for so long is looked up in Proxmox, again and again: its host may be
+/// down, or its VM off.
+pub(crate) const GLANCE: Duration = Duration::from_mins(2);
+/// What a step may take beyond its deadline before it is broken off: for a last answer to come.
+pub(crate) const OVERTIME: Duration = Duration::from_mins(5);
 
 /// How long to wait, how often to look, and who hears why.
 #[derive(Clone, Copy)]

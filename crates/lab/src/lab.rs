@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use talmox_clock::Clock;
+use talmox_clock::{Chance, Clock};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -21,7 +21,7 @@ use crate::folder::Folder;
 use crate::pve::{Fault, Faults, Gate, Keys, Patience, Profile, Recorder, Server, Site, stopped};
 use crate::scenario::LAB_TOKEN;
 use crate::state::State;
-use crate::talos::{NodeFault, NodeSettings, Realm};
+use crate::talos::{NodeSettings, Realm};
 use crate::tidy::keep_tidy;
 
 /// How often a changed world is written down, in real time.
@@ -38,6 +38,8 @@ pub struct Settings {
     pub listen: SocketAddr,
     pub seed: u64,
     pub profile: Profile,
+    /// Whether all work takes exactly as long as the profile says; otherwise between half and one and a half of it.
+    pub is_even: bool,
     /// How much faster the lab's time passes than ours.
     pub speed: f64,
     /// Where the lab is kept; none for one that leaves nothing behind.
@@ -61,6 +63,7 @@ impl Default for Settings {
             listen: SocketAddr::from(([127, 0, 0, 1], 0)),
             seed: 0,
             profile: Profile::default(),
+            is_even: false,
             speed: 1.0,
             state: None,
             record: None,
@@ -155,7 +158,8 @@ impl Lab {
         let identity = &state.keys.identity;
         state.folder.write("ca.pem", identity.authority_pem().as_bytes())?;
         let seed = seed.wrapping_add(state.runs.wrapping_mul(RUN_STEP));
-        let mut site = Site::new(world, blobs, clock, seed, profile);
+        let chance = if settings.is_even { Chance::even(seed) } else { Chance::new(seed) };
+        let mut site = Site::new(world, blobs, clock, chance, profile);
         let roots = identity.roots().map_err(io::Error::other)?;
         let (factory_listener, factory_address) = bind(SocketAddr::new(listen.ip(), 0))?;
         let mut reach: BTreeMap<String, SocketAddr> =
@@ -249,11 +253,6 @@ impl Lab {
     /// What goes wrong from now on.
     pub fn faults(&self) -> &Faults {
         &self.site.faults
-    }
-
-    /// A node has this trouble from now on.
-    pub fn trouble(&self, fault: NodeFault) {
-        self.realm.troubles.add(fault);
     }
 
     /// Closes all connections and saves what lasts.

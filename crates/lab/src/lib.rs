@@ -10,6 +10,7 @@ mod certificate;
 mod checksum;
 mod disk;
 mod factory;
+mod fault;
 mod fetch;
 mod folder;
 mod image;
@@ -21,7 +22,8 @@ mod state;
 mod talos;
 mod tidy;
 
+pub use fault::{Boot, Disguise, NodeAction, Who};
 pub use lab::{FactoryReady, Lab, PveReady, Ready, Settings};
 pub use scenario::{Scenario, ScenarioError};
 pub use state::{has_state, saved_seed};
-pub use talos::{NodeFault, NodeSettings, RealKubernetes, Trouble};
+pub use talos::{NodeSettings, RealKubernetes};

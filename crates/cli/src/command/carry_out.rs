@@ -4,40 +4,36 @@ use std::path::PathBuf;
 
 use talmox_engine::access::WriteFiles;
 use talmox_engine::event::Events;
-use talmox_engine::execute::{Cancel, Outcome};
+use talmox_engine::execute::Cancel;
 use talmox_engine::plan::Plan;
 use talmox_engine::run_log::RunLog;
 use tokio::signal::unix::{SignalKind, signal};
 
+use crate::error::CommandError;
 use crate::printer::Printer;
-use crate::report;
+use crate::report::{self, Rest};
 use crate::session::{Session, run_folder};
 
-/// A run that has ended.
-pub(super) struct Carried {
-    pub(super) outcome: Outcome,
-    /// Where it was written down.
-    pub(super) log: Option<PathBuf>,
-}
-
-/// Carries the plan out. Runs of a lab that dies with us are not written down.
+/// Carries the plan out, or says why it did not get done. Runs of a lab that dies with us are not
+/// written down.
 pub(super) async fn carry_out(
     session: &Session,
     plan: &Plan,
     command: &str,
-    folder: &std::path::Path,
     write_files: WriteFiles,
     printer: &Printer,
-) -> Carried {
+) -> Result<(), CommandError> {
     let log: Option<RunLog> = if session.is_alone() {
         None
     } else {
-        report::log(&run_folder(folder), command, &plan.cluster, printer)
+        report::log(&run_folder(&session.folder()), command, &plan.cluster, printer)
     };
-    let path = log.as_ref().map(|log| log.path().to_owned());
+    let path: Option<PathBuf> = log.as_ref().map(|log| log.path().to_owned());
     let (events, listener) = Events::channel(session.clock);
     let cancel = Cancel::default();
-    let watching = tokio::spawn(watch_for_interrupts(cancel.clone(), printer.clone()));
+    let is_rehearsal = session.is_alone();
+    let watching =
+        tokio::spawn(watch_for_interrupts(cancel.clone(), printer.clone(), is_rehearsal));
     let running = async {
         let outcome = session.execute(plan, write_files, &cancel, &events).await;
         drop(events);
@@ -46,11 +42,15 @@ pub(super) async fn carry_out(
     let (outcome, ()) =
         tokio::join!(running, report::follow(listener, log, session.clock, printer));
     watching.abort();
-    Carried { outcome, log: path }
+    if outcome.is_done() {
+        return Ok(());
+    }
+    let rest = Rest { log: path.as_deref(), is_rehearsal };
+    Err(report::not_done(&outcome, rest, printer))
 }
 
-/// The first Ctrl-C stops cleanly, a second one at once.
-async fn watch_for_interrupts(cancel: Cancel, printer: Printer) {
+/// The first Ctrl-C stops cleanly, which the events tell; a second one quits at once.
+async fn watch_for_interrupts(cancel: Cancel, printer: Printer, is_rehearsal: bool) {
     let Ok(mut interrupted) = signal(SignalKind::interrupt()) else { return };
     let Ok(mut terminated) = signal(SignalKind::terminate()) else { return };
     tokio::select! {
@@ -58,8 +58,15 @@ async fn watch_for_interrupts(cancel: Cancel, printer: Printer) {
         _ = terminated.recv() => {}
     }
     cancel.cancel();
-    printer.say("\nStopping: what has begun is finished first. Ctrl-C again stops at once.");
-    interrupted.recv().await;
+    tokio::select! {
+        _ = interrupted.recv() => {}
+        _ = terminated.recv() => {}
+    }
+    printer.say(if is_rehearsal {
+        "\nQuit at once, and the lab with it."
+    } else {
+        "\nQuit at once. What Proxmox has begun goes on there; the same command finds it and goes on."
+    });
     #[expect(clippy::exit, clippy::disallowed_methods, reason = "somebody insists")]
     std::process::exit(130);
 }

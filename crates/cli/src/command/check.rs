@@ -17,12 +17,19 @@ use crate::printer::Printer;
 use crate::rehearsal::RehearsalArgs;
 use crate::render;
 
-/// Check an inventory, without contacting anything unless --live says so
+const AFTER_HELP: &str = "\
+Examples:
+  talmox check                       all clusters of ./inventory
+  talmox check --explain dev-cp-1    where each setting of a node comes from
+  talmox check --live dev            what stands in the way of `up`";
+
+/// Check an inventory, with --live also what it needs of Proxmox
 ///
-/// Reports everything that is wrong in one go, each finding with its place and what to do. With --live it also looks at
+/// Reports everything that is wrong in one go, each finding with its place and what to do, and contacts nobody. With --live it also looks at
 /// Proxmox, the nodes and the Image Factory, as `up` does before it begins, and changes nothing: whether the token may do what
 /// is needed (and the `pveum` lines if not), storages, bridges, hosts, numbers, addresses, devices and extensions.
 #[derive(Debug, Args)]
+#[command(after_help = AFTER_HELP)]
 pub(crate) struct CheckArgs {
     /// The clusters to check [default: all of the inventory]
     #[arg(value_name = "CLUSTER")]

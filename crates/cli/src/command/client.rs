@@ -120,28 +120,39 @@ fn merge(args: &ClientArgs, file: &ClientFile<'_>) -> Result<(PathBuf, String), 
     Ok((path, context))
 }
 
-/// Writes what `up` hands out, in place of what it wrote before. What leads to a real cluster is never replaced by
-/// what leads into a lab.
+/// What leads to a real cluster is never replaced by what leads into a lab.
+pub(super) fn refuse_real(folder: &Path) -> Result<(), CommandError> {
+    let path = folder.join("kubeconfig");
+    match disk::read_secret(&path)? {
+        Some(text) if !text.expose().contains("server: https://127.") => {
+            Err(CommandError::failed(format!("{} is of a real cluster", path.display()))
+                .hint("the lab's goes elsewhere with --output DIR"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Writes what `up` hands out, in place of what it wrote before. Says what it did.
 pub(super) fn put(
     folder: &Path,
     files: &ClientFiles,
     merge: bool,
-    is_lab: bool,
-) -> Result<(), CommandError> {
-    let existing = disk::read_secret(&folder.join("kubeconfig"))?;
-    if is_lab && existing.is_some_and(|text| !text.expose().contains("server: https://127.")) {
-        return Err(CommandError::failed(format!(
-            "{} has the kubeconfig of a real cluster; name another folder with --output",
-            folder.display()
-        )));
-    }
-    disk::write_private(&folder.join("kubeconfig"), files.kubeconfig.expose(), Before::Anything)?;
-    disk::write_private(&folder.join("talosconfig"), files.talosconfig.expose(), Before::Anything)?;
+) -> Result<Vec<String>, CommandError> {
+    let (kube, talos) = (folder.join("kubeconfig"), folder.join("talosconfig"));
+    disk::write_private(&kube, files.kubeconfig.expose(), Before::Anything)?;
+    disk::write_private(&talos, files.talosconfig.expose(), Before::Anything)?;
+    let mut told = vec![format!("wrote {} and {}", kube.display(), talos.display())];
     if merge {
-        merge_into(super::kubeconfig::own_file(), &files.kubeconfig, kubeconfig::merge)?;
-        merge_into(super::talosconfig::own_file(), &files.talosconfig, talosconfig::merge)?;
+        let mut add = |path: Option<PathBuf>, text, merge| {
+            let shown = path.as_ref().map(|path| path.display().to_string()).unwrap_or_default();
+            let context = merge_into(path, text, merge)?;
+            told.push(format!("merged into {shown} as the context `{context}`"));
+            Ok(())
+        };
+        add(super::kubeconfig::own_file(), &files.kubeconfig, kubeconfig::merge)?;
+        add(super::talosconfig::own_file(), &files.talosconfig, talosconfig::merge)?;
     }
-    Ok(())
+    Ok(told)
 }
 
 fn merge_into(

@@ -1,31 +1,41 @@
 //! `talmox destroy`
 
+mod leftover;
+
 use std::sync::Arc;
 
 use clap::Args;
-use talmox_engine::event::RunEnd;
-use talmox_engine::plan::{self, DestroyOptions, show};
+use serde_json::json;
+use talmox_engine::plan::{self, DestroyOptions, Plan, show};
 
 use crate::args::{Format, Global};
+use crate::choose;
 use crate::command::Outcome;
-use crate::command::carry_out::{Carried, carry_out};
+use crate::command::carry_out::carry_out;
 use crate::error::{CommandError, Exit};
 use crate::printer::Printer;
 use crate::rehearsal::RehearsalArgs;
-use crate::session::Session;
+use crate::session::{NoSecrets, Session};
 use crate::{ask, runtime};
+use leftover::Leftovers;
+
+const AFTER_HELP: &str = "\
+Examples:
+  talmox destroy dev                   asks for the name of the cluster
+  talmox destroy dev --yes --images    in scripts: without asking, images too";
 
 /// Stop and delete the VMs of a cluster, and nothing else
 ///
 /// Only VMs that carry talmox's marker and the UUID that goes with it are touched, each looked at once more right before
 /// it is deleted. The secrets stay: a second `up` gives the same vmids, MACs and addresses back.
 #[derive(Debug, Args)]
+#[command(after_help = AFTER_HELP)]
 pub(crate) struct DestroyArgs {
-    /// The cluster [default: the only one of the inventory]
+    /// The clusters, one after the other [default: the only one of the inventory]
     #[arg(value_name = "CLUSTER")]
-    cluster: Option<String>,
+    clusters: Vec<String>,
 
-    /// Do not ask
+    /// Do it without asking
     #[arg(long, short)]
     yes: bool,
 
@@ -33,8 +43,11 @@ pub(crate) struct DestroyArgs {
     #[arg(long)]
     images: bool,
 
-    /// Delete its secrets too: nobody ever gets into backups of this cluster again
-    #[arg(long)]
+    /// Delete its secrets too, and what is worth nothing without them: kubeconfig, talosconfig, rendered configs
+    ///
+    /// Nobody ever gets into backups of this cluster again. Other secrets in the same file stay, and so does what was
+    /// merged into other files, written elsewhere, or changed since.
+    #[arg(long, conflicts_with = "lab")]
     secrets: bool,
 
     #[command(flatten)]
@@ -42,55 +55,89 @@ pub(crate) struct DestroyArgs {
 }
 
 pub(crate) fn run(args: &DestroyArgs, global: &Global, printer: &Printer) -> Outcome {
+    for cluster in choose::each_named(&args.clusters) {
+        run_one(args, cluster.as_deref(), global, printer)?;
+    }
+    Ok(Exit::Fine)
+}
+
+fn run_one(
+    args: &DestroyArgs,
+    cluster: Option<&str>,
+    global: &Global,
+    printer: &Printer,
+) -> Result<(), CommandError> {
     runtime::run(async {
         let session =
-            Session::open(global, args.cluster.as_deref(), &args.rehearsal, printer).await?;
+            Session::open_with(global, cluster, &args.rehearsal, printer, NoSecrets::Refuse)
+                .await?;
         let ended = destroy(args, &session, printer).await;
         session.close().await?;
         ended
     })
 }
 
-async fn destroy(args: &DestroyArgs, session: &Session, printer: &Printer) -> Outcome {
-    let folder = session.folder();
-    let _lock = session.lock(&folder, "destroy")?;
+async fn destroy(
+    args: &DestroyArgs,
+    session: &Session,
+    printer: &Printer,
+) -> Result<(), CommandError> {
+    let _lock = session.lock("destroy")?;
     let world = session.observe_only().await?;
-    let plan = plan::destroy(&session.desired, &world, DestroyOptions { images: args.images });
+    let mut plan = plan::destroy(&session.desired, &world, DestroyOptions { images: args.images });
     let deletes_images = plan.steps.iter().any(|step| step.id.as_str().starts_with("image/"));
     if args.images && !deletes_images {
         printer
             .warn("no image was found to delete: those on storages that were not looked at stay");
     }
-    if printer.format == Format::Text {
-        printer.say_raw(&show::text(&plan));
+    let leftovers = if args.secrets { Some(Leftovers::find(session)?) } else { None };
+    plan.changes.extend(leftovers.iter().flat_map(Leftovers::changes));
+    if printer.format == Format::Text && !plan.is_empty() {
+        printer.say_raw(&printer.plan(&show::text(&plan), printer.color));
     }
     if plan.errors().next().is_some() {
         return Err(CommandError::failed("nothing was deleted")
             .hint("what stands in the way is marked `error` above"));
     }
-    let name = &session.desired.cluster;
     if plan.steps.is_empty() {
-        printer.say("Nothing of this cluster is there.");
-    } else {
-        if !args.yes && !session.is_alone() {
-            ask::word(&format!("All data of these VMs is lost. To go on, write `{name}`:"), name)?;
-        }
+        printer.say("Nothing of this cluster is on Proxmox.");
+    }
+    if plan.is_empty() {
+        return report(session, false, printer);
+    }
+    if !args.yes && !session.is_alone() {
+        ask::word(&question(&plan, &session.desired.cluster), &session.desired.cluster)?;
+    }
+    if !plan.steps.is_empty() {
         let write = Arc::new(|_| Ok(()));
-        let Carried { outcome, .. } =
-            carry_out(session, &plan, "destroy", &folder, write, printer).await;
-        if outcome.end != RunEnd::Done {
-            return Err(CommandError::failed("not everything was deleted")
-                .hint("when the cause is gone, the same command goes on from here"));
+        carry_out(session, &plan, "destroy", write, printer).await?;
+    }
+    match leftovers {
+        Some(leftovers) => leftovers.delete(printer)?,
+        None if printer.format == Format::Text && !session.is_alone() => {
+            printer.say("Its secrets stay: `talmox up` makes the same cluster again.");
+        }
+        None => {}
+    }
+    report(session, true, printer)
+}
+
+/// The last line for programs.
+fn report(session: &Session, changed: bool, printer: &Printer) -> Result<(), CommandError> {
+    match printer.format {
+        Format::Text => Ok(()),
+        Format::Json => {
+            let result = json!({"cluster": session.desired.cluster, "changed": changed});
+            printer.result(&format!("{result}\n"))
         }
     }
-    if args.secrets {
-        let path = session.chosen.secrets_path();
-        if path.exists() {
-            std::fs::remove_file(&path).map_err(|error| {
-                CommandError::failed(format!("cannot delete {}", path.display())).because(error)
-            })?;
-            printer.say(&format!("deleted {}", path.display()));
-        }
-    }
-    Ok(Exit::Fine)
+}
+
+fn question(plan: &Plan, name: &str) -> String {
+    let lost = if plan.steps.is_empty() {
+        "These files are lost"
+    } else {
+        "All data of these VMs is lost"
+    };
+    format!("{lost}. To go on, write the cluster's name, `{name}`:")
 }

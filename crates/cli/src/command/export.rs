@@ -16,9 +16,15 @@ use crate::new_file::{NewFile, is_folder, refuse_existing, write_all};
 use crate::printer::Printer;
 use crate::secrets::SecretsFile;
 
+const AFTER_HELP: &str = "\
+Examples:
+  talmox export tfvars
+  talmox export nodes-json --output -";
+
 /// Write an inventory for other tools
 #[derive(Debug, Args)]
-#[command(arg_required_else_help = true)]
+#[command(arg_required_else_help = true, disable_help_subcommand = true)]
+#[command(after_help = AFTER_HELP)]
 pub(crate) struct ExportArgs {
     #[command(subcommand)]
     form: Form,

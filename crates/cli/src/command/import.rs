@@ -14,9 +14,14 @@ use crate::error::{CommandError, Exit};
 use crate::new_file::{refuse_existing, write_new};
 use crate::printer::Printer;
 
+const AFTER_HELP: &str = "\
+Examples:
+  talmox import nodes-json nodes.json --name dev";
+
 /// Write a new inventory from the files of other tools
 #[derive(Debug, Args)]
-#[command(arg_required_else_help = true)]
+#[command(arg_required_else_help = true, disable_help_subcommand = true)]
+#[command(after_help = AFTER_HELP)]
 pub(crate) struct ImportArgs {
     #[command(subcommand)]
     form: Form,

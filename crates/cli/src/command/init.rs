@@ -21,8 +21,14 @@ use crate::error::{CommandError, Exit};
 use crate::locate::neighbours;
 use crate::new_file::{self, write_new};
 use crate::printer::Printer;
-use crate::render;
+use crate::{render, words};
 use answers::{Answers, Asking};
+
+const AFTER_HELP: &str = "\
+Examples:
+  talmox init                    asks what it needs to know
+  talmox init dev --yes --subnet 10.0.10.0/24 --proxmox https://pve1:8006
+  talmox init --role dev         how to make the token for Proxmox";
 
 /// Write a new inventory
 ///
@@ -31,6 +37,7 @@ use answers::{Answers, Asking};
 /// person has confirmed it.
 /// Existing files are never overwritten.
 #[derive(Debug, Args)]
+#[command(after_help = AFTER_HELP)]
 pub(crate) struct InitArgs {
     /// The name of the cluster [default: home]
     #[arg(value_name = "CLUSTER")]
@@ -138,16 +145,34 @@ pub(super) fn report(
         }
         printer.say("");
         printer.say_raw(&render::text(&inventory, printer.color));
-        let place = if root == Path::new("inventory") {
-            String::new()
-        } else {
-            format!(" --inventory {}", root.display())
-        };
-        printer.say("Next:");
-        printer.say("  1. look over the files: names, addresses, sizes, storages");
-        printer.say(&format!("  2. talmox check{place}"));
+        printer.say_raw(&next(root, folder));
     }
     Ok(if inventory.has_errors() { Exit::Failed } else { Exit::Fine })
+}
+
+/// The way from an inventory to a cluster.
+fn next(root: &Path, folder: &Path) -> String {
+    let mut place = String::new();
+    if neighbours(root).len() > 1 {
+        let name = folder.file_name().unwrap_or_default().to_string_lossy();
+        place.push_str(&format!(" {}", words::quoted(&name)));
+    }
+    if root != Path::new("inventory") {
+        let root = words::quoted(&root.display().to_string());
+        place.push_str(&format!(" --inventory {root}"));
+    }
+    let steps = [
+        ("look over the files".to_owned(), "names, addresses, sizes, storages"),
+        (format!("talmox up --lab{place}"), "rehearses it, and touches nothing real"),
+        (format!("talmox init --role{place}"), "prints how to make the token for Proxmox"),
+        (format!("talmox check --live{place}"), "says what stands in the way"),
+        (format!("talmox up{place}"), "makes the cluster"),
+    ];
+    let row = |(number, (command, what)): (usize, (String, &str))| {
+        [format!("  {}.", number + 1), command, what.to_owned()]
+    };
+    let rows: Vec<[String; 3]> = steps.into_iter().enumerate().map(row).collect();
+    format!("Next:\n\n{}", words::aligned(&rows))
 }
 
 /// Right after the name is known: nobody likes to answer ten questions for nothing.

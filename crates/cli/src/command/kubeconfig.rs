@@ -14,10 +14,16 @@ use crate::environment;
 use crate::error::CommandError;
 use crate::printer::Printer;
 
+const AFTER_HELP: &str = "\
+Examples:
+  talmox kubeconfig --merge
+  talmox kubeconfig --ttl 12h --output for-today.kubeconfig";
+
 /// Write an admin kubeconfig, without contacting the cluster
 ///
 /// --merge puts it into $KUBECONFIG, else into ~/.kube/config.
 #[derive(Debug, Args)]
+#[command(after_help = AFTER_HELP)]
 pub(crate) struct KubeconfigArgs {
     #[command(flatten)]
     client: ClientArgs,
@@ -58,7 +64,7 @@ pub(crate) fn run(args: &KubeconfigArgs, global: &Global, printer: &Printer) -> 
 }
 
 /// The file that kubectl would write to: of several, the first that is there, else the last.
-pub(super) fn own_file() -> Option<PathBuf> {
+pub(crate) fn own_file() -> Option<PathBuf> {
     let Some(list) = environment::raw("KUBECONFIG").filter(|list| !list.is_empty()) else {
         return client::at_home(".kube/config");
     };

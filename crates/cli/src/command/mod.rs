@@ -3,13 +3,16 @@
 mod carry_out;
 pub(crate) mod check;
 mod client;
+pub(crate) mod completions;
 pub(crate) mod config;
 pub(crate) mod destroy;
+mod draft;
 pub(crate) mod export;
 pub(crate) mod import;
 pub(crate) mod init;
 pub(crate) mod kubeconfig;
 pub(crate) mod lab;
+pub(crate) mod man;
 pub(crate) mod node;
 pub(crate) mod output;
 pub(crate) mod plan;
@@ -22,14 +25,19 @@ pub(crate) mod talosconfig;
 pub(crate) mod template;
 pub(crate) mod up;
 
+use std::env;
+use std::ffi::OsString;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Parser;
 use clap::error::ErrorKind;
 
-use crate::args::{Cli, Command};
+use crate::args::{Cli, Color, Command, Format, Global};
 use crate::error::{CommandError, Exit};
 use crate::printer::Printer;
+use crate::rehearsal::RehearsalArgs;
+use crate::words;
 
 pub(crate) type Outcome = Result<Exit, CommandError>;
 
@@ -47,6 +55,8 @@ pub(crate) fn run() -> ExitCode {
         Command::Export(args) => export::run(&args, &cli.global, &printer),
         Command::Import(args) => import::run(&args, &cli.global, &printer),
         Command::Schema(_) => schema::run(&printer),
+        Command::Completions(args) => completions::run(&args, &printer),
+        Command::Man(args) => man::run(&args, &printer),
         Command::Secrets(args) => secrets::run(&args, &cli.global, &printer),
         Command::Kubeconfig(args) => kubeconfig::run(&args, &cli.global, &printer),
         Command::Lab(args) => lab::run(&args, &cli.global, &printer),
@@ -64,18 +74,82 @@ pub(crate) fn run() -> ExitCode {
     match outcome {
         Ok(exit) => exit.into(),
         Err(error) => {
-            printer.error(&error.chain(), error.hint.as_deref());
+            printer.error(&error);
             error.exit.into()
         }
     }
+}
+
+/// Looks at one cluster after the other. One that cannot be looked at does not hide the others.
+fn look_at_each(
+    clusters: &[Option<String>],
+    printer: &Printer,
+    look: impl Fn(Option<&str>) -> Outcome,
+) -> Outcome {
+    if let [one] = clusters {
+        return look(one.as_deref());
+    }
+    let mut worst = Exit::Fine;
+    for (index, cluster) in clusters.iter().enumerate() {
+        if index > 0 && printer.format == Format::Text {
+            printer.result("\n")?;
+        }
+        let exit = look(cluster.as_deref()).unwrap_or_else(|error| {
+            printer.error(&error);
+            error.exit
+        });
+        if worst != Exit::Failed && exit != Exit::Fine {
+            worst = exit;
+        }
+    }
+    Ok(worst)
+}
+
+/// What names the same cluster in another command.
+fn again(global: &Global, cluster: Option<&str>, rehearsal: &RehearsalArgs) -> String {
+    let path = |flag: &str, path: &Option<PathBuf>| {
+        path.as_ref().map(|path| format!(" {flag} {}", words::quoted(&path.display().to_string())))
+    };
+    let parts = [
+        cluster.map(|name| format!(" {}", words::quoted(name))),
+        path("--inventory", &global.inventory),
+        path("--lab-at", &rehearsal.lab_at),
+    ];
+    parts.into_iter().flatten().collect()
 }
 
 /// Help and version are asked for; everything else is wrong usage.
 fn usage(error: &clap::Error) -> Exit {
     // A closed stdout or stderr leaves nobody to tell.
     error.print().ok();
-    match error.kind() {
-        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => Exit::Fine,
-        _ => Exit::Usage,
+    if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
+        return Exit::Fine;
+    }
+    if wants_json(env::args_os()) {
+        Printer::new(Format::Json, Color::Never).error_as_json(&told(&error.to_string()));
+    }
+    Exit::Usage
+}
+
+/// What somebody wants whose arguments were not understood.
+fn wants_json(args: impl Iterator<Item = OsString>) -> bool {
+    let args: Vec<OsString> = args.collect();
+    args.iter().any(|arg| arg == "--format=json")
+        || args.windows(2).any(|pair| pair[0] == "--format" && pair[1] == "json")
+}
+
+/// clap's text in our shape: what is wrong, and the tip if there is one.
+fn told(text: &str) -> CommandError {
+    let body = text.split("\n\nUsage:").next().unwrap_or(text);
+    let (tips, message): (Vec<&str>, Vec<&str>) = body
+        .lines()
+        .map(str::trim)
+        .filter(|line| !line.is_empty())
+        .partition(|line| line.starts_with("tip: "));
+    let message = message.join(" ");
+    let error = CommandError::usage(message.trim_start_matches("error: "));
+    match tips.first() {
+        Some(tip) => error.hint(tip.trim_start_matches("tip: ")),
+        None => error.hint("`talmox help COMMAND` says more"),
     }
 }

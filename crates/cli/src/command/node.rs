@@ -19,11 +19,16 @@ use crate::error::CommandError;
 use crate::printer::Printer;
 
 const AFTER_HELP: &str = "\
+Examples:
+  talmox node services dev-cp-1
+  talmox node get dev-cp-1 members
+  talmox node logs dev-cp-1 etcd --tail 50 --follow
+  talmox node apply generated/dev-cp-1.yaml dev-cp-1 --insecure --dry-run
+
 NODE is a name of the inventory, or an address. The certificate to be known by is made from the
 cluster's secrets, in memory, for ten minutes. `--talosconfig FILE` takes another one, and then no
 inventory is needed: that is for any Talos node. `--insecure` is for a node in maintenance mode,
-which knows nobody yet. With --inventory or --cluster, names and `reach:` of the inventory hold
-there too.";
+which knows nobody yet. `--lab-at FILE` is for a node of a lab.";
 
 /// Ask a node by the Talos API, or give it a config
 #[derive(Debug, Args)]

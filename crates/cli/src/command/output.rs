@@ -18,12 +18,19 @@ use crate::runtime;
 use crate::session::{NoSecrets, Session};
 use crate::words;
 
+const AFTER_HELP: &str = "\
+Examples:
+  talmox output                        all nodes as a table
+  talmox output dev-cp-1.ip_address
+  talmox output --format json | jq .nodes";
+
 /// Print what other tools want to know of a cluster
 ///
 /// Without a name, all nodes as a table, or everything as JSON. Names are `NODE` and `NODE.FIELD` with the fields vmid,
 /// vm_name, node (the host), ip_address, mac_address, role, talos_version and kubernetes_version; of the cluster `endpoint`,
 /// `vip`, `talos_version`, `kubernetes_version`, and `kubeconfig` and `talosconfig` as `up` wrote them.
 #[derive(Debug, Args)]
+#[command(after_help = AFTER_HELP)]
 pub(crate) struct OutputArgs {
     /// What to print, such as dev-cp-1.ip_address [default: all of it]
     #[arg(value_name = "NAME")]

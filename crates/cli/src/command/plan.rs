@@ -6,23 +6,32 @@ use clap::{Args, ValueEnum};
 use talmox_engine::plan::{self, Plan, SavedPlan, show};
 
 use crate::args::{Format, Global};
-use crate::command::Outcome;
+use crate::choose;
+use crate::command::{Outcome, again, draft, look_at_each};
 use crate::disk::{self, Before};
 use crate::error::{CommandError, Exit};
 use crate::printer::Printer;
 use crate::rehearsal::RehearsalArgs;
-use crate::runtime;
 use crate::session::Session;
+use crate::{runtime, words};
+
+const AFTER_HELP: &str = "\
+Examples:
+  talmox plan
+  talmox plan --graph svg > plan.svg
+  talmox plan --out plan.json && talmox up --plan plan.json";
 
 /// Show what `up` would do, and change nothing
 ///
 /// Looks at Proxmox and at every node that answers. What stands in the way (a vmid that somebody else has, a
-/// missing right, a full storage) is shown here, not halfway through `up`.
+/// missing right, a full storage) is shown here, not halfway through `up`. Nothing is written: the secrets of a new
+/// cluster, and the MACs that come from them, are made by `up`.
 #[derive(Debug, Args)]
+#[command(after_help = AFTER_HELP)]
 pub(crate) struct PlanArgs {
-    /// The cluster [default: the only one of the inventory]
+    /// The clusters [default: all of the inventory]
     #[arg(value_name = "CLUSTER")]
-    cluster: Option<String>,
+    clusters: Vec<String>,
 
     /// Show the steps and what they wait for: as text, for Graphviz (dot), or as a picture (svg)
     #[arg(long, value_name = "FORM", num_args = 0..=1, default_missing_value = "text")]
@@ -48,26 +57,69 @@ enum Graph {
 }
 
 pub(crate) fn run(args: &PlanArgs, global: &Global, printer: &Printer) -> Outcome {
-    runtime::run(async {
-        let session =
-            Session::open(global, args.cluster.as_deref(), &args.rehearsal, printer).await?;
-        let world = session.observe().await?;
-        let plan = plan::plan(&session.desired, &world, session.options());
-        if let Some(path) = &args.out {
-            let saved = SavedPlan::of(&plan, &world).to_json(&plan);
-            disk::write_private(path, &format!("{saved:#}\n"), Before::Anything)?;
-        }
-        print(&plan, args, printer)?;
-        session.close().await?;
-        if plan.errors().next().is_some() {
-            return Err(CommandError::failed("the plan cannot be carried out")
-                .hint("what stands in the way is marked `error` above"));
-        }
-        Ok(match (args.detailed_exitcode, plan.is_empty()) {
-            (true, false) => Exit::Changes,
-            _ => Exit::Fine,
+    let clusters = choose::each(global, &args.clusters)?;
+    if clusters.len() > 1 && (args.out.is_some() || args.graph.is_some()) {
+        return Err(CommandError::usage("--out and --graph are for one cluster").hint("name one"));
+    }
+    look_at_each(&clusters, printer, |cluster| {
+        runtime::run(async {
+            let session = Session::open(global, cluster, &args.rehearsal, printer).await?;
+            let planned = plan(args, cluster, global, &session, printer).await;
+            session.close().await?;
+            planned
         })
     })
+}
+
+async fn plan(
+    args: &PlanArgs,
+    cluster: Option<&str>,
+    global: &Global,
+    session: &Session,
+    printer: &Printer,
+) -> Outcome {
+    if args.out.is_some() && session.is_draft {
+        return Err(CommandError::failed("a plan cannot be saved before the cluster has secrets")
+            .hint("`talmox secrets init` makes them: MACs and machine configs come from them"));
+    }
+    let world = session.observe().await?;
+    let mut plan = plan::plan(&session.desired, &world, session.options());
+    draft::announce_secrets(&mut plan, session);
+    draft::forget_identities(&mut plan, session);
+    if let Some(path) = &args.out {
+        let saved = SavedPlan::of(&plan, &world).to_json(&plan);
+        disk::write_private(path, &format!("{saved:#}\n"), Before::Anything)?;
+    }
+    print(&plan, args, printer)?;
+    if plan.errors().next().is_some() {
+        if printer.format == Format::Json {
+            // The result says so already.
+            return Ok(Exit::Failed);
+        }
+        return Err(CommandError::failed("the plan cannot be carried out")
+            .hint("what stands in the way is marked `error` above"));
+    }
+    if printer.format == Format::Text && args.graph.is_none() {
+        let again = again(global, cluster, &args.rehearsal);
+        say_next(&plan, args, &again, printer);
+    }
+    Ok(match (args.detailed_exitcode, plan.is_empty()) {
+        (true, false) => Exit::Changes,
+        _ => Exit::Fine,
+    })
+}
+
+/// What becomes of the plan, for people.
+fn say_next(plan: &Plan, args: &PlanArgs, again: &str, printer: &Printer) {
+    let lab = if args.rehearsal.lab { " --lab" } else { "" };
+    if plan.open_changes().next().is_some() {
+        printer.say("`talmox up` makes clusters and adds nodes: it would refuse this plan, and change nothing.");
+    } else if let Some(path) = &args.out {
+        let path = words::quoted(&path.display().to_string());
+        printer.say(&format!("`talmox up --plan {path}{again}` carries it out."));
+    } else if !plan.steps.is_empty() {
+        printer.say(&format!("`talmox up{lab}{again}` carries it out."));
+    }
 }
 
 fn print(plan: &Plan, args: &PlanArgs, printer: &Printer) -> Result<(), CommandError> {
@@ -76,6 +128,8 @@ fn print(plan: &Plan, args: &PlanArgs, printer: &Printer) -> Result<(), CommandE
         (Some(Graph::Svg), _) => printer.result(&show::svg(plan)),
         (Some(Graph::Text), Format::Text) => printer.result(&show::graph(plan)),
         (_, Format::Json) => printer.result(&format!("{:#}\n", show::json(plan))),
-        (None, Format::Text) => printer.result(&show::text(plan)),
+        (None, Format::Text) => {
+            printer.result(&printer.plan(&show::text(plan), printer.colors_results()))
+        }
     }
 }

@@ -19,7 +19,7 @@ use talmox_talos_config::client::talosconfig;
 use talmox_talos_config::secret::SecretText;
 use talmox_talos_config::secrets::Bundle;
 
-use self::output::Output;
+pub(crate) use self::output::Output;
 use super::{Outcome, talosconfig as client};
 use crate::args::{Format, Global};
 use crate::choose::{self, Chosen};
@@ -30,9 +30,17 @@ use crate::printer::Printer;
 use crate::reference::Resolver;
 use crate::secrets;
 
+/// Where configs go unless somebody says otherwise.
+pub(crate) const DEFAULT_FOLDER: &str = "generated";
+
 /// A talosconfig that is valid for less is made anew.
 const RENEW_BEFORE: Duration = Duration::from_hours(30 * 24);
 const YEAR: Duration = Duration::from_hours(365 * 24);
+
+const AFTER_HELP: &str = "\
+Examples:
+  talmox render --output generated
+  talmox render dev --phases";
 
 /// Write the machine configs of a cluster
 ///
@@ -40,13 +48,14 @@ const YEAR: Duration = Duration::from_hours(365 * 24);
 /// inventory gives the same bytes; the talosconfig is kept while it is good. Files of nodes that
 /// left are removed if talmox wrote them and nobody changed them since.
 #[derive(Debug, Args)]
+#[command(after_help = AFTER_HELP)]
 pub(crate) struct RenderArgs {
     /// The cluster [default: the only one of the inventory]
     #[arg(value_name = "CLUSTER")]
     cluster: Option<String>,
 
     /// The folder to write to
-    #[arg(long, short, value_name = "DIR", default_value = "generated")]
+    #[arg(long, short, value_name = "DIR", default_value = DEFAULT_FOLDER)]
     output: PathBuf,
 
     /// Write two sets of configs: phase1 takes addresses from DHCP, phase2 has static ones

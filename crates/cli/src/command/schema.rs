@@ -6,8 +6,13 @@ use super::Outcome;
 use crate::error::Exit;
 use crate::printer::Printer;
 
+const AFTER_HELP: &str = "\
+Examples:
+  talmox schema > talmox.schema.json";
+
 /// Print the JSON schema of the inventory, for editors
 #[derive(Debug, Args)]
+#[command(after_help = AFTER_HELP)]
 pub(crate) struct SchemaArgs {}
 
 pub(crate) fn run(printer: &Printer) -> Outcome {

@@ -17,12 +17,20 @@ use crate::error::Exit;
 use crate::printer::Printer;
 use crate::secrets::SecretsFile;
 
+const AFTER_HELP: &str = "\
+Examples:
+  talmox secrets init                            `up` does it by itself
+  talmox secrets set proxmox.token < token.txt
+  talmox secrets show --resolve                  what there is, what is missing
+  talmox secrets import secrets.yaml             of an existing cluster";
+
 /// Make, show and change the secrets of a cluster
 ///
 /// They are kept in secrets.sops.yaml beside cluster.yaml, in the format of sops with age keys.
 #[derive(Debug, Args)]
 #[command(arg_required_else_help = true, subcommand_required = true)]
 #[command(disable_help_subcommand = true)]
+#[command(after_help = AFTER_HELP)]
 pub(crate) struct SecretsArgs {
     #[command(subcommand)]
     command: SecretsCommand,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
-use serde_json::json;
+use serde_json::{Value as Json, json};
 use talmox_clock::Clock;
 use talmox_engine::observe::World;
 use talmox_engine::plan::{self, Change, OwnVm, locations};
@@ -14,7 +14,8 @@ use talmox_engine::status::{Role, Sources, Subject, gather};
 use talmox_pve::api::qemu::Vm;
 
 use crate::args::{Format, Global};
-use crate::command::Outcome;
+use crate::choose;
+use crate::command::{Outcome, look_at_each};
 use crate::environment;
 use crate::error::{CommandError, Exit};
 use crate::printer::Printer;
@@ -22,17 +23,23 @@ use crate::rehearsal::RehearsalArgs;
 use crate::runtime;
 use crate::session::{NoSecrets, Session};
 
-/// Show how a cluster is: VMs, Talos, etcd, Kubernetes, and what differs from the inventory
+const AFTER_HELP: &str = "\
+Examples:
+  talmox status
+  talmox status --timeout 2 --format json";
+
+/// Show how a cluster is, and what differs from the inventory
 ///
-/// Everybody is asked at the same time, and for a few seconds. What does not answer is shown as `?`, with the reason
+/// A line for each node: VM, Talos, Kubernetes, etcd, certificate, drift. Everybody is asked at the same time, and for a few seconds. What does not answer is shown as `?`, with the reason
 /// below the table. Nothing is changed.
 #[derive(Debug, Args)]
+#[command(after_help = AFTER_HELP)]
 pub(crate) struct StatusArgs {
-    /// The cluster [default: the only one of the inventory]
+    /// The clusters [default: all of the inventory]
     #[arg(value_name = "CLUSTER")]
-    cluster: Option<String>,
+    clusters: Vec<String>,
 
-    /// How many seconds each may take to answer
+    /// How many seconds each may take to answer, from 1 to 600
     #[arg(long, value_name = "SECONDS", default_value = "5")]
     #[arg(value_parser = clap::value_parser!(u64).range(1..=600))]
     timeout: u64,
@@ -42,14 +49,16 @@ pub(crate) struct StatusArgs {
 }
 
 pub(crate) fn run(args: &StatusArgs, global: &Global, printer: &Printer) -> Outcome {
-    runtime::run(async {
-        let cluster = args.cluster.as_deref();
-        let session =
-            Session::open_with(global, cluster, &args.rehearsal, printer, NoSecrets::Refuse)
-                .await?;
-        let shown = show(args, &session, printer).await;
-        session.close().await?;
-        shown
+    let clusters = choose::each(global, &args.clusters)?;
+    look_at_each(&clusters, printer, |cluster| {
+        runtime::run(async {
+            let session =
+                Session::open_with(global, cluster, &args.rehearsal, printer, NoSecrets::Refuse)
+                    .await?;
+            let shown = show(args, &session, printer).await;
+            session.close().await?;
+            shown
+        })
     })
 }
 
@@ -73,11 +82,15 @@ async fn show(args: &StatusArgs, session: &Session, printer: &Printer) -> Outcom
         Format::Json => {
             let mut told = json!(status);
             told["drift_unknown"] = json!(trouble);
+            if !table::has_talos(&status) {
+                told["kubernetes"] = Json::Null;
+            }
             printer.result(&format!("{told:#}\n"))?;
         }
         Format::Text => {
             let now = environment::now().seconds();
-            printer.result(&table::text(&status, now, trouble.as_deref()))?;
+            let columns = printer.result_columns();
+            printer.result(&table::text(&status, now, trouble.as_deref(), columns))?;
         }
     }
     Ok(Exit::Fine)

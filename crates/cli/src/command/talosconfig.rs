@@ -20,10 +20,16 @@ use crate::environment;
 use crate::error::CommandError;
 use crate::printer::Printer;
 
+const AFTER_HELP: &str = "\
+Examples:
+  talmox talosconfig --merge
+  talmox talosconfig --role os:reader --ttl 30d --output reader.talosconfig";
+
 /// Write a talosconfig, without contacting the cluster
 ///
 /// --merge puts it into $TALOSCONFIG, else into ~/.talos/config.
 #[derive(Debug, Args)]
+#[command(after_help = AFTER_HELP)]
 pub(crate) struct TalosconfigArgs {
     #[command(flatten)]
     client: ClientArgs,
@@ -108,6 +114,6 @@ impl<'a> Access<'a> {
 }
 
 /// The file that talosctl would write to.
-pub(super) fn own_file() -> Option<PathBuf> {
+pub(crate) fn own_file() -> Option<PathBuf> {
     environment::path("TALOSCONFIG").or_else(|| client::at_home(".talos/config"))
 }

@@ -5,23 +5,28 @@ use std::sync::Arc;
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 use talmox_engine::desired::Desired;
-use talmox_engine::event::RunEnd;
 use talmox_engine::observe::Pve;
 use talmox_engine::plan::show;
 
 use crate::args::{Format, Global};
 use crate::command::Outcome;
-use crate::command::carry_out::{Carried, carry_out};
+use crate::command::carry_out::carry_out;
 use crate::error::{CommandError, Exit};
 use crate::printer::Printer;
 use crate::rehearsal::RehearsalArgs;
 use crate::session::{NoSecrets, Session, templates};
 use crate::{ask, runtime, words};
 
+const AFTER_HELP: &str = "\
+Examples:
+  talmox template create
+  talmox template list";
+
 /// Make and list the templates of `boot: template`
 #[derive(Debug, Args)]
 #[command(arg_required_else_help = true, subcommand_required = true)]
 #[command(disable_help_subcommand = true)]
+#[command(after_help = AFTER_HELP)]
 pub(crate) struct TemplateArgs {
     #[command(subcommand)]
     command: TemplateCommand,
@@ -33,9 +38,9 @@ enum TemplateCommand {
     List(ListArgs),
 }
 
-/// Make the templates that nodes of the inventory are cloned from, on each host that needs one
+/// Make the templates that nodes are cloned from
 ///
-/// A template is a VM with Talos on its disk and nothing else: no machine config, no address, no identity. It is named as
+/// One on each host that needs it. A template is a VM with Talos on its disk and nothing else: no machine config, no address, no identity. It is named as
 /// the nodes name it (`template: talos-v1.12.4-base`), gets the extensions that they ask for, and goes into their pool.
 /// Those that are there already stay as they are.
 #[derive(Debug, Args)]
@@ -44,7 +49,7 @@ struct CreateArgs {
     #[arg(value_name = "CLUSTER")]
     cluster: Option<String>,
 
-    /// Do not ask
+    /// Do it without asking
     #[arg(long, short)]
     yes: bool,
 
@@ -108,15 +113,14 @@ async fn create(args: &CreateArgs, session: &Session, printer: &Printer) -> Outc
         return Err(CommandError::usage("no node of the inventory is cloned from a template")
             .hint("set `boot: template` and `template: talos-vX.Y.Z-base`"));
     }
-    let folder = session.folder();
-    let _lock = session.lock(&folder, "template create")?;
+    let _lock = session.lock("template create")?;
     let world = session.observe().await?;
     let plan = templates::plan(session, &world, args.vmid).await;
     if plan.is_empty() && plan.findings.is_empty() {
         printer.say("Nothing to do: the templates are there.");
-        return Ok(Exit::Fine);
+        return report(session, false, printer);
     }
-    printer.say_raw(&show::text(&plan));
+    printer.say_raw(&printer.plan(&show::text(&plan), printer.color));
     if plan.errors().next().is_some() {
         return Err(CommandError::failed("nothing was made")
             .hint("what stands in the way is marked `error` above"));
@@ -125,11 +129,15 @@ async fn create(args: &CreateArgs, session: &Session, printer: &Printer) -> Outc
         ask::yes("Do it?")?;
     }
     let write = Arc::new(|_| Ok(()));
-    let Carried { outcome, .. } =
-        carry_out(session, &plan, "template create", &folder, write, printer).await;
-    if outcome.end != RunEnd::Done {
-        return Err(CommandError::failed("not every template was made")
-            .hint("when the cause is gone, the same command goes on from here"));
+    carry_out(session, &plan, "template create", write, printer).await?;
+    report(session, true, printer)
+}
+
+/// The last line for programs.
+fn report(session: &Session, changed: bool, printer: &Printer) -> Outcome {
+    if printer.format == Format::Json {
+        let result = json!({"cluster": session.desired.cluster, "changed": changed});
+        printer.result(&format!("{result}\n"))?;
     }
     Ok(Exit::Fine)
 }

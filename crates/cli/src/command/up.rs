@@ -3,38 +3,46 @@
 mod summary;
 
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use clap::Args;
 use talmox_engine::access::{ClientFiles, WriteFiles};
-use talmox_engine::event::RunEnd;
 use talmox_engine::observe::World;
-use talmox_engine::plan::{self, Plan, SavedPlan, show};
+use talmox_engine::plan::{self, Action, Plan, SavedPlan, show};
 
 use crate::args::{Format, Global};
-use crate::command::Outcome;
-use crate::command::carry_out::{Carried, carry_out};
-use crate::command::client;
-use crate::error::CommandError;
+use crate::choose;
+use crate::command::carry_out::carry_out;
+use crate::command::{Outcome, again, client, draft};
+use crate::error::{CommandError, Exit};
 use crate::printer::Printer;
 use crate::rehearsal::RehearsalArgs;
 use crate::session::Session;
 use crate::{ask, runtime};
+use summary::End;
 
-/// Make the cluster what the inventory says: images, VMs, Talos, Kubernetes
+const AFTER_HELP: &str = "\
+Examples:
+  talmox up --lab        rehearse; without an inventory, on a built-in one
+  talmox up              show the plan, ask, and do it
+  talmox up dev --yes    one of several clusters, without asking
+  talmox up --merge      also add it to ~/.kube/config and ~/.talos/config";
+
+/// Make the cluster that the inventory describes, or go on doing so
 ///
-/// Safe to interrupt and to run again: it goes on from what there is, and touches nothing that is not provably
+/// Makes images, VMs, Talos and Kubernetes. Safe to interrupt and to run again: it goes on from what there is, and touches nothing that is not provably
 /// its own. A second run finds nothing to do. With --lab it rehearses all of that inside this program, without an
 /// inventory on a built-in cluster of five nodes.
 ///
 /// A lock keeps two runs of one inventory on this machine apart; runs on different machines are yours to keep apart.
 #[derive(Debug, Args)]
+#[command(after_help = AFTER_HELP)]
 pub(crate) struct UpArgs {
-    /// The cluster [default: the only one of the inventory]
+    /// The clusters, one after the other [default: the only one of the inventory]
     #[arg(value_name = "CLUSTER")]
-    cluster: Option<String>,
+    clusters: Vec<String>,
 
-    /// Do not ask
+    /// Do it without asking
     #[arg(long, short)]
     yes: bool,
 
@@ -63,10 +71,26 @@ pub(crate) struct UpArgs {
 const KEPT: &str = "talmox-lab";
 
 pub(crate) fn run(args: &UpArgs, global: &Global, printer: &Printer) -> Outcome {
+    if args.clusters.len() > 1 && (args.keep || args.plan.is_some() || args.output.is_some()) {
+        let message = "--keep, --plan and --output are for one cluster";
+        return Err(CommandError::usage(message).hint("name one"));
+    }
+    for cluster in choose::each_named(&args.clusters) {
+        run_one(args, cluster.as_deref(), global, printer)?;
+    }
+    Ok(Exit::Fine)
+}
+
+fn run_one(
+    args: &UpArgs,
+    cluster: Option<&str>,
+    global: &Global,
+    printer: &Printer,
+) -> Result<(), CommandError> {
     runtime::run(async {
-        let session =
-            Session::open(global, args.cluster.as_deref(), &args.rehearsal, printer).await?;
-        let ended = up(args, &session, printer).await;
+        let session = Session::open(global, cluster, &args.rehearsal, printer).await?;
+        let again = again(global, cluster, &args.rehearsal);
+        let ended = up(args, again, &session, printer).await;
         if args.keep && ended.is_ok() {
             printer.say("\nThe lab stays up until Ctrl-C.");
             // Without a handler Ctrl-C still ends the program.
@@ -77,44 +101,54 @@ pub(crate) fn run(args: &UpArgs, global: &Global, printer: &Printer) -> Outcome 
     })
 }
 
-async fn up(args: &UpArgs, session: &Session, printer: &Printer) -> Outcome {
+async fn up(
+    args: &UpArgs,
+    again: String,
+    session: &Session,
+    printer: &Printer,
+) -> Result<(), CommandError> {
     let files = client_folder(args, session);
+    if args.merge && files.is_none() {
+        return Err(CommandError::usage(
+            "--merge does not go with a lab that ends with this command",
+        )
+        .hint("--keep holds the lab up until Ctrl-C"));
+    }
     let folder = files.clone().unwrap_or_else(|| session.folder());
-    let _lock = session.lock(&folder, "up")?;
+    if files.is_some() && session.stage.is_some() {
+        client::refuse_real(&folder)?;
+    }
+    let _lock = session.lock("up")?;
     let world = session.observe().await?;
-    let plan = plan::plan(&session.desired, &world, session.options_in(&folder));
+    let mut options = session.options_in(&folder);
+    // Who asks for the files gets them, also if nothing else is to be done.
+    options.has_client_files &= !args.merge && args.output.is_none();
+    let mut plan = plan::plan(&session.desired, &world, options);
     refuse(&plan, printer)?;
     if let Some(path) = &args.plan {
-        check_saved(path, &plan, &world)?;
+        let agreed = plan::plan(&session.desired, &world, session.options());
+        check_saved(path, &agreed, &world)?;
     }
     if plan.steps.is_empty() {
         return summary::nothing_to_do(session, &world, printer);
     }
+    draft::announce_secrets(&mut plan, session);
     if printer.format == Format::Text {
-        printer.say_raw(&show::text(&plan));
+        printer.say_raw(&printer.plan(&show::text(&plan), printer.color));
     }
-    if !args.yes && !args.rehearsal.lab && args.plan.is_none() {
+    let is_change =
+        plan.steps.iter().any(|step| !matches!(step.action, Action::WriteClientFiles(_)));
+    if is_change && !args.yes && !args.rehearsal.lab && args.plan.is_none() {
         ask::yes("Do it?")?;
     }
-    let write = writer(files.clone(), args.merge, session.stage.is_some());
-    let Carried { outcome, log } = carry_out(session, &plan, "up", &folder, write, printer).await;
-    match outcome.end {
-        RunEnd::Done => summary::done(session, &world, files.as_deref(), printer),
-        RunEnd::Cancelled => Err(CommandError::failed("stopped before the end")
-            .hint("the same command goes on from here; nothing has to be undone")),
-        RunEnd::Failed => {
-            let failed = outcome.failures().count();
-            let hint = match log {
-                Some(path) => format!(
-                    "see above, or `talmox runs`; the whole log is {}. When the cause is gone, the same command goes on from here",
-                    path.display()
-                ),
-                None => "when the cause is gone, the same command goes on from here".to_owned(),
-            };
-            Err(CommandError::failed(format!("{failed} of {} steps failed", plan.steps.len()))
-                .hint(hint))
-        }
-    }
+    session.keep_secrets(printer)?;
+    let told = Arc::new(Mutex::new(vec![]));
+    let write = writer(files.clone(), args.merge, Arc::clone(&told));
+    carry_out(session, &plan, "up", write, printer).await?;
+    let files = files.map(|folder| folder.join("kubeconfig"));
+    let told = told.lock().map(|told| told.clone()).unwrap_or_default();
+    let end = End { is_change, told, kubeconfig: files, again };
+    summary::done(session, &world, &end, printer)
 }
 
 /// What stands in the way is said before anything is begun.
@@ -123,14 +157,16 @@ fn refuse(plan: &Plan, printer: &Printer) -> Result<(), CommandError> {
     if errors == 0 && open == 0 {
         return Ok(());
     }
-    printer.say_raw(&show::text(plan));
-    if errors > 0 {
-        return Err(CommandError::failed("nothing was changed: the plan cannot be carried out")
-            .hint("what stands in the way is marked `error` above"));
-    }
-    Err(CommandError::failed("nothing was changed: `up` does not make such changes yet").hint(
-        "`up` makes clusters and adds nodes. Take the other changes out of the inventory, or make them by hand",
-    ))
+    printer.say_raw(&printer.plan(&show::text(plan), printer.color));
+    let error = if errors > 0 {
+        CommandError::failed("nothing was changed: the plan cannot be carried out")
+            .hint("what stands in the way is marked `error` above")
+    } else {
+        CommandError::failed("nothing was changed: `up` does not make such changes yet").hint(
+            "`up` makes clusters and adds nodes. Take the other changes out of the inventory, or make them by hand",
+        )
+    };
+    Err(error.detail("plan", show::json(plan)))
 }
 
 fn check_saved(path: &std::path::Path, plan: &Plan, world: &World) -> Result<(), CommandError> {
@@ -156,9 +192,14 @@ fn client_folder(args: &UpArgs, session: &Session) -> Option<PathBuf> {
     }
 }
 
-fn writer(folder: Option<PathBuf>, merge: bool, is_lab: bool) -> WriteFiles {
+/// Writes the files, and down what it did.
+fn writer(folder: Option<PathBuf>, merge: bool, told: Arc<Mutex<Vec<String>>>) -> WriteFiles {
     Arc::new(move |files: ClientFiles| {
         let Some(folder) = &folder else { return Ok(()) };
-        client::put(folder, &files, merge, is_lab).map_err(|error| error.chain())
+        let lines = client::put(folder, &files, merge).map_err(|error| error.chain())?;
+        if let Ok(mut told) = told.lock() {
+            *told = lines;
+        }
+        Ok(())
     })
 }

@@ -4,6 +4,7 @@ mod quickstart;
 pub(crate) mod scenario;
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use clap::Args;
 use talmox_clock::Clock;
@@ -15,6 +16,9 @@ use crate::command::lab::serve;
 use crate::error::CommandError;
 
 pub(crate) use quickstart::Quickstart;
+
+/// How long certificates live that are made for a lab: its time may be far ahead of ours.
+pub(crate) const TTL: Duration = Duration::from_hours(10 * 365 * 24);
 
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Lab options")]
@@ -58,7 +62,7 @@ impl RehearsalArgs {
     pub(crate) fn stage(
         &self,
         cluster: &Cluster,
-        cluster_id: Option<&str>,
+        cluster_id: &str,
     ) -> Result<Option<Stage>, CommandError> {
         if let Some(file) = &self.lab_at {
             return join(file).map(Some);
@@ -82,7 +86,7 @@ impl RehearsalArgs {
             speed: self.lab_speed,
             faults,
             factory_names: scenario::factories(cluster),
-            nodes: scenario::nodes(cluster, cluster_id),
+            nodes: scenario::nodes(cluster, Some(cluster_id)),
             ..Settings::default()
         };
         let lab = Lab::start(settings).map_err(serve::not_started)?;
@@ -121,7 +125,8 @@ impl Stage {
     }
 }
 
-fn join(file: &Path) -> Result<Stage, CommandError> {
+/// A lab that runs already.
+pub(crate) fn join(file: &Path) -> Result<Stage, CommandError> {
     let text = serve::read(file)?;
     let ready: Ready = serde_json::from_str(text.trim()).map_err(|error| {
         CommandError::failed(format!("{} is not what a lab prints", file.display()))

@@ -32,8 +32,9 @@ pub(super) struct Live {
     nodes: BTreeMap<String, String>,
     rows: Vec<Row>,
     over: Vec<Line>,
-    /// The lines of the block that are on the screen.
-    drawn: usize,
+    is_stopping: bool,
+    /// How long the lines of the block are that is on the screen.
+    drawn: Vec<usize>,
 }
 
 impl Live {
@@ -63,6 +64,7 @@ impl Live {
             }
             Event::StepProgress { step, bytes, total } => self.set(step, transfer(*bytes, *total)),
             Event::StepEnded { step, .. } => self.rows.retain(|row| row.step != *step),
+            Event::RunStopping => self.is_stopping = true,
             Event::StepNote { .. } | Event::RunEnded { .. } => {}
         }
     }
@@ -75,7 +77,7 @@ impl Live {
 
     /// What brings the screen up to date: the old block goes, what is over is said, a new one comes.
     pub(super) fn draw(&mut self, now: f64, size: Size, printer: &Printer) -> String {
-        let mut out = self.erased();
+        let mut out = self.erased(size);
         let over: Vec<Line> = self.over.drain(..).collect();
         for line in &over {
             out.push_str(&self.plain.text(line, Some(size.columns), printer));
@@ -86,31 +88,38 @@ impl Live {
             // Writing to a string cannot fail.
             writeln!(out, "{line}").ok();
         }
-        self.drawn = block.len();
+        self.drawn = block.iter().map(|line| line.chars().count()).collect();
         out
     }
 
     /// The end: nothing goes on any more.
     pub(super) fn finish(&mut self, size: Size, printer: &Printer) -> String {
-        let mut out = self.erased();
+        let mut out = self.erased(size);
         for line in self.over.drain(..) {
             out.push_str(&self.plain.text(&line, Some(size.columns), printer));
         }
         out
     }
 
-    fn erased(&mut self) -> String {
-        match std::mem::take(&mut self.drawn) {
+    /// Takes the block away. In a terminal that became narrower its lines take up several rows.
+    fn erased(&mut self, size: Size) -> String {
+        let columns = size.columns.max(1);
+        let rows = self.drawn.drain(..).map(|length| length.div_ceil(columns).max(1));
+        match rows.sum::<usize>() {
             0 => String::new(),
-            lines => format!("\r\x1b[{lines}A\x1b[J"),
+            rows => format!("\r\x1b[{rows}A\x1b[J"),
         }
     }
 
     fn block(&self, now: f64, size: Size) -> Vec<String> {
         let (ended, steps) = self.plain.count();
         let columns = size.columns.saturating_sub(1);
-        let mut lines =
-            vec![format!("{ended} of {steps} steps, {:.0}s", self.plain.elapsed(now).max(0.0))];
+        let seconds = self.plain.elapsed(now).max(0.0);
+        let mut lines = vec![if self.is_stopping {
+            format!("Stopping: Ctrl-C again quits at once. {ended} of {steps} steps, {seconds:.0}s")
+        } else {
+            format!("{ended} of {steps} steps, {seconds:.0}s")
+        }];
         let most = MOST.min(size.rows.saturating_sub(4));
         let width = self.rows.iter().take(most).map(|row| row.step.chars().count()).max();
         let width = width.unwrap_or_default().min(columns / 2);
@@ -206,5 +215,40 @@ mod tests {
             "{drawn:?}"
         );
         assert_eq!(live.finish(SIZE, &printer), "\r\x1b[2A\x1b[J");
+    }
+
+    #[test]
+    fn who_stops_it_sees_what_still_runs() {
+        let printer = Printer::new(Format::Text, Color::Never);
+        let mut live = live(begun());
+        live.draw(101.0, SIZE, &printer);
+        live.take(&Stamped { time: 102.0, what: Event::RunStopping });
+        let drawn = live.draw(102.0, SIZE, &printer);
+        let block: Vec<&str> = drawn.lines().rev().take(3).collect();
+        assert_eq!(block[2], "Stopping: Ctrl-C again quits at once. 0 of 2 ste…");
+        assert_eq!(block[0], "     2s  vm/b/create");
+        let said = drawn.replace("\n            ", " ");
+        assert!(said.contains("! Stopping: vm/a/create and vm/b/create still end"), "{drawn}");
+        let never_begun = Event::StepEnded {
+            step: "vm/c/create".to_owned(),
+            end: StepEnd::Cancelled,
+            seconds: 0.0,
+        };
+        live.take(&Stamped { time: 102.0, what: never_begun });
+        assert!(!live.draw(102.0, SIZE, &printer).contains("vm/c"));
+    }
+
+    #[test]
+    fn a_terminal_that_became_narrower_is_cleaned_up() {
+        let printer = Printer::new(Format::Text, Color::Never);
+        let mut live = live(begun());
+        let drawn = live.draw(101.0, SIZE, &printer);
+        let longest = drawn.lines().map(|line| line.chars().count()).max().unwrap();
+        let narrow = Size { columns: longest - 1, rows: 5 };
+        let drawn = live.draw(102.0, narrow, &printer);
+        // Two of the three lines have wrapped.
+        assert!(drawn.starts_with("\r\x1b[5A\x1b[J"), "{drawn:?}");
+        assert!(drawn.lines().all(|line| line.chars().count() <= narrow.columns + 8), "{drawn:?}");
+        assert!(drawn.lines().last().unwrap().contains("more"), "{drawn:?}");
     }
 }

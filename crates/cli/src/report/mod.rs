@@ -1,5 +1,6 @@
 //! How a run is shown while it goes on. Reporters see events and nothing else.
 
+mod failure;
 mod json;
 mod live;
 mod plain;
@@ -14,6 +15,7 @@ use tokio::sync::mpsc::UnboundedReceiver;
 
 use crate::args::Format;
 use crate::printer::{Printer, Size};
+pub(crate) use failure::{Rest, not_done};
 use live::Live;
 use plain::Plain;
 
@@ -56,12 +58,26 @@ pub(crate) async fn follow(
         view.show(&event, printer);
     }
     if let View::Live(live) = &mut view {
-        printer.say_raw(&live.finish(printer.size().unwrap_or(NARROW), printer));
+        printer.say_raw(&live.finish(size_now(printer), printer));
     }
 }
 
-/// A terminal that no longer says how large it is.
-const NARROW: Size = Size { columns: 80, rows: 24 };
+/// The size of the terminal, which may have changed since the last look, or be kept to itself.
+fn size_now(printer: &Printer) -> Size {
+    printer.terminal().unwrap_or(Size { columns: 80, rows: 24 })
+}
+
+/// What is told of a run that is over, line by line.
+pub(crate) fn replay(events: &[Stamped], printer: &Printer) -> String {
+    let mut plain = Plain::default();
+    let mut text = String::new();
+    for event in events {
+        if let Some(line) = plain.take(event) {
+            text.push_str(&plain.text(&line, None, printer));
+        }
+    }
+    text
+}
 
 enum View {
     Json,
@@ -92,7 +108,7 @@ impl View {
 
     fn draw(&mut self, clock: Clock, printer: &Printer) {
         if let Self::Live(live) = self {
-            let size = printer.size().unwrap_or(NARROW);
+            let size = size_now(printer);
             printer.say_raw(&live.draw(clock.since_epoch().as_secs_f64(), size, printer));
         }
     }

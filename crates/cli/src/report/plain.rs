@@ -1,6 +1,6 @@
 //! Events for people, line by line: what logs can keep.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use talmox_engine::event::{Event, Stamped, StepEnd};
 
@@ -30,6 +30,8 @@ pub(super) struct Plain {
     begun: Option<f64>,
     steps: usize,
     ended: usize,
+    /// What goes on.
+    running: BTreeSet<String>,
     width: usize,
     /// Transfers: how many tenths have been told.
     tenths: BTreeMap<String, u64>,
@@ -60,6 +62,15 @@ impl Plain {
             is_passing: false,
         };
         match &event.what {
+            Event::StepStarted { step } => {
+                self.running.insert(step.clone());
+                None
+            }
+            Event::RunStopping => {
+                let running: Vec<&str> = self.running.iter().map(String::as_str).collect();
+                let text = stopping(&running);
+                Some(line("!", "1;33", "", text))
+            }
             Event::RunStarted { steps, .. } => {
                 self.steps = steps.len();
                 let widths = steps.iter().map(|step| step.step.chars().count());
@@ -83,6 +94,7 @@ impl Plain {
             }
             Event::StepEnded { step, end, seconds } => {
                 self.ended += 1;
+                let has_begun = self.running.remove(step);
                 let count = format!("{}/{}", self.ended, self.steps);
                 Some(match end {
                     // What only waited was done by others meanwhile.
@@ -99,13 +111,15 @@ impl Plain {
                         }
                         Line { hint: hint.clone(), ..line("✗", "1;31", step, text) }
                     }
+                    // What has not begun is counted in the end: a line for each would bury the cause.
+                    StepEnd::Blocked { .. } | StepEnd::Cancelled if !has_begun => return None,
                     StepEnd::Blocked { by } => {
-                        line("-", "2", step, format!("not begun: {by} failed"))
+                        line("-", "2", step, format!("waits in vain: {by} did not get done"))
                     }
                     StepEnd::Cancelled => line("-", "2", step, "stopped".to_owned()),
                 })
             }
-            Event::StepStarted { .. } | Event::RunEnded { .. } => None,
+            Event::RunEnded { .. } => None,
         }
     }
 
@@ -113,16 +127,18 @@ impl Plain {
     pub(super) fn text(&self, line: &Line, columns: Option<usize>, printer: &Printer) -> String {
         let Line { time, sign, color, step, text, hint, .. } = line;
         let sign = printer.paint(sign, color);
-        let head = format!("{time:7.1}s  {sign} {step:width$}", width = self.width);
         let indent = 12;
-        let beside = indent + step.chars().count().max(self.width) + 2;
+        // What is about the whole run has no step before it.
+        let width = if step.is_empty() { 0 } else { self.width.max(step.chars().count()) + 2 };
+        let head = format!("{time:7.1}s  {sign} {step:width$}");
+        let beside = indent + width;
         let mut out = match columns {
-            None => format!("{head}  {text}"),
+            None => format!("{head}{text}"),
             Some(columns)
                 if beside + ROOM <= columns || beside + text.chars().count() < columns =>
             {
                 let rest = words::wrapped(text, columns.saturating_sub(beside));
-                format!("{head}  {}", rest.join(&format!("\n{:beside$}", "")))
+                format!("{head}{}", rest.join(&format!("\n{:beside$}", "")))
             }
             Some(columns) => {
                 let rest = words::wrapped(text, columns.saturating_sub(indent));
@@ -148,4 +164,15 @@ impl Plain {
         }
         out
     }
+}
+
+/// What is said when somebody wants to stop.
+fn stopping(running: &[&str]) -> String {
+    let what = match running {
+        [] => "nothing new is begun".to_owned(),
+        [one] => format!("{one} still ends what it has begun"),
+        [one, other] => format!("{one} and {other} still end what they have begun"),
+        [one, more @ ..] => format!("{one} and {} more still end what they have begun", more.len()),
+    };
+    format!("Stopping: {what}. Ctrl-C again quits at once")
 }

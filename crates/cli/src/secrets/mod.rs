@@ -95,6 +95,12 @@ impl SecretsFile {
         Self { path: self.path.clone(), document, on_disk: self.on_disk.clone() }
     }
 
+    /// Takes the bundle out, and writes what is left.
+    pub(crate) fn forget_bundle(&mut self) -> Result<(), CommandError> {
+        self.document.remove(TALOS);
+        self.save()
+    }
+
     pub(crate) fn set_bundle(&mut self, bundle: &Bundle) {
         self.document.set(TALOS, bundle.to_node());
     }
@@ -170,16 +176,46 @@ pub(crate) fn make(
     recipients: &[Recipient],
     printer: &Printer,
 ) -> Result<(SecretsFile, Bundle), CommandError> {
+    let bundle = generate()?;
+    Ok((put(chosen, file, &bundle, recipients, printer)?, bundle))
+}
+
+/// A bundle that is nowhere but in memory.
+pub(crate) fn generate() -> Result<Bundle, CommandError> {
+    bundle::generate(environment::now(), &mut environment::Kernel)
+        .map_err(|error| CommandError::failed("cannot make the secrets").because(error))
+}
+
+/// Writes down a bundle that was made for a cluster which has none.
+pub(crate) fn keep(
+    chosen: &Chosen,
+    bundle: &Bundle,
+    printer: &Printer,
+) -> Result<(), CommandError> {
+    let file = SecretsFile::open(chosen)?;
+    if file.as_ref().map(SecretsFile::bundle).transpose()?.flatten().is_some() {
+        let message =
+            format!("{} was made by somebody else just now", chosen.secrets_path().display());
+        return Err(CommandError::failed(message).hint("run the command again: it takes those"));
+    }
+    put(chosen, file, bundle, &[], printer).map(drop)
+}
+
+fn put(
+    chosen: &Chosen,
+    file: Option<SecretsFile>,
+    bundle: &Bundle,
+    recipients: &[Recipient],
+    printer: &Printer,
+) -> Result<SecretsFile, CommandError> {
     let mut file = match file {
         Some(file) => file,
         None => SecretsFile::new(chosen, recipients, printer)?,
     };
-    let bundle = bundle::generate(environment::now(), &mut environment::Kernel)
-        .map_err(|error| CommandError::failed("cannot make the secrets").because(error))?;
-    file.set_bundle(&bundle);
+    file.set_bundle(bundle);
     file.save()?;
     printer.say(&format!("wrote {}", file.path.display()));
-    Ok((file, bundle))
+    Ok(file)
 }
 
 /// Reads a file that sops encrypted.

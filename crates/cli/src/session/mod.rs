@@ -34,17 +34,21 @@ use crate::environment;
 use crate::error::CommandError;
 use crate::printer::Printer;
 use crate::reference::Resolver;
-use crate::rehearsal::{Quickstart, RehearsalArgs, Stage};
+use crate::rehearsal::{self, Quickstart, RehearsalArgs, Stage};
 
 /// How long a certificate lives that a command makes for itself. Long runs outlast short ones.
 const TTL: Duration = Duration::from_hours(12);
 const KUBERNETES: u16 = 6443;
 
+/// For who looks for a cluster that has no secrets.
+const NOT_MADE: &str = "`talmox up` makes the cluster and its secrets. If it runs already, restore the file from git \
+                        or a backup, or take its secrets over with `talmox secrets import`";
+
 /// What becomes of a cluster that has no secrets yet, outside of a lab of our own.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum NoSecrets {
-    /// They are made, and kept.
-    Make,
+    /// They are made in memory, if Proxmox has no VM that knows others; `Session::keep_secrets` keeps them.
+    Draft,
     /// Some are made up for as long as this takes: nothing is changed by looking.
     Pretend,
     /// Without secrets there is nothing to look at.
@@ -61,6 +65,8 @@ pub(crate) struct Session {
     pub(crate) web: Web,
     pub(crate) clock: Clock,
     pub(crate) stage: Option<Stage>,
+    /// Whether the bundle is nowhere but here.
+    pub(crate) is_draft: bool,
     /// The built-in inventory, for as long as it is in use.
     quickstart: Option<Quickstart>,
 }
@@ -75,7 +81,7 @@ impl Session {
         rehearsal: &RehearsalArgs,
         printer: &Printer,
     ) -> Result<Self, CommandError> {
-        Self::open_with(global, name, rehearsal, printer, NoSecrets::Make).await
+        Self::open_with(global, name, rehearsal, printer, NoSecrets::Draft).await
     }
 
     /// The same, with something else done about a cluster that has no secrets.
@@ -88,7 +94,7 @@ impl Session {
     ) -> Result<Self, CommandError> {
         let session = Self::open_bare(global, name, rehearsal, printer, no_secrets).await?;
         if session.is_alone() {
-            templates::make_missing(&session).await?;
+            templates::make_missing(&session, printer).await?;
         }
         Ok(session)
     }
@@ -112,20 +118,20 @@ impl Session {
         let cluster = chosen.cluster();
         // A lab of our own dies with us, and so may the secrets of a cluster that has none.
         let known = secrets::known(&chosen)?;
-        let known = match (known, rehearsal.lab, no_secrets) {
-            (Some(known), _, _) => Some(known),
-            (None, true, _) | (None, false, NoSecrets::Pretend) => Some(secrets::throwaway()?),
-            (None, false, NoSecrets::Refuse) => Some(crate::secrets::bundle_of(&chosen)?),
-            (None, false, NoSecrets::Make) => None,
+        let is_draft = known.is_none();
+        let bundle = match (known, rehearsal.lab, no_secrets) {
+            (Some(known), _, _) => known,
+            (None, false, NoSecrets::Refuse) => {
+                crate::secrets::bundle_of(&chosen).map_err(|error| error.hint(NOT_MADE))?
+            }
+            (None, _, _) => crate::secrets::generate()?,
         };
-        let stage =
-            rehearsal.stage(cluster, known.as_ref().map(|bundle| bundle.cluster.id.as_str()))?;
+        let stage = rehearsal.stage(cluster, &bundle.cluster.id)?;
         let clock = stage.as_ref().map_or_else(Clock::real, |stage| stage.clock);
         let (pve, login) = proxmox::client(&chosen, stage.as_ref(), clock, printer)?;
-        let bundle = match known {
-            Some(bundle) => bundle,
-            None => secrets::make(&chosen, &pve, printer).await?,
-        };
+        if let (true, false, NoSecrets::Draft) = (is_draft, rehearsal.lab, no_secrets) {
+            secrets::refuse_lost(&chosen, &pve).await?;
+        }
         secrets::check(&bundle)?;
         let resolver = Resolver::new(&chosen, printer);
         let wanted = needed_secrets(cluster);
@@ -150,7 +156,16 @@ impl Session {
         });
         let web = web.map_err(|error| CommandError::failed("cannot use TLS").because(error))?;
         let bundle = Arc::new(bundle);
-        Ok(Self { chosen, bundle, desired, pve, access, web, clock, stage, quickstart })
+        Ok(Self { chosen, bundle, desired, pve, access, web, clock, stage, is_draft, quickstart })
+    }
+
+    /// Writes down the secrets of a new cluster, before anything is made of them. Those for a lab of our own die
+    /// with it.
+    pub(crate) fn keep_secrets(&self, printer: &Printer) -> Result<(), CommandError> {
+        if self.is_draft && !self.is_alone() {
+            crate::secrets::keep(&self.chosen, &self.bundle, printer)?;
+        }
+        Ok(())
     }
 
     /// What there is, and whether what is missing can be made.
@@ -212,17 +227,22 @@ impl Session {
         Options { has_client_files: has("kubeconfig") && has("talosconfig") }
     }
 
+    /// Whether the built-in inventory is in use.
+    pub(crate) fn is_quickstart(&self) -> bool {
+        self.quickstart.is_some()
+    }
+
     /// Whether nobody else can be at work here: a lab inside this program.
     pub(crate) fn is_alone(&self) -> bool {
         self.stage.as_ref().is_some_and(Stage::is_own)
     }
 
     /// Keeps other runs on this machine away from the inventory.
-    pub(crate) fn lock(&self, folder: &Path, command: &str) -> Result<Option<Lock>, CommandError> {
+    pub(crate) fn lock(&self, command: &str) -> Result<Option<Lock>, CommandError> {
         if self.is_alone() {
             return Ok(None);
         }
-        let runs = run_folder(folder);
+        let runs = run_folder(&self.folder());
         std::fs::create_dir_all(&runs).map_err(|error| {
             CommandError::failed(format!("cannot make {}", runs.display())).because(error)
         })?;
@@ -266,7 +286,8 @@ fn access(
 ) -> Result<TalosAccess, CommandError> {
     let now = environment::now();
     let roles = [ClientRole::Admin];
-    let credentials = Credentials::issue(bundle, &roles, TTL, now, &mut environment::Kernel)
+    let ttl = if stage.is_some() { rehearsal::TTL } else { TTL };
+    let credentials = Credentials::issue(bundle, &roles, ttl, now, &mut environment::Kernel)
         .map_err(|error| CommandError::failed("cannot make a certificate").because(error))?;
     let mut reach: BTreeMap<String, String> = match stage {
         Some(stage) => stage.ready.reach.clone(),

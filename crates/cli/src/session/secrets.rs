@@ -1,28 +1,21 @@
-//! The bundle of a cluster: read, or made at the very first run.
+//! The bundle of a cluster: the one that there is, or must be.
 
 use talmox_engine::ownership::Marker;
 use talmox_pve::Client;
 use talmox_pve::api::{cluster, qemu};
 use talmox_talos_config::pki::Certificate;
-use talmox_talos_config::secrets::{self as bundle, Bundle};
+use talmox_talos_config::secrets::Bundle;
 
 use super::proxmox;
 use crate::choose::Chosen;
 use crate::environment;
 use crate::error::CommandError;
-use crate::printer::Printer;
-use crate::secrets::{SecretsFile, make as make_file};
+use crate::secrets::SecretsFile;
 
 /// The bundle that there is.
 pub(crate) fn known(chosen: &Chosen) -> Result<Option<Bundle>, CommandError> {
     let file = SecretsFile::open(chosen)?;
     Ok(file.as_ref().map(SecretsFile::bundle).transpose()?.flatten())
-}
-
-/// A bundle that nobody keeps.
-pub(super) fn throwaway() -> Result<Bundle, CommandError> {
-    bundle::generate(environment::now(), &mut environment::Kernel)
-        .map_err(|error| CommandError::failed("cannot make the secrets").because(error))
 }
 
 /// Refuses authorities whose time is over: nobody would believe what they sign.
@@ -44,13 +37,8 @@ pub(super) fn check(bundle: &Bundle) -> Result<(), CommandError> {
     Ok(())
 }
 
-/// Makes the bundle of a new cluster. Where VMs of it exist there must be a bundle somewhere: another
-/// one would lock everybody out.
-pub(super) async fn make(
-    chosen: &Chosen,
-    client: &Client,
-    printer: &Printer,
-) -> Result<Bundle, CommandError> {
+/// Where VMs of the cluster exist there must be a bundle somewhere: another one would lock everybody out.
+pub(super) async fn refuse_lost(chosen: &Chosen, client: &Client) -> Result<(), CommandError> {
     let all = client.send(&cluster::resources()).await.map_err(proxmox::unreachable)?;
     let nodes = &chosen.cluster().nodes;
     for seen in all.guests.iter().filter(|guest| guest.is_vm) {
@@ -77,6 +65,5 @@ pub(super) async fn make(
             ));
         }
     }
-    let file = SecretsFile::open(chosen)?;
-    Ok(make_file(chosen, file, &[], printer)?.1)
+    Ok(())
 }

@@ -2,13 +2,15 @@
 
 use std::sync::Arc;
 
-use talmox_engine::event::{Events, RunEnd};
-use talmox_engine::execute::{Cancel, StepResult};
+use talmox_engine::event::Events;
+use talmox_engine::execute::Cancel;
 use talmox_engine::observe::{World, free_numbers};
 use talmox_engine::plan::{self, Plan, missing_templates};
 
 use super::Session;
 use crate::error::CommandError;
+use crate::printer::Printer;
+use crate::report::{Rest, not_done};
 
 /// Where numbers of templates begin, out of the way of VMs that are numbered from 100 on.
 pub(crate) const FIRST: u32 = 9000;
@@ -22,7 +24,7 @@ pub(crate) async fn plan(session: &Session, world: &World, first: u32) -> Plan {
 }
 
 /// Makes what is missing, without a word.
-pub(super) async fn make_missing(session: &Session) -> Result<(), CommandError> {
+pub(super) async fn make_missing(session: &Session, printer: &Printer) -> Result<(), CommandError> {
     if session.desired.nodes.iter().all(|node| node.template.is_none()) {
         return Ok(());
     }
@@ -31,16 +33,9 @@ pub(super) async fn make_missing(session: &Session) -> Result<(), CommandError> 
     let events = Events::unheard(session.clock);
     let write = Arc::new(|_| Ok(()));
     let outcome = session.execute(&plan, write, &Cancel::default(), &events).await;
-    if outcome.end == RunEnd::Done {
+    if outcome.is_done() {
         return Ok(());
     }
-    let failed = CommandError::failed("cannot make the templates that the lab should have");
-    let first = outcome.steps.into_iter().find_map(|(_, result)| match result {
-        StepResult::Failed(error) => Some(error),
-        _ => None,
-    });
-    Err(match first {
-        Some(error) => failed.because(error),
-        None => failed,
-    })
+    printer.say("Cannot make the templates that the lab should have:");
+    Err(not_done(&outcome, Rest { log: None, is_rehearsal: true }, printer))
 }

@@ -58,7 +58,7 @@ impl Served {
     }
 
     /// Sends a signal; how the lab ended.
-    fn signal(mut self, name: &str) -> Option<i32> {
+    pub(crate) fn signal(mut self, name: &str) -> Option<i32> {
         let pid = self.process.id().to_string();
         assert!(Command::new("kill").args(["-s", name, &pid]).status().unwrap().success());
         for _ in 0..400 {
@@ -176,6 +176,15 @@ fn what_cannot_be_started_is_explained() {
     let run = folder.talmox("lab serve --record no/such/folder/calls.jsonl");
     assert_eq!(run.code, 1);
     assert!(run.stderr.contains("no/such/folder/calls.jsonl"), "{}", run.stderr);
+
+    let run = folder.talmox("lab serve --kube-apiserver no/program --etcd /bin/sh");
+    assert_eq!(run.code, 64);
+    assert!(
+        run.stderr.contains("--kube-apiserver: there is no program no/program"),
+        "{}",
+        run.stderr
+    );
+    assert_eq!(folder.talmox("lab serve --etcd /bin/sh").code, 64);
 
     assert_eq!(folder.talmox("lab serve --scenario none.yaml").code, 1);
     for usage in ["--speed 0", "--speed fast", "--release 7", "--profile quick", "--listen here"] {

@@ -1,28 +1,37 @@
 //! One step, tried as often as that is safe and there is time.
 
-use std::time::Duration;
-
 use talmox_clock::Chance;
 
 use crate::event::Event;
+use crate::patience::{ATTEMPTS, FIRST_PAUSE, LONGEST_PAUSE, OVERTIME};
 use crate::plan::Action;
 use crate::step::{self, Done, ErrorKind, StepContext, StepError};
 
-/// The first pause between two attempts; each further one is twice as long, up to the longest.
-const FIRST: Duration = Duration::from_secs(1);
-const LONGEST: Duration = Duration::from_secs(20);
-/// More attempts than this are none the wiser, however much time is left.
-const MOST: u32 = 12;
+/// Steps keep to their deadlines by themselves; one that does not is broken off a little later, so
+/// that nothing can hang.
+pub(super) async fn attempt(action: &Action, context: StepContext) -> Result<Done, StepError> {
+    let (clock, latest) = (context.run.clock, context.deadline.left() + OVERTIME);
+    let last = context.clone();
+    let attempts = clock.timeout(latest, attempts(action, context)).await;
+    attempts.unwrap_or_else(|_| Err(overdue(action, &last.last_reason())))
+}
 
-pub(super) async fn attempt(action: &Action, mut context: StepContext) -> Result<Done, StepError> {
-    let mut pause = FIRST;
+fn overdue(action: &Action, reason: &str) -> StepError {
+    let minutes = action.deadline().as_secs().div_ceil(60);
+    let reason = if reason.is_empty() { String::new() } else { format!(": {reason}") };
+    StepError::failed(format!("it has not ended after {minutes} min{reason}"))
+        .hint("running the same command again goes on from here")
+}
+
+async fn attempts(action: &Action, mut context: StepContext) -> Result<Done, StepError> {
+    let mut pause = FIRST_PAUSE;
     loop {
         let error = match Box::pin(step::run(action, &context)).await {
             Ok(done) => return Ok(done),
             Err(error) => error,
         };
         let ErrorKind::Retry { after } = error.kind else { return Err(error) };
-        if context.attempt >= MOST || context.deadline.has_passed() {
+        if context.attempt >= ATTEMPTS || context.deadline.has_passed() {
             return Err(given_up(error, context.attempt));
         }
         let chance = Chance::new(context.run.seed);
@@ -37,7 +46,7 @@ pub(super) async fn attempt(action: &Action, mut context: StepContext) -> Result
             reason: reason(&error),
         });
         context.pause(jittered).await?;
-        pause = (pause * 2).min(LONGEST);
+        pause = (pause * 2).min(LONGEST_PAUSE);
     }
 }
 

@@ -18,7 +18,7 @@ use tokio::task::JoinSet;
 
 use crate::event::{Event, Events, RunEnd, StepEnd, StepInfo};
 use crate::plan::{Plan, Step, StepId};
-use crate::step::{Context, Done, ErrorKind, Seen, StepContext, StepError};
+use crate::step::{Context, Done, ErrorKind, Seen, StepContext, StepError, Undone};
 
 pub use cancel::Cancel;
 use graph::Graph;
@@ -38,7 +38,7 @@ pub enum StepResult {
     /// There was nothing to do.
     Already,
     Failed(StepError),
-    /// The step just before it failed or was blocked.
+    /// A step that it needs failed or was blocked.
     Blocked {
         by: StepId,
     },
@@ -58,6 +58,11 @@ impl Outcome {
             _ => None,
         })
     }
+
+    /// How many steps only waited for others.
+    pub fn blocked(&self) -> usize {
+        self.steps.iter().filter(|(_, result)| matches!(result, StepResult::Blocked { .. })).count()
+    }
 }
 
 /// Carries out a plan.
@@ -73,6 +78,8 @@ pub async fn execute(plan: &Plan, context: &Context, cancel: &Cancel, events: &E
         cancel,
         events,
         seen: Seen::default(),
+        undone: Undone::default(),
+        stop: Cancel::default(),
         quorum: Arc::default(),
         graph: Graph::new(plan.steps.iter().map(|step| (&step.id, step.after.as_slice()))),
         results: steps.iter().map(|_| None).collect(),
@@ -100,6 +107,9 @@ struct Run<'a> {
     cancel: &'a Cancel,
     events: &'a Events,
     seen: Seen,
+    undone: Undone,
+    /// Stops the steps, after it was said that somebody wants to stop.
+    stop: Cancel,
     /// Held by a step that changes who has a vote in etcd.
     quorum: Arc<Mutex<()>>,
     steps: Vec<Arc<Step>>,
@@ -112,6 +122,10 @@ impl Run<'_> {
     async fn go_on(&mut self) {
         loop {
             if self.cancel.is_cancelled() {
+                if !self.stop.is_cancelled() {
+                    self.events.send(Event::RunStopping);
+                    self.stop.cancel();
+                }
                 for step in self.graph.give_up() {
                     self.end(step, StepResult::Cancelled);
                 }
@@ -139,7 +153,8 @@ impl Run<'_> {
         let step = Arc::clone(&self.steps[number]);
         let quorum = step.action.burden().quorum.then(|| Arc::clone(&self.quorum));
         let events = self.events.clone();
-        let (run, seen, cancel) = (self.context.clone(), self.seen.clone(), self.cancel.clone());
+        let (run, seen, cancel) = (self.context.clone(), self.seen.clone(), self.stop.clone());
+        let undone = self.undone.clone();
         self.running.spawn(async move {
             let _turn = match quorum {
                 Some(quorum) => Some(quorum.lock_owned().await),
@@ -152,8 +167,10 @@ impl Run<'_> {
                 deadline: clock.deadline(step.action.deadline()),
                 step: step.id.clone(),
                 attempt: 1,
+                told: Arc::default(),
                 run,
                 seen,
+                undone,
                 cancel,
                 events: events.clone(),
             };
@@ -181,15 +198,21 @@ impl Run<'_> {
             }
             Err(error) => {
                 let is_cancelled = error.kind == ErrorKind::Cancelled;
+                self.undone.add(self.steps[step].id.clone());
                 for (blocked, cause) in self.graph.failed(step) {
                     let result = if is_cancelled {
                         StepResult::Cancelled
                     } else {
                         StepResult::Blocked { by: self.steps[cause].id.clone() }
                     };
+                    self.undone.add(self.steps[blocked].id.clone());
                     self.end(blocked, result);
                 }
-                if is_cancelled { StepResult::Cancelled } else { StepResult::Failed(error) }
+                match error.kind {
+                    ErrorKind::Cancelled => StepResult::Cancelled,
+                    ErrorKind::Blocked { by } => StepResult::Blocked { by },
+                    _ => StepResult::Failed(error),
+                }
             }
         };
         self.results[step] = Some(result);

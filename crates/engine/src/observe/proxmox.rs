@@ -9,7 +9,7 @@ use talmox_pve::api::storage::{Content, StorageStatus};
 use talmox_pve::api::task::{self, Filter, TaskState};
 use talmox_pve::api::{access, node, qemu, storage};
 use talmox_pve::config::{PendingChange, PendingOption, VmConfig};
-use talmox_pve::id::{NodeName, VmId};
+use talmox_pve::id::{NodeName, Upid, VmId};
 use talmox_pve::{Client, PveError, Request};
 use tokio::task::JoinSet;
 
@@ -46,7 +46,7 @@ pub(super) async fn observe(desired: &Desired, client: &Client) -> Result<Pve, P
         .cloned()
         .collect();
     pve.vms = vms(client, candidates).await;
-    numbers(desired, client, &mut pve).await;
+    numbers(desired, client, &mut pve).await?;
     details(desired, client, &mut pve).await;
     device::look(desired, client, &mut pve).await;
     Ok(pve)
@@ -98,20 +98,29 @@ async fn vms(client: &Client, guests: Vec<Guest>) -> BTreeMap<VmId, VmSeen> {
         let client = client.clone();
         looks.spawn(async move {
             let vm = Vm::new(&guest.node, guest.vmid);
-            let answer = client.send(&qemu::pending(&vm)).await;
+            let mut seen = see(&client, &vm).await;
+            seen.is_running = guest.status == "running";
             // The list is some seconds old: a VM that was just started is asked itself.
-            let mut is_running = guest.status == "running";
-            if !is_running && !guest.template && answer.is_ok() {
-                is_running = client.send(&qemu::current(&vm)).await.is_ok_and(|now| now.running);
+            if !seen.is_running && !guest.template && seen.config.is_ok() {
+                seen.is_running = is_running(&client, &vm).await;
             }
-            let (config, pending) = match answer {
-                Ok(options) => (Ok(merged(&options)), waiting(options)),
-                Err(error) => (Err(error.to_string()), vec![]),
-            };
-            (guest.vmid, VmSeen { host: guest.node, is_running, config, pending })
+            (guest.vmid, seen)
         });
     }
     looks.join_all().await.into_iter().collect()
+}
+
+/// A VM by its config; whether it runs is left open.
+async fn see(client: &Client, vm: &Vm) -> VmSeen {
+    let (config, pending) = match client.send(&qemu::pending(vm)).await {
+        Ok(options) => (Ok(merged(&options)), waiting(options)),
+        Err(error) => (Err(error.to_string()), vec![]),
+    };
+    VmSeen { host: vm.node.clone(), is_running: false, config, pending }
+}
+
+async fn is_running(client: &Client, vm: &Vm) -> bool {
+    client.send(&qemu::current(vm)).await.is_ok_and(|now| now.running)
 }
 
 /// The config as it will be with the next start. One call tells this and what waits.
@@ -129,7 +138,7 @@ fn waiting(options: Vec<PendingOption>) -> Vec<PendingOption> {
 }
 
 /// Asks about every number that is to be used, until each is known to be free, ours or taken.
-async fn numbers(desired: &Desired, client: &Client, pve: &mut Pve) {
+async fn numbers(desired: &Desired, client: &Client, pve: &mut Pve) -> Result<(), PveError> {
     for _ in 0..ROUNDS {
         let places = places(desired, pve);
         let mut open: BTreeMap<VmId, Option<NodeName>> =
@@ -148,42 +157,79 @@ async fn numbers(desired: &Desired, client: &Client, pve: &mut Pve) {
         }
         drop(places);
         if open.is_empty() {
-            return;
+            return Ok(());
         }
+        let templates = templates(desired, pve);
         let mut looks = JoinSet::new();
         for (vmid, host) in open {
-            let client = client.clone();
+            let (client, templates) = (client.clone(), templates.clone());
             let guest = pve.guest(vmid).cloned();
             let host = guest.as_ref().map(|guest| guest.node.clone()).or(host);
-            looks.spawn(async move { (vmid, number(&client, vmid, host, guest).await) });
+            let seen = pve.vms.get(&vmid).and_then(|seen| seen.config.as_ref().ok());
+            let is_known = seen.is_some_and(|config| config.lock().is_none());
+            looks.spawn(async move {
+                let id = number(&client, vmid, host.clone(), guest, &templates).await;
+                let is_made = matches!(id, Ok(IdSeen::Taken { making: None, .. }));
+                let new = match host {
+                    Some(host) if is_made && !is_known => new_vm(&client, &host, vmid).await,
+                    _ => None,
+                };
+                (vmid, id, new)
+            });
         }
-        pve.ids.extend(looks.join_all().await);
+        for (vmid, id, new) in looks.join_all().await {
+            pve.ids.insert(vmid, id?);
+            pve.vms.extend(new.map(|new| (vmid, new)));
+        }
     }
+    Ok(())
 }
 
-/// `guest` is what the list shows at this number, if we may see it.
+/// What has a number and was not seen before, or half made. An earlier run may have begun it, and it may have
+/// been finished since: then it must be seen, or it would be made twice.
+async fn new_vm(client: &Client, host: &NodeName, vmid: VmId) -> Option<VmSeen> {
+    let vm = Vm::new(host, vmid);
+    let seen = see(client, &vm).await;
+    if seen.config.is_err() {
+        return None;
+    }
+    Some(VmSeen { is_running: is_running(client, &vm).await, ..seen })
+}
+
+/// `guest` is what the list shows at this number, if we may see it; `templates` are what our nodes are
+/// cloned from.
 async fn number(
     client: &Client,
     vmid: VmId,
     host: Option<NodeName>,
     guest: Option<Guest>,
-) -> IdSeen {
-    if client.send(&cluster::is_free(vmid)).await.is_ok() {
-        return IdSeen::Free;
+    templates: &BTreeSet<VmId>,
+) -> Result<IdSeen, PveError> {
+    match client.send(&cluster::is_free(vmid)).await {
+        Ok(_) => return Ok(IdSeen::Free),
+        Err(error) if error.is_already_exists() => {}
+        // Not to know is not to know that somebody else has it: it may be ours.
+        Err(error) => return Err(error),
     }
     let is_hidden = guest.is_none();
     let lock = guest.and_then(|guest| guest.lock);
     let lock = lock.filter(|lock| matches!(lock.as_str(), "create" | "clone"));
     let unknown = IdSeen::Taken { making: None, made_by_us: false, lock: lock.clone() };
-    let Some(host) = host else { return unknown };
+    let Some(host) = host else { return Ok(unknown) };
+    if is_hidden || lock.as_deref() == Some("clone") {
+        let making = running_clone(client, &host, templates).await?;
+        if making.is_some() {
+            return Ok(IdSeen::Taken { making, made_by_us: true, lock });
+        }
+    }
     let filter = Filter { vmid: Some(vmid), ..Filter::default() };
-    let tasks = client.send(&task::list(&host, &filter)).await.unwrap_or_default();
+    let tasks = client.send(&task::list(&host, &filter)).await?;
     // Without further rights only our own tasks are shown, newest first.
     let makes = |kind: &str| matches!(kind, "qmcreate" | "qmclone");
     let Some(last) = tasks.into_iter().find(|task| makes(task.upid.kind())) else {
-        return unknown;
+        return Ok(unknown);
     };
-    match last.state {
+    Ok(match last.state {
         TaskState::Running => IdSeen::Taken { making: Some(last.upid), made_by_us: true, lock },
         TaskState::Done { .. } => IdSeen::Taken { making: None, made_by_us: lock.is_some(), lock },
         // What a task left behind when its host went down has no pool yet, and hides from us.
@@ -191,7 +237,24 @@ async fn number(
             let lock = lock.or_else(|| is_hidden.then(|| "create".to_owned()));
             IdSeen::Taken { making: None, made_by_us: true, lock }
         }
+    })
+}
+
+/// A clone of ours that is being made. Its task carries the number of the template and not its own, so any
+/// may be the one: whoever waits for it looks at all of them.
+async fn running_clone(
+    client: &Client,
+    host: &NodeName,
+    templates: &BTreeSet<VmId>,
+) -> Result<Option<Upid>, PveError> {
+    if templates.is_empty() {
+        return Ok(None);
     }
+    let filter = Filter { kind: Some("qmclone".to_owned()), ..Filter::default() };
+    let tasks = client.send(&task::list(host, &filter)).await?;
+    let is_of = |upid: &Upid| templates.iter().any(|vmid| vmid.to_string() == upid.id());
+    let mut running = tasks.into_iter().filter(|task| task.state == TaskState::Running);
+    Ok(running.find(|task| is_of(&task.upid)).map(|task| task.upid))
 }
 
 /// The first numbers from `first` on that are free, and that no node is meant to have.

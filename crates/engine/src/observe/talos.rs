@@ -166,7 +166,10 @@ async fn look(
             TalosSeen::Maintenance { mismatch: found.machine.mismatch(expected) }
         }
         Verdict::Ours => match Client::new(address.clone(), &access.credentials, &settings) {
-            Ok(client) => TalosSeen::Ours(Box::new(configured(&client, is_control_plane).await)),
+            Ok(client) => {
+                let configured = Box::pin(configured(&client, is_control_plane)).await;
+                TalosSeen::Ours(Box::new(configured))
+            }
             Err(error) => TalosSeen::Estranged(error.to_string()),
         },
         Verdict::OtherAuthority | Verdict::OtherKey { .. } | Verdict::Unclear(_) => {
@@ -191,11 +194,11 @@ async fn not_talos(address: &Address, access: &TalosAccess) -> TalosSeen {
 }
 
 async fn configured(client: &Client, is_control_plane: bool) -> Configured {
-    let (version, services, extensions, config) = (
-        client.version().await,
-        client.services().await,
-        client.list(ResourceKind::EXTENSION_STATUS).await,
-        client.get(ResourceKind::MACHINE_CONFIG, "v1alpha1").await,
+    let (version, services, extensions, config) = tokio::join!(
+        client.version(),
+        client.services(),
+        client.list(ResourceKind::EXTENSION_STATUS),
+        client.get(ResourceKind::MACHINE_CONFIG, "v1alpha1"),
     );
     // The factory adds an extension whose version is the schematic's id.
     let schematic = extensions.ok().and_then(|all| {

@@ -6,6 +6,8 @@ use serde::Serialize;
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase", tag = "kind", content = "name")]
 pub enum Object {
+    /// A file beside the inventory. The engine knows of none: whoever writes files adds these.
+    File(String),
     /// The VM of a node.
     Vm(String),
     /// What runs in it: Talos, its config and its place in Kubernetes.
@@ -22,6 +24,7 @@ pub enum Object {
 impl fmt::Display for Object {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (kind, name) = match self {
+            Self::File(name) => ("file", name),
             Self::Vm(name) => ("vm", name),
             Self::Node(name) => ("node", name),
             Self::Image(name) => ("image", name),

@@ -8,9 +8,10 @@ use talmox_pve::id::{NodeName, Upid, VmId};
 
 use super::action::OwnVm;
 use super::change::Finding;
+use super::vm::user_data_mark;
 use crate::desired::{Desired, DesiredNode};
 use crate::observe::{IdSeen, Pve, VmSeen};
-use crate::ownership::{Marker, Owner};
+use crate::ownership::{Marker, Owner, Stage};
 
 /// A node's VM at its place.
 #[derive(Clone, Debug)]
@@ -117,6 +118,10 @@ pub(crate) fn places<'a>(desired: &'a Desired, pve: &'a Pve) -> Places<'a> {
             places.nodes.push(Placed { node, own: OwnVm { vm, identity }, state });
             continue;
         }
+        if let Some(finding) = estranged(desired, node, pve) {
+            places.findings.push(finding);
+            continue;
+        }
         if node.vmid.is_none()
             && let Some(finding) = unreadable(&node.name, pve)
         {
@@ -189,6 +194,27 @@ fn stuck(node: &str, vmid: VmId, lock: &str) -> Finding {
     let message = format!("VM {vmid} was left behind half made, and locked ({lock})");
     Finding::error(node, message)
         .hint(format!("on its host: qm unlock {vmid} && qm destroy {vmid}"))
+}
+
+/// A VM with the UUID of a node that is not provably its own. Nobody else has that UUID, so a second VM
+/// would be a double.
+fn estranged(desired: &Desired, node: &DesiredNode, pve: &Pve) -> Option<Finding> {
+    let uuid = node.identity.uuid.to_string();
+    let (vmid, config) = pve.vms.iter().find_map(|(vmid, seen)| {
+        let config = seen.config.as_ref().ok()?;
+        (config.smbios().uuid.as_ref() == Some(&uuid)).then_some((vmid, config))
+    })?;
+    let identity = desired.identity_of(&node.name);
+    let Owner::Other { reason } = identity.judge(config) else { return None };
+    let marker = Marker {
+        cluster: identity.cluster,
+        node: identity.node,
+        stage: Stage::Made,
+        data: user_data_mark(node),
+    };
+    let message = format!("VM {vmid} has its UUID, but is not provably ours: {reason}");
+    let hint = format!("if it is the VM of {}, put this line into its notes: {marker}", node.name);
+    Some(Finding::error(&node.name, message).hint(hint))
 }
 
 /// A VM that cannot be looked at may be the one that we are about to make.

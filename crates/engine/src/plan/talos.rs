@@ -22,6 +22,9 @@ const RESETS: u32 = 2;
 /// A machine that has run for longer than this was up once: it is not ours to reset.
 const YOUNG: u64 = 60 * 60;
 
+/// The step that makes a cluster of the first control plane.
+const BOOTSTRAP: &str = "etcd/bootstrap";
+
 /// What is planned for a node.
 #[derive(Clone, Debug, Default)]
 struct NodePlan {
@@ -137,6 +140,7 @@ fn apply(builder: &mut Builder<'_>, placed: &Placed<'_>, vm: &VmPlan) -> StepId 
         addresses: node.addresses.clone(),
         resets,
         boot: timeouts.boot,
+        needs: if node.is_control_plane { vec![] } else { vec![StepId::new(BOOTSTRAP)] },
         deadline: timeouts.boot * (resets + 1) + timeouts.bootstrap,
     };
     let version = builder.desired.talos_version.clone().unwrap_or_default();
@@ -214,7 +218,7 @@ fn bootstrap(
     let fields = vec![FieldChange::set("etcd", format!("bootstrapped on {name}"))];
     let object = Object::Cluster(builder.desired.cluster.clone());
     builder.changes.push(Change::planned(object, Class::Create, fields));
-    Some(builder.steps.add("etcd/bootstrap", Some(name), after, Action::BootstrapEtcd(action)))
+    Some(builder.steps.add(BOOTSTRAP, Some(name), after, Action::BootstrapEtcd(action)))
 }
 
 /// The members of etcd, if it was ever bootstrapped as far as can be seen.

@@ -246,7 +246,6 @@ fn finish(
     let resize = Action::ResizeDisk(ResizeDisk {
         own: own.clone(),
         slot: system.slot.clone(),
-        storage: system.storage.clone(),
         gib: system.gib,
         deadline: timeouts.task,
     });

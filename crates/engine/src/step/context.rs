@@ -2,14 +2,14 @@
 
 use std::fmt;
 use std::future::Future;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use talmox_clock::{Clock, Deadline};
 use talmox_pve::Client;
 
 use super::seen::Seen;
-use super::{ErrorKind, StepError};
+use super::{ErrorKind, StepError, Undone};
 use crate::access::ClusterAccess;
 use crate::event::{Event, Events};
 use crate::execute::Cancel;
@@ -66,7 +66,10 @@ pub struct StepContext {
     pub deadline: Deadline,
     /// Which attempt this is, counted from 1.
     pub attempt: u32,
+    /// What it said last about what it waits for.
+    pub(crate) told: Arc<Mutex<String>>,
     pub(crate) seen: Seen,
+    pub(crate) undone: Undone,
     pub(crate) events: Events,
     pub(crate) cancel: Cancel,
 }
@@ -80,7 +83,21 @@ impl StepContext {
     /// Says what is waited for now.
     pub fn waits(&self, reason: impl Into<String>) {
         let (step, reason) = (self.step.to_string(), reason.into());
+        self.told.lock().unwrap_or_else(PoisonError::into_inner).clone_from(&reason);
         self.events.send(Event::StepWaits { step, reason });
+    }
+
+    /// What it said last about what it waits for; nothing if it did not say.
+    pub fn last_reason(&self) -> String {
+        self.told.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Waiting makes no sense once one of these steps did not get done.
+    pub(super) fn still_needs(&self, steps: &[StepId]) -> Result<(), StepError> {
+        match steps.iter().find(|step| self.undone.has(step)) {
+            Some(step) => Err(StepError::blocked(step.clone())),
+            None => Ok(()),
+        }
     }
 
     /// Says something that a person should know, though the step goes on.

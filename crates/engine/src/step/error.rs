@@ -5,6 +5,7 @@ use std::fmt;
 use std::time::Duration;
 
 use crate::event::StepEnd;
+use crate::plan::StepId;
 use crate::web::WebError;
 
 /// Why a step did not get done. Its texts are shown to people and hold no secrets.
@@ -18,12 +19,14 @@ pub struct StepError {
     pub source: Option<Box<dyn Error + Send + Sync>>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ErrorKind {
     /// The step can be run again, from its first look; not before this time, if one is given.
     Retry { after: Option<Duration> },
     /// Trying again would not help.
     Failed,
+    /// It waited for what this step should have brought about, and that did not get done.
+    Blocked { by: StepId },
     /// Somebody wanted to stop.
     Cancelled,
     /// A test wanted it to look as if the process had been killed here.
@@ -41,6 +44,11 @@ impl StepError {
 
     pub fn cancelled() -> Self {
         Self { kind: ErrorKind::Cancelled, ..Self::failed("cancelled") }
+    }
+
+    pub fn blocked(by: StepId) -> Self {
+        let message = format!("{by} did not get done");
+        Self { kind: ErrorKind::Blocked { by }, ..Self::failed(message) }
     }
 
     #[must_use]
@@ -77,8 +85,9 @@ impl StepError {
 
     /// How the step ended, as events tell it.
     pub(crate) fn end(&self) -> StepEnd {
-        match self.kind {
+        match &self.kind {
             ErrorKind::Cancelled => StepEnd::Cancelled,
+            ErrorKind::Blocked { by } => StepEnd::Blocked { by: by.to_string() },
             _ => StepEnd::Failed {
                 message: self.message.clone(),
                 causes: self.causes(),

@@ -9,12 +9,14 @@ mod pve;
 mod schematic;
 mod seen;
 mod talos;
+mod undone;
 
 use crate::plan::Action;
 
 pub use context::{Context, Cut, CutHook, Moment, StepContext};
 pub use error::{ErrorKind, StepError};
 pub(crate) use seen::Seen;
+pub(crate) use undone::Undone;
 
 /// A step that is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

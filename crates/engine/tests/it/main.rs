@@ -1,6 +1,8 @@
 //! Tests of what inventories come to.
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
+#[path = "../common/mod.rs"]
+mod common;
 mod examples;
 mod kube;
 mod run;

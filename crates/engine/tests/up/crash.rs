@@ -1,101 +1,238 @@
 //! Whatever a run is killed in, the same command run again comes to the same end. The places are those of
-//! the plan itself: every step, before it acts, after it acted and before it knows, and failed once;
-//! steps that only wait are cut off as they begin.
+//! the plan itself: every step, before it acts, after it acted and before it knows, while the task that it
+//! began runs on, and failed once; steps that only wait are cut off as they begin.
 
-use std::sync::Arc;
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
-use talmox_engine::plan::{Action, Step, show};
-use talmox_engine::step::{Cut, Moment};
+use talmox_engine::plan::{Action, Step, StepId, show};
+use talmox_engine::step::{Cut, CutHook, Moment};
+use talmox_lab::pve::{Action as FaultAction, Fault, When};
+use tokio::task::JoinSet;
 
-use super::inventory::home;
 use super::picture::Picture;
-use super::rig::{Ran, Rig, once};
+use super::rig::{Rig, once};
+use super::way::Way;
 
-/// What a cluster is that nothing happened to, and the steps that made it.
-async fn undisturbed(text: &str) -> (Picture, Vec<Step>) {
-    let rig = Rig::start();
-    let ran = rig.up(text).await;
-    ran.assert_done();
-    (rig.picture(text).await, ran.plan.steps)
+/// In the lab's time: long enough for the next run to meet the task.
+const SLOW: Duration = Duration::from_mins(1);
+/// Runs that go on at the same time. They wait more than they work.
+const AT_ONCE: usize = 4;
+
+/// A cluster that nothing happened to.
+struct Undisturbed {
+    way: Way,
+    picture: Picture,
+    /// The steps that made it, in their order.
+    steps: Vec<Step>,
+    /// Those that changed something.
+    acted: BTreeSet<StepId>,
 }
 
-/// Runs until the cut, then again; gives the first run.
-async fn interrupted(text: &str, expected: &Picture, step: &Step, at: Moment, what: Cut) -> Ran {
-    let rig = Rig::start();
-    let (hook, times) = once(&step.id, at, what);
-    let first = rig.up_with(text, Some(hook)).await;
-    let place = format!("{} {at:?} {what:?}", step.id);
-    if is_wait(&step.action) {
-        assert_eq!(*times.lock().unwrap(), 0, "{place}: it only waits");
-        first.assert_done();
-    } else {
-        assert_eq!(*times.lock().unwrap(), 1, "{place}: it acts once");
-        assert!(!first.outcome.is_done(), "{place}");
+/// Where a run is cut off.
+#[derive(Clone, Copy, Debug)]
+enum Place {
+    BeforeAct,
+    AfterAct,
+    /// After the act, with the task that was begun still running when the next run comes.
+    WhileTaskRuns,
+    /// As a step begins that only waits.
+    AsItWaits,
+    /// Not killed: the step fails, and the others go on.
+    Failed,
+}
+
+impl Undisturbed {
+    async fn of(way: Way) -> Arc<Self> {
+        let rig = way.lab().await;
+        let acted = Arc::new(Mutex::new(BTreeSet::new()));
+        let heard = Arc::clone(&acted);
+        let hook: CutHook = Arc::new(move |step, _| {
+            heard.lock().unwrap().insert(step.clone());
+            Cut::Go
+        });
+        let ran = rig.up_with(&way.text, Some(hook)).await;
+        ran.assert_done();
+        let picture = rig.picture(&way.text).await;
+        picture.assert_whole_beside(way.control_planes, way.workers, way.others);
+        let acted = acted.lock().unwrap().clone();
+        Arc::new(Self { way, picture, steps: ran.plan.steps, acted })
     }
-    converges(&rig, text, expected, &place).await;
-    first
-}
 
-/// The same command again, and nothing more to do after it.
-async fn converges(rig: &Rig, text: &str, expected: &Picture, place: &str) {
-    let plan = rig.plan(text).await;
-    assert_eq!(plan.errors().count(), 0, "{place}\n{}", show::text(&plan));
-    let second = rig.up(text).await;
-    assert!(
-        second.outcome.is_done(),
-        "{place}\n{}\n{}",
-        second.failures(),
-        show::text(&second.plan)
-    );
-    let found = rig.picture(text).await;
-    assert_eq!(found, *expected, "{place}");
-    let third = rig.plan(text).await;
-    assert!(third.is_empty(), "{place}\n{}", show::text(&third));
-}
-
-fn is_wait(action: &Action) -> bool {
-    matches!(action, Action::AwaitMember(_) | Action::AwaitVip(_) | Action::AwaitHealth(_))
-}
-
-/// Every step that acts, cut in this way.
-async fn every_step(at: Moment, what: Cut) {
-    let text = home();
-    let (expected, steps) = undisturbed(&text).await;
-    expected.assert_whole(&["cp-1", "cp-2", "cp-3"], &["wk-1", "wk-2"]);
-    let acting: Vec<&Step> = steps.iter().filter(|step| !is_wait(&step.action)).collect();
-    assert!(acting.len() > 20, "{}", acting.len());
-    for step in acting {
-        interrupted(&text, &expected, step, at, what).await;
+    /// The steps at which a run can be cut off there.
+    fn steps_with(&self, place: Place) -> Vec<Step> {
+        let fits = |step: &&Step| match place {
+            Place::BeforeAct | Place::AfterAct | Place::Failed => self.acted.contains(&step.id),
+            Place::WhileTaskRuns => task_of(&step.action).is_some(),
+            Place::AsItWaits => !self.acted.contains(&step.id),
+        };
+        self.steps.iter().filter(fits).cloned().collect()
     }
+
+    /// Runs until the cut, then again.
+    async fn interrupted(self: Arc<Self>, step: Step, place: Place) {
+        let rig = self.way.lab().await;
+        match place {
+            Place::BeforeAct => self.cut_off(&rig, &step, Moment::BeforeAct, Cut::Crash).await,
+            Place::AfterAct => self.cut_off(&rig, &step, Moment::AfterAct, Cut::Crash).await,
+            Place::Failed => self.cut_off(&rig, &step, Moment::BeforeAct, Cut::Fail).await,
+            Place::WhileTaskRuns => {
+                let task = task_of(&step.action).map(str::to_owned);
+                let slow = Fault::new(When { task, ..When::default() }, FaultAction::Delay(SLOW));
+                rig.lab.faults().add(Fault { times: None, ..slow });
+                self.cut_off(&rig, &step, Moment::AfterAct, Cut::Crash).await;
+                rig.lab.faults().clear();
+            }
+            Place::AsItWaits => {
+                let has_begun = AtomicBool::new(false);
+                rig.up_until_begun(&self.way.text, &step.id, &has_begun).await;
+                assert!(has_begun.load(Ordering::Relaxed), "{}", step.id);
+            }
+        }
+        self.converges(&rig, &format!("{} {place:?}", step.id)).await;
+    }
+
+    /// Runs until the cut.
+    async fn cut_off(&self, rig: &Rig, step: &Step, at: Moment, what: Cut) {
+        let (hook, times) = once(&step.id, at, what);
+        let first = rig.up_with(&self.way.text, Some(hook)).await;
+        assert_eq!(*times.lock().unwrap(), 1, "{} {at:?} {what:?}: it acts once", step.id);
+        assert!(!first.outcome.is_done(), "{} {at:?} {what:?}", step.id);
+    }
+
+    /// The same command again, and nothing more to do after it.
+    async fn converges(&self, rig: &Rig, place: &str) {
+        let text = &self.way.text;
+        let plan = rig.plan(text).await;
+        assert_eq!(plan.errors().count(), 0, "{place}\n{}", show::text(&plan));
+        let second = rig.up(text).await;
+        assert!(
+            second.outcome.is_done(),
+            "{place}\n{}\n{}",
+            second.failures(),
+            show::text(&second.plan)
+        );
+        let found = rig.picture(text).await;
+        assert_eq!(found, self.picture, "{place}");
+        let third = rig.plan(text).await;
+        assert!(third.is_empty(), "{place}\n{}", show::text(&third));
+    }
+}
+
+/// The kind of task that a step begins and waits for, if it does. Uploads of configs are so small that none
+/// is still being copied when somebody comes back.
+fn task_of(action: &Action) -> Option<&'static str> {
+    match action {
+        Action::FetchImage(_) => Some("download"),
+        Action::CreateVm(_) => Some("qmcreate"),
+        Action::CloneVm(_) => Some("qmclone"),
+        Action::ResizeDisk(_) => Some("resize"),
+        Action::StartVm(_) => Some("qmstart"),
+        _ => None,
+    }
+}
+
+/// Every step at which this can happen, each in a lab of its own. There are at least so many.
+async fn every_step(way: Way, places: &[Place], least: usize) {
+    let undisturbed = Undisturbed::of(way).await;
+    let steps = places.iter().flat_map(|place| {
+        undisturbed.steps_with(*place).into_iter().map(move |step| (step, *place))
+    });
+    let all: Vec<(Step, Place)> = steps.collect();
+    assert!(all.len() >= least, "{}", all.len());
+    let mut running = JoinSet::new();
+    for (step, place) in all {
+        if running.len() == AT_ONCE {
+            running.join_next().await.unwrap().unwrap();
+        }
+        running.spawn(Arc::clone(&undisturbed).interrupted(step, place));
+    }
+    running.join_all().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn killed_before_a_step_acts() {
-    every_step(Moment::BeforeAct, Cut::Crash).await;
+    every_step(Way::usual(), &[Place::BeforeAct], 25).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn killed_after_a_step_acted() {
-    every_step(Moment::AfterAct, Cut::Crash).await;
+    every_step(Way::usual(), &[Place::AfterAct], 25).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn failed_once() {
-    every_step(Moment::BeforeAct, Cut::Fail).await;
+async fn killed_while_a_task_runs_on() {
+    every_step(Way::usual(), &[Place::WhileTaskRuns], 16).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn killed_while_a_step_waits() {
-    let text = home();
-    let (expected, steps) = undisturbed(&text).await;
-    let waiting: Vec<&Step> = steps.iter().filter(|step| is_wait(&step.action)).collect();
-    assert!(waiting.len() > 6, "{}", waiting.len());
-    for step in waiting {
-        let rig = Rig::start();
-        let has_begun = Arc::new(AtomicBool::new(false));
-        rig.up_until_begun(&text, &step.id, &has_begun).await;
-        assert!(has_begun.load(Ordering::Relaxed), "{}", step.id);
-        converges(&rig, &text, &expected, &format!("{} begun", step.id)).await;
+    every_step(Way::usual(), &[Place::AsItWaits], 7).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn failed_once() {
+    every_step(Way::usual(), &[Place::Failed], 25).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn clones_killed_before_or_after_a_step_acts() {
+    every_step(Way::clones(), &[Place::BeforeAct, Place::AfterAct], 20).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn clones_killed_while_a_task_runs_on_or_a_step_waits() {
+    every_step(Way::clones(), &[Place::WhileTaskRuns, Place::AsItWaits], 10).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn clones_failed_once() {
+    every_step(Way::clones(), &[Place::Failed], 10).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn volumes_killed_before_or_after_a_step_acts() {
+    every_step(Way::volumes(), &[Place::BeforeAct, Place::AfterAct], 30).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn volumes_killed_while_a_task_runs_on_or_a_step_waits() {
+    every_step(Way::volumes(), &[Place::WhileTaskRuns, Place::AsItWaits], 12).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn volumes_failed_once() {
+    every_step(Way::volumes(), &[Place::Failed], 15).await;
+}
+
+/// The list of all VMs is read while one is still being made and hides from us; when its number is asked
+/// about, it is finished. It is neither there twice in the end, nor is another number taken.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_finished_while_the_plan_is_made_is_not_made_again() {
+    for (way, made_by, task) in
+        [(Way::volumes(), "create", "qmcreate"), (Way::clones(), "clone", "qmclone")]
+    {
+        let rig = way.lab().await;
+        let when = When { task: Some(task.to_owned()), ..When::default() };
+        let slow = FaultAction::Delay(Duration::from_secs(10));
+        rig.lab.faults().add(Fault { times: None, ..Fault::new(when, slow) });
+        let step = StepId::new(format!("vm/cp-1/{made_by}"));
+        let (hook, times) = once(&step, Moment::AfterAct, Cut::Crash);
+        rig.up_with(&way.text, Some(hook)).await;
+        assert_eq!(*times.lock().unwrap(), 1);
+        rig.lab.faults().clear();
+        rig.strike("GET", "/cluster/nextid", 3, FaultAction::Delay(Duration::from_secs(29)));
+        let plan = rig.plan(&way.text).await;
+        rig.lab.faults().clear();
+        assert_eq!(plan.errors().count(), 0, "{}", show::text(&plan));
+        let is_made_again = plan.steps.iter().any(|planned| planned.id == step);
+        assert!(!is_made_again, "{}", show::text(&plan));
+        rig.up(&way.text).await.assert_done();
+        let vms = rig.vms().await;
+        let own = vms.keys().filter(|vmid| **vmid >= 300).count();
+        assert_eq!(own, way.control_planes.len() + way.others.len(), "{vms:#?}");
+        assert_eq!(vms[&300].config["name"], "cp-1");
     }
 }

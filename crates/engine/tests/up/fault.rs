@@ -16,8 +16,17 @@ fn refuse(message: &str) -> FaultAction {
     FaultAction::Refuse { status: 500, message: message.to_owned() }
 }
 
-async fn assert_whole(rig: &Rig) {
-    rig.picture(&pair()).await.assert_whole(&["cp-1"], &["wk-1"]);
+/// The lab's own truth is what the inventory says, and there is nothing left to do.
+async fn assert_whole(rig: &Rig, text: &str) {
+    rig.picture(text).await.assert_whole(&["cp-1"], &["wk-1"]);
+    let plan = rig.plan(text).await;
+    assert!(plan.is_empty() && plan.errors().count() == 0, "{}", show::text(&plan));
+}
+
+/// The same command again comes to the end that the first one should have had.
+async fn goes_on(rig: &Rig, text: &str) {
+    rig.up(text).await.assert_done();
+    assert_whole(rig, text).await;
 }
 
 /// It comes up in spite of it.
@@ -26,7 +35,7 @@ async fn survives(strike: impl Fn(&Rig)) -> Ran {
     strike(&rig);
     let ran = rig.up(&pair()).await;
     ran.assert_done();
-    assert_whole(&rig).await;
+    assert_whole(&rig, &pair()).await;
     ran
 }
 
@@ -34,15 +43,30 @@ async fn survives(strike: impl Fn(&Rig)) -> Ran {
 async fn stops_with(words: &[&str], strike: impl Fn(&Rig)) {
     let rig = Rig::start();
     strike(&rig);
-    // A worker without a control plane waits for one, and gives up in the end.
-    let ran = rig.up(&impatient()).await;
+    // Patience is long here: nothing may wait for what does not come any more.
+    let ran = rig.up(&pair()).await;
     let text = ran.failures();
     for words in words {
         assert!(text.contains(words), "`{words}` is not in\n{text}");
     }
+    assert_eq!(ran.outcome.failures().count(), 1, "one cause: {text}");
     rig.lab.faults().clear();
-    rig.up(&pair()).await.assert_done();
-    assert_whole(&rig).await;
+    goes_on(&rig, &pair()).await;
+}
+
+/// Waits until Proxmox says that the host is there.
+async fn is_back(rig: &Rig, host: &str) {
+    for _ in 0..600 {
+        let resources = rig.client(ADMIN).send(&cluster::resources()).await;
+        if resources.is_ok_and(|all| {
+            let mut hosts = all.hosts.iter();
+            hosts.any(|one| one.node.as_str() == host && one.status == "online")
+        }) {
+            return;
+        }
+        rig.lab.clock().sleep(Duration::from_secs(10)).await;
+    }
+    panic!("{host} does not come back");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -101,33 +125,81 @@ async fn a_truncated_image_is_fetched_again() {
     .await;
 }
 
+/// On the host that Proxmox is asked at, or on the other one.
+fn on(host: &str, text: &str) -> String {
+    text.replace("node: pve1", &format!("node: {host}"))
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_host_that_goes_down_is_named_and_gone_on_with_later() {
+    for (host, words, hint) in [
+        ("pve2", "the host pve2 is down, or cut off", "hint: bring the host up"),
+        ("pve1", "no host answers for Proxmox", "hint: the host at `proxmox.endpoint` is down"),
+    ] {
+        let rig = Rig::start();
+        let lasts = Some(Duration::from_mins(12));
+        let down = FaultAction::Down { host: host.to_owned(), lasts };
+        rig.strike("POST", &format!("{QEMU}/*/status/start"), 1, down);
+        let ran = rig.up(&on(host, &impatient())).await;
+        let text = ran.failures();
+        assert!(text.contains(words) && text.contains(hint), "{text}");
+        is_back(&rig, host).await;
+        goes_on(&rig, &on(host, &pair())).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nodes_whose_host_goes_down_are_told_with_it() {
     let rig = Rig::start();
-    let lasts = Some(Duration::from_mins(12));
-    let down = FaultAction::Down { host: "pve1".to_owned(), lasts };
-    rig.strike("POST", &format!("{QEMU}/*/status/start"), 1, down);
+    let impatient = on("pve2", &impatient());
+    // The first node has its config by then, and goes down with its host.
+    let goes_down = async {
+        let node = rig.talos("10.0.0.11".parse().unwrap());
+        while node.version().await.is_err() {
+            rig.lab.clock().sleep(Duration::from_secs(1)).await;
+        }
+        let lasts = Some(Duration::from_mins(30));
+        rig.strike("GET", "/version", 1, FaultAction::Down { host: "pve2".to_owned(), lasts });
+        rig.client(ADMIN).send(&cluster::version()).await.unwrap();
+    };
+    let (ran, ()) = tokio::join!(rig.up(&impatient), goes_down);
+    let text = ran.failures();
+    assert!(!ran.outcome.is_done() && text.contains("pve2"), "{text}");
+    let waits = ran.waits();
+    let is_shown = waits.iter().any(|reason| reason.contains("(the host pve2 of"));
+    assert!(is_shown, "the reason is shown while it is waited for: {waits:#?}");
+    assert!(!ran.notes().iter().any(|note| note.contains("is reset")), "{:?}", ran.notes());
+    is_back(&rig, "pve2").await;
+    goes_on(&rig, &on("pve2", &pair())).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_host_left_half_made_is_for_people_and_named() {
+    let rig = Rig::start();
+    let lasts = Some(Duration::from_mins(2));
+    rig.strike_task("qmcreate", FaultAction::Down { host: "pve1".to_owned(), lasts });
     let ran = rig.up(&impatient()).await;
     let text = ran.failures();
-    assert!(!ran.outcome.is_done() && text.contains("pve1"), "{text}");
-    for _ in 0..600 {
-        let client = rig.client(ADMIN);
-        let resources = client.send(&cluster::resources()).await;
-        let is_up = |name: &str, status: &str| name == "pve1" && status == "online";
-        if resources.is_ok_and(|all| {
-            all.hosts.iter().any(|host| is_up(&host.node.to_string(), &host.status))
-        }) {
-            break;
-        }
-        rig.lab.clock().sleep(Duration::from_secs(10)).await;
-    }
-    rig.up(&pair()).await.assert_done();
-    assert_whole(&rig).await;
+    assert!(text.contains("is half made: its making broke off, and left it locked"), "{text}");
+    assert!(text.contains("on pve1: qm unlock 30"), "{text}");
+    // The plan says the same, and goes around it when it is told to.
+    let shown = show::text(&rig.plan(&pair()).await);
+    assert!(
+        shown.contains("was left behind half made") && shown.contains("qm unlock 30"),
+        "{shown}"
+    );
+    let elsewhere = pair().replace("vmid_range: 300-399", "vmid_range: 310-399");
+    rig.up(&elsewhere).await.assert_done();
+    let mut picture = rig.picture(&elsewhere).await;
+    let all = picture.vms.len();
+    picture.vms.retain(|_, vm| vm.config.get("lock").is_none_or(|lock| lock != "create"));
+    assert!(picture.vms.len() < all, "what was left behind is still there");
+    picture.assert_whole(&["cp-1"], &["wk-1"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_token_that_is_taken_away_is_named() {
-    let rig = Rig::start();
+    let mut rig = Rig::start();
     let revoke = FaultAction::Revoke { token: "talmox@pve!ci".to_owned() };
     rig.strike("POST", &format!("{QEMU}/*/status/start"), 1, revoke);
     let ran = rig.up(&impatient()).await;
@@ -135,16 +207,36 @@ async fn a_token_that_is_taken_away_is_named() {
     assert!(text.contains("check the API token"), "{text}");
     let error = rig.look(&rig.desired(&pair())).await.unwrap_err();
     assert!(error.is_auth(), "{error}");
+    // With another one it goes on.
+    rig.token = ADMIN;
+    goes_on(&rig, &pair()).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_full_storage_is_named() {
     let rig = Rig::start();
     rig.strike_task("qmcreate", FaultAction::Full { storage: "local-lvm".to_owned() });
-    let ran = rig.up(&impatient()).await;
+    let ran = rig.up(&pair()).await;
     let text = ran.failures();
     assert!(text.contains("make room on the storage"), "{text}");
     assert_eq!(rig.vms().await.len(), 1, "nothing half made is left");
+    let elsewhere = pair().replace("pool: talos,", "pool: talos, datastore: tank,");
+    rig.up(&elsewhere).await.assert_done();
+    let picture = rig.picture(&elsewhere).await;
+    picture.assert_whole(&["cp-1"], &["wk-1"]);
+    assert!(picture.vms[&300].config["scsi0"].starts_with("tank:"), "{:?}", picture.vms[&300]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_gateway_that_leads_nowhere_is_told_as_the_time_that_does_not_come() {
+    let rig = Rig::start();
+    let lost = impatient().replace("gateway: 10.0.0.1,", "gateway: 10.0.0.254,");
+    let ran = rig.up(&lost).await;
+    let text = ran.failures();
+    assert!(text.contains("etcd does not come up on cp-1 in time: time is not in sync"), "{text}");
+    assert!(text.contains("`network.gateway`"), "{text}");
+    rig.destroy(&lost).await.assert_done();
+    goes_on(&rig, &pair()).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -172,6 +264,11 @@ async fn nothing_is_sent_to_an_impostor() {
     assert!(text.contains("VM 300") && text.contains("not"), "{text}");
     rig.bundle = other;
     assert_eq!(rig.picture(&theirs).await, before);
+
+    // Once they are gone, the addresses are ours.
+    rig.destroy(&theirs).await.assert_done();
+    rig.bundle = own;
+    goes_on(&rig, &pair()).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -208,5 +305,12 @@ async fn control_planes_that_are_off_are_asked_before_a_bootstrap() {
     let failures = ran.failures();
     assert!(failures.contains("etcd is not bootstrapped"), "{failures}");
     let talos = rig.talos("10.0.0.12".parse().unwrap());
-    assert_eq!(talos.etcd_members().await.unwrap().len(), 3, "the one cluster there was");
+    let members = talos.etcd_members().await.unwrap();
+    assert_eq!(members.len(), 3, "the one cluster there was");
+
+    // The new machine takes the place of the old one when that is given up.
+    let gone = members.iter().find(|member| member.hostname == "cp-1").unwrap();
+    talos.etcd_remove_member(gone.id).await.unwrap();
+    rig.up(&text).await.assert_done();
+    rig.picture(&text).await.assert_whole(&["cp-1", "cp-2", "cp-3"], &["wk-1", "wk-2"]);
 }

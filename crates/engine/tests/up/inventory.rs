@@ -52,7 +52,8 @@ pub(crate) fn pair() -> String {
 
 /// With what does not come up given up after a while.
 pub(crate) fn impatient() -> String {
-    pair().replace("boot: 60m", "boot: 5m").replace("bootstrap: 60m", "bootstrap: 10m")
+    let times = "boot: 60m, bootstrap: 60m, health: 60m";
+    pair().replace(times, "boot: 5m, bootstrap: 10m, health: 15m")
 }
 
 /// The same bundle in all tests: making one takes its time.

@@ -2,6 +2,8 @@
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 mod budget;
+#[path = "../common/mod.rs"]
+mod common;
 mod crash;
 mod fault;
 mod inventory;
@@ -15,3 +17,4 @@ mod role;
 mod source;
 mod story;
 mod stranger;
+mod way;

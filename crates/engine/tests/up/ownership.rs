@@ -1,16 +1,32 @@
 //! What is not provably ours is never touched.
 
-use talmox_engine::plan::show;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::inventory::{another_bundle, home, pair};
-use super::rig::{Rig, Yard};
+use talmox_engine::desired::SmbiosUuid;
+use talmox_engine::ownership::{ClusterMark, Marker, Stage};
+use talmox_engine::plan::{self, DestroyOptions, show};
+use talmox_engine::step::{Cut, CutHook, Moment};
+use talmox_pve::api::qemu::{self, CloneVm, Vm};
+use talmox_pve::config::{VmChange, VmOptions};
+use talmox_pve::id::VmId;
+
+use super::inventory::{another_bundle, bundle, home, pair};
+use super::rig::{ADMIN, Rig, Yard};
+
+const STRANGE_UUID: &str = "aaaaaaaa-0000-4000-8000-000000000300";
 
 /// A yard in which somebody has this VM.
 fn with_vm(vmid: u32, name: &str) -> Rig {
+    with_marked_vm(vmid, name, "precious", STRANGE_UUID)
+}
+
+/// The same, with a text and a UUID that make it look like one of ours.
+fn with_marked_vm(vmid: u32, name: &str, description: &str, uuid: &str) -> Rig {
     let vm = format!(
         "vms:\n  - vmid: {vmid}\n    node: pve1\n    status: running\n    config: {{name: {name}, \
-         cores: 1, memory: 512, description: precious, tags: talmox;home, \
-         smbios1: uuid=aaaaaaaa-0000-4000-8000-000000000300}}\n"
+         cores: 1, memory: 512, description: {description:?}, tags: talmox;home, \
+         smbios1: uuid={uuid}}}\n"
     );
     let pool = "{poolid: talos, comment: the cluster}";
     let member = format!("{{poolid: talos, comment: the cluster, vms: [{vmid}]}}");
@@ -78,4 +94,120 @@ async fn two_clusters_of_one_name_never_meet() {
     rig.destroy(&second).await.assert_done();
     rig.bundle = ours;
     assert_eq!(rig.picture(&first).await, before);
+}
+
+/// The marker that a VM of `cp-1` has, in this cluster.
+fn marker(cluster_id: &str, node: &str, stage: Stage) -> Marker {
+    Marker { cluster: ClusterMark::of(cluster_id), node: node.to_owned(), stage, data: None }
+}
+
+/// The number is asked for, and all but one thing speaks for the VM: that one thing is enough.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_ours_but_for_one_thing_is_not_ours() {
+    let id = bundle().cluster.id;
+    let (other, own) = (another_bundle().cluster.id, SmbiosUuid::of(&id, "cp-1").to_string());
+    let text = pair().replace("ip: 10.0.0.11", "ip: 10.0.0.11, vmid: 300");
+    let twice = format!("{0}\n{0}", marker(&id, "cp-1", Stage::Made));
+    for (why, name, description, uuid) in [
+        ("no marker", "cp-1", String::from("precious"), own.as_str()),
+        ("another cluster", "cp-1", marker(&other, "cp-1", Stage::Made).to_string(), &own),
+        ("another node", "cp-1", marker(&id, "cp-9", Stage::Made).to_string(), &own),
+        ("another uuid", "cp-1", marker(&id, "cp-1", Stage::Made).to_string(), STRANGE_UUID),
+        ("another uuid", "cp-1", marker(&id, "cp-1", Stage::Create).to_string(), STRANGE_UUID),
+        ("another name", "mine", marker(&id, "cp-1", Stage::Clone).to_string(), STRANGE_UUID),
+        ("two markers", "cp-1", twice, &own),
+    ] {
+        let rig = with_marked_vm(300, name, &description, uuid);
+        let before = rig.vms().await;
+        let plan = rig.plan(&text).await;
+        let shown = show::text(&plan);
+        assert!(plan.errors().count() > 0, "{why}: {shown}");
+        assert!(shown.contains("300"), "{why}: {shown}");
+        let ran = rig.destroy(&text).await;
+        assert!(ran.plan.steps.is_empty(), "{why}: {}", show::text(&ran.plan));
+        assert_eq!(rig.vms().await, before, "{why}");
+    }
+}
+
+/// Somebody copied one of our VMs, notes and all. Proxmox gave the copy a UUID of its own.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_copy_of_a_vm_of_ours_is_not_ours() {
+    let rig = Rig::start();
+    rig.up(&pair()).await.assert_done();
+    let clone = CloneVm {
+        newid: VmId::new(350).unwrap(),
+        name: "cp-1".to_owned(),
+        description: rig.vms().await[&300].config["description"].clone(),
+        pool: Some("talos".parse().unwrap()),
+        full: true,
+        storage: None,
+        target: None,
+    };
+    let vm = Vm::new(&"pve1".parse().unwrap(), VmId::new(300).unwrap());
+    rig.stop_vm(300).await;
+    let client = rig.client(ADMIN);
+    client.run(&qemu::clone(&vm, &clone), std::time::Duration::from_mins(10)).await.unwrap();
+    let copy = rig.vms().await[&350].clone();
+    rig.up(&pair()).await.assert_done();
+    rig.destroy(&pair()).await.assert_done();
+    let left = rig.vms().await;
+    assert_eq!(left.keys().copied().collect::<Vec<_>>(), [100, 350]);
+    assert_eq!(left[&350], copy);
+}
+
+/// Notes are changed when the VM was just stopped, and before it is deleted.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_marker_that_goes_before_the_delete_saves_the_vm() {
+    let rig = Arc::new(Rig::start());
+    rig.up(&pair()).await.assert_done();
+    let (desired, changed) = (rig.desired(&pair()), Arc::new(AtomicBool::default()));
+    let world = rig.look(&desired).await.unwrap();
+    let plan = plan::destroy(&desired, &world, DestroyOptions::default());
+    let (there, is_changed) = (Arc::clone(&rig), Arc::clone(&changed));
+    let hook: CutHook = Arc::new(move |step, moment| {
+        if step.as_str() == "vm/wk-1/stop" && moment == Moment::AfterAct {
+            let runtime = tokio::runtime::Handle::current();
+            tokio::task::block_in_place(|| runtime.block_on(there.take_marker(301)));
+            is_changed.store(true, Ordering::Relaxed);
+        }
+        Cut::Go
+    });
+    let ran = rig.carry_out(plan, &pair(), Some(hook)).await;
+    assert!(changed.load(Ordering::Relaxed));
+    let failures = ran.failures();
+    assert!(failures.contains("VM 301 is not the VM of wk-1"), "{failures}");
+    assert!(failures.contains("it does not carry talmox's marker"), "{failures}");
+    let deleted: Vec<String> =
+        rig.asked().into_iter().filter(|call| call.starts_with("DELETE")).collect();
+    assert_eq!(deleted, ["DELETE /nodes/pve1/qemu/300"]);
+    assert_eq!(rig.vms().await.keys().copied().collect::<Vec<_>>(), [100, 301]);
+}
+
+/// A VM that lost its marker is nobody's, and its node is not made a second time beside it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_vm_that_lost_its_marker_is_not_doubled() {
+    let rig = Rig::start();
+    rig.up(&pair()).await.assert_done();
+    for is_running in [true, false] {
+        if !is_running {
+            rig.stop_vm(301).await;
+        }
+        rig.take_marker(301).await;
+        let before = rig.vms().await;
+        let plan = rig.plan(&pair()).await;
+        let shown = show::text(&plan);
+        assert!(plan.errors().any(|one| one.message.contains("VM 301")), "{shown}");
+        assert!(!shown.contains("vmid: 302"), "{shown}");
+        assert_eq!(rig.vms().await, before);
+    }
+}
+
+impl Rig {
+    /// Somebody writes other notes.
+    async fn take_marker(&self, vmid: u32) {
+        let vm = Vm::new(&"pve1".parse().unwrap(), VmId::new(vmid).unwrap());
+        let set = VmOptions::new().description("mine now");
+        let change = VmChange { set, ..VmChange::default() };
+        self.client(ADMIN).send(&qemu::set_config(&vm, &change)).await.unwrap();
+    }
 }

@@ -10,6 +10,7 @@ use talmox_engine::plan::Contact;
 use talmox_pve::Request;
 use talmox_pve::api::cluster::{self, Guest};
 use talmox_pve::api::qemu::{self, Vm};
+use talmox_pve::api::storage;
 use talmox_pve::id::Upid;
 use talmox_talos_api::client::ResourceKind;
 use talmox_talos_api::{Address, Client};
@@ -42,6 +43,8 @@ pub(crate) struct Picture {
     pub(crate) vms: BTreeMap<u32, VmPicture>,
     pub(crate) nodes: BTreeMap<String, NodePicture>,
     pub(crate) kubernetes: Vec<NodeFacts>,
+    /// Images and uploads, disks of VMs and what is left of any of them, each with its size.
+    pub(crate) volumes: BTreeMap<String, Option<u64>>,
 }
 
 /// What two runs cannot have in common.
@@ -128,7 +131,19 @@ impl Rig {
             nodes.insert(node.name.clone(), found);
         }
         let kubernetes = self.kube(text).nodes().await.unwrap();
-        Picture { vms: self.vms().await, nodes, kubernetes }
+        Picture { vms: self.vms().await, nodes, kubernetes, volumes: self.volumes().await }
+    }
+
+    async fn volumes(&self) -> BTreeMap<String, Option<u64>> {
+        let client = self.client(ADMIN);
+        let mut volumes = BTreeMap::new();
+        for storage in ["local", "local-lvm"] {
+            let (host, storage) = ("pve1".parse().unwrap(), storage.parse().unwrap());
+            let list = storage::content(&host, &storage, None, None);
+            let found = client.send(&list).await.unwrap();
+            volumes.extend(found.into_iter().map(|one| (one.volid.to_string(), one.size)));
+        }
+        volumes
     }
 }
 
@@ -137,19 +152,19 @@ impl Picture {
     /// one cluster; all nodes are ready.
     #[track_caller]
     pub(crate) fn assert_whole(&self, control_planes: &[&str], workers: &[&str]) {
+        self.assert_whole_beside(control_planes, workers, &[]);
+    }
+
+    /// The same with other machines beside the cluster.
+    #[track_caller]
+    pub(crate) fn assert_whole_beside(
+        &self,
+        control_planes: &[&str],
+        workers: &[&str],
+        others: &[&str],
+    ) {
         let all: BTreeSet<&str> = control_planes.iter().chain(workers).copied().collect();
-        let mut owned = vec![];
-        for (vmid, vm) in self.vms.iter().filter(|(vmid, _)| **vmid >= 300) {
-            let description = vm.config.get("description").map_or("", String::as_str);
-            let marker = Marker::find(description);
-            let marker = marker.unwrap_or_else(|| panic!("{vmid} has no owner: {vm:#?}"));
-            assert_eq!(marker.stage, Stage::Made, "{vmid}");
-            assert_eq!(vm.status, "running", "{vmid}");
-            assert_eq!(vm.config["name"], marker.node);
-            owned.push(marker.node);
-        }
-        let distinct: BTreeSet<&str> = owned.iter().map(String::as_str).collect();
-        assert_eq!((distinct, owned.len()), (all.clone(), all.len()));
+        self.assert_owned(&all.iter().chain(others).copied().collect());
         let members: BTreeSet<String> = control_planes.iter().map(ToString::to_string).collect();
         for name in control_planes {
             assert_eq!(self.nodes[*name].etcd, members, "the members that {name} knows");
@@ -161,5 +176,22 @@ impl Picture {
             .map(|node| node.name.as_str())
             .collect();
         assert_eq!(ready, all, "{:#?}", self.kubernetes);
+    }
+
+    /// These have one VM of ours each, finished and running, and there are no others.
+    #[track_caller]
+    fn assert_owned(&self, all: &BTreeSet<&str>) {
+        let mut owned = vec![];
+        for (vmid, vm) in self.vms.iter().filter(|(vmid, _)| **vmid >= 300) {
+            let description = vm.config.get("description").map_or("", String::as_str);
+            let marker = Marker::find(description);
+            let marker = marker.unwrap_or_else(|| panic!("{vmid} has no owner: {vm:#?}"));
+            assert_eq!(marker.stage, Stage::Made, "{vmid}");
+            assert_eq!(vm.status, "running", "{vmid}");
+            assert_eq!(vm.config["name"], marker.node);
+            owned.push(marker.node);
+        }
+        let distinct: BTreeSet<&str> = owned.iter().map(String::as_str).collect();
+        assert_eq!((&distinct, owned.len()), (all, all.len()));
     }
 }

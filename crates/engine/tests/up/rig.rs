@@ -6,7 +6,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use serde_json::Value as Json;
 use talmox_engine::access::{ClientFiles, ClusterAccess};
 use talmox_engine::desired::Desired;
 use talmox_engine::event::{Event, Events, Stamped};
@@ -14,11 +13,10 @@ use talmox_engine::execute::{Cancel, Outcome, execute};
 use talmox_engine::observe::{TalosAccess, World, observe};
 use talmox_engine::plan::{self, Contact, DestroyOptions, Options, Plan, StepId, show};
 use talmox_engine::step::{Context, Cut, CutHook, Moment};
-use talmox_engine::web::{Web, WebSettings};
-use talmox_lab::pve::{Action as FaultAction, Fault, PathPattern, Profile, When};
+use talmox_lab::pve::{Action as FaultAction, Profile};
 use talmox_lab::{Lab, NodeSettings, Scenario, Settings};
 use talmox_pve::PveError;
-use talmox_pve::client::{self, Client, Credentials, Endpoint, Limits, Timeouts, Trust};
+use talmox_pve::client::Client;
 use talmox_talos_api::{
     Address, Credentials as TalosCredentials, Reach, Settings as TalosSettings,
 };
@@ -29,14 +27,13 @@ use talmox_talos_config::time::UnixTime;
 use tempfile::TempDir;
 
 use super::inventory;
+use crate::common;
+pub(crate) use crate::common::{ADMIN, TALMOX};
 
 /// How much faster than ours the lab's time passes.
 const SPEED: f64 = 50.0;
 /// How long a run may take, in our time: past this it hangs.
 const LIMIT: Duration = Duration::from_secs(90);
-pub(crate) const ADMIN: &str = "root@pam!lab=00000000-1111-4222-8333-444444444444";
-pub(crate) const TALMOX: &str = "talmox@pve!ci=aaaaaaaa-bbbb-4ccc-8ddd-eeeeeeeeeeee";
-
 /// How a lab is started.
 #[derive(Clone, Debug)]
 pub(crate) struct Yard {
@@ -108,21 +105,7 @@ impl Rig {
     }
 
     pub(crate) fn client(&self, token: &str) -> Client {
-        let address = self.lab.address();
-        let endpoint = Endpoint {
-            reach: Some((address.ip().to_string(), address.port())),
-            ..Endpoint::new("pve1", 8006)
-        };
-        Client::new(client::Settings {
-            endpoints: vec![endpoint],
-            trust: Trust::Authorities(std::fs::read(self.lab.ready().pve.ca).unwrap()),
-            credentials: Credentials::Token(token.parse().unwrap()),
-            limits: Limits::default(),
-            timeouts: Timeouts::default(),
-            clock: self.lab.clock(),
-            seed: 0,
-        })
-        .unwrap()
+        common::client(&self.lab, token)
     }
 
     pub(crate) fn access(&self) -> TalosAccess {
@@ -163,7 +146,7 @@ impl Rig {
     }
 
     pub(crate) async fn look(&self, desired: &Desired) -> Result<World, PveError> {
-        let (client, web) = (self.client(self.token), self.web());
+        let (client, web) = (self.client(self.token), common::web(&self.lab, []));
         in_time(observe(desired, &client, &self.access(), Some(&web))).await
     }
 
@@ -215,20 +198,11 @@ impl Rig {
         }
     }
 
-    fn web(&self) -> Web {
-        let ready = self.lab.ready();
-        let settings = WebSettings {
-            reach: Reach::new(ready.reach),
-            authorities: std::fs::read(ready.pve.ca).unwrap(),
-        };
-        Web::new(settings).unwrap()
-    }
-
     fn context(&self, text: &str, cut: Option<CutHook>) -> Context {
         Context {
             clock: self.lab.clock(),
             pve: self.client(self.token),
-            web: self.web(),
+            web: common::web(&self.lab, []),
             cluster: Some(self.cluster(&self.desired(text))),
             seed: 7,
             cut,
@@ -252,29 +226,17 @@ impl Rig {
 
     /// What was asked of Proxmox so far: method and path, but for looks at tasks.
     pub(crate) fn asked(&self) -> Vec<String> {
-        let text = std::fs::read_to_string(&self.record).unwrap_or_default();
-        let lines = text.lines().map(|line| serde_json::from_str::<Json>(line).unwrap());
-        let call = |line: Json| {
-            let path = line["path"].as_str().unwrap();
-            format!("{} {}", line["method"].as_str().unwrap(), path.replacen("/api2/json", "", 1))
-        };
-        lines.map(call).filter(|call| !call.contains("/tasks/")).collect()
+        common::asked(&self.record)
     }
 
     /// Strikes calls of this kind, the first `times` of them.
     pub(crate) fn strike(&self, method: &str, path: &str, times: u64, action: FaultAction) {
-        let when = When {
-            method: Some(method.to_owned()),
-            path: Some(PathPattern::parse(path).unwrap()),
-            ..When::default()
-        };
-        self.lab.faults().add(Fault { times: Some(times), ..Fault::new(when, action) });
+        common::strike(&self.lab, method, path, times, action);
     }
 
     /// Strikes the first task of this kind.
     pub(crate) fn strike_task(&self, task: &str, action: FaultAction) {
-        let when = When { task: Some(task.to_owned()), ..When::default() };
-        self.lab.faults().add(Fault::new(when, action));
+        common::strike_task(&self.lab, task, action);
     }
 }
 
@@ -317,11 +279,11 @@ impl Ran {
     }
 
     pub(crate) fn notes(&self) -> Vec<&str> {
-        let notes = self.events.iter().filter_map(|event| match &event.what {
-            Event::StepNote { text, .. } => Some(text.as_str()),
-            _ => None,
-        });
-        notes.collect()
+        common::notes(&self.events)
+    }
+
+    pub(crate) fn waits(&self) -> Vec<&str> {
+        common::waits(&self.events)
     }
 }
 

@@ -94,6 +94,7 @@ async fn a_running_cluster_grows() {
     after.vms.remove(&305);
     after.nodes.remove("wk-3");
     after.kubernetes.retain(|node| node.name != "wk-3");
+    after.volumes.retain(|name, _| !name.contains(":vm-305-"));
     assert_eq!(before, after);
     let again = rig.plan(&grown).await;
     assert!(again.is_empty(), "{}", show::text(&again));

@@ -15,14 +15,15 @@ use talmox_talos_config::secret::SecretText;
 use talmox_talos_config::secrets::{Bundle, generate_with};
 use talmox_talos_config::time::UnixTime;
 
-use crate::until;
+use crate::life::until;
 
 pub(crate) const VERSION: &str = "v1.13.6";
 
 pub(crate) struct Cluster {
     bundle: Bundle,
     credentials: Credentials,
-    settings: Settings,
+    /// Of all clients.
+    pub(crate) settings: Settings,
     planes: u8,
 }
 

@@ -1,6 +1,7 @@
 //! Machines of the lab's Proxmox, made as anybody would make them.
 
 use talmox_clock::Clock;
+use talmox_lab::Ready;
 use talmox_pve::api::qemu::{self, Vm};
 use talmox_pve::api::storage::{self, Content, Download};
 use talmox_pve::client::{self, Client, Credentials, Endpoint, Limits, Timeouts, Trust};
@@ -10,16 +11,15 @@ use talmox_pve::property::Drive;
 use talmox_talos_config::schematic::Schematic;
 use tokio::task::JoinSet;
 
-use crate::PATIENCE;
 use crate::cluster::VERSION;
-use crate::served::Served;
+use crate::life::PATIENCE;
 
 #[derive(Clone)]
 pub(crate) struct Fleet(Client);
 
 impl Fleet {
-    pub(crate) fn new(lab: &Served) -> Self {
-        let pve = &lab.ready().pve;
+    pub(crate) fn new(ready: &Ready) -> Self {
+        let pve = &ready.pve;
         let (host, port) = pve.url.trim_start_matches("https://").rsplit_once(':').unwrap();
         let reach = Some((host.to_owned(), port.parse().unwrap()));
         let token = format!("{}={}", pve.token_id, pve.token_secret);
@@ -58,8 +58,8 @@ impl Fleet {
             making.spawn(async move {
                 let request = qemu::create(&vm(number), None, &options(number));
                 client.run(&request, PATIENCE).await.unwrap();
-                let (lvm, slot) = ("local-lvm".parse().unwrap(), "scsi0".parse().unwrap());
-                let request = qemu::resize(&vm(number), &slot, &lvm, 20, None);
+                let slot = "scsi0".parse().unwrap();
+                let request = qemu::resize(&vm(number), &slot, 20, None);
                 client.run(&request, PATIENCE).await.unwrap();
             });
         }

@@ -7,16 +7,17 @@
 
 mod cluster;
 mod fleet;
+mod life;
 mod served;
 
 use std::time::{Duration, Instant};
 
 use cluster::Cluster;
 use fleet::Fleet;
+use life::{apply, await_running, boot, run_all};
 use served::{Served, resident};
 use talmox_clock::Clock;
-use talmox_talos_api::Client;
-use talmox_talos_api::client::ResourceKind;
+use talmox_talos_api::Reach;
 use talmox_talos_api::health::{Health, Settings, Subject, look};
 use tokio::runtime::Runtime;
 use tokio::task::JoinSet;
@@ -28,13 +29,11 @@ const PLANES: u8 = 3;
 const ROUNDS: usize = 9;
 /// How much faster the lab's time passes than ours: two cores have to keep up with all nodes.
 const SPEED: f64 = 20.0;
-const LOOK_AGAIN: Duration = Duration::from_millis(100);
-const PATIENCE: Duration = Duration::from_mins(10);
 
 fn main() {
     let args: Vec<String> = std::env::args().collect();
     if let Some(at) = args.iter().position(|arg| arg == "--serve") {
-        served::serve(args[at + 1].as_ref(), SPEED);
+        served::serve(args[at + 1].as_ref(), args[at + 2].parse().unwrap());
         return;
     }
     let nodes = args.iter().position(|arg| arg == "--nodes");
@@ -63,13 +62,13 @@ impl Table {
 /// Prints the table and gives the number of bars that were missed.
 fn measure(count: u8) -> usize {
     let runtime = Runtime::new().unwrap();
-    let lab = Served::start();
-    let cluster = Cluster::new(lab.ready().reach.clone(), PLANES);
+    let lab = Served::start(SPEED);
+    let mut cluster = Cluster::new(lab.ready().reach.clone(), PLANES);
     let numbers: Vec<u8> = (1..=count).collect();
     let mut table = Table { missed: 0 };
     println!("{:<52} {:>10} {:>10} {:>8}  bar", "", "this", "against", "ratio");
 
-    let fleet = Fleet::new(&lab);
+    let fleet = Fleet::new(lab.ready());
     let own_before = resident("self").unwrap();
     let empty = lab.resident();
     runtime.block_on(fleet.make(&numbers));
@@ -93,6 +92,20 @@ fn measure(count: u8) -> usize {
     table.row("MiB of memory per node, lab", per_node, 5.0, Some(1.0));
     drop(clients);
 
+    // From here on the nodes take their time as real machines do: with none at all, only the cores of this machine
+    // would be weighed.
+    let lab = lab.restart(1.0);
+    cluster.settings.reach = Reach::new(lab.ready().reach.clone());
+    let fleet = Fleet::new(lab.ready());
+    runtime.block_on(async {
+        let mut starting = JoinSet::new();
+        for &number in &numbers {
+            let fleet = fleet.clone();
+            starting.spawn(async move { fleet.start(number).await });
+        }
+        starting.join_all().await;
+        await_running(&cluster, &numbers).await;
+    });
     health(&runtime, &cluster, &numbers, &mut table);
     let with_all = resident("self").unwrap() - own_before;
     println!("{:<52} {:>10.2}", "MiB that the client has grown by, all in all", with_all / 1024.0);
@@ -101,70 +114,6 @@ fn measure(count: u8) -> usize {
 
 fn millis(duration: Duration) -> f64 {
     duration.as_secs_f64() * 1000.0
-}
-
-/// Starts nodes; how many real seconds the slowest took from power on to maintenance.
-async fn boot(fleet: &Fleet, cluster: &Cluster, numbers: &[u8]) -> f64 {
-    let mut booting = JoinSet::new();
-    for &number in numbers {
-        let (fleet, client) = (fleet.clone(), cluster.maintenance(number));
-        booting.spawn(async move {
-            fleet.start(number).await;
-            let begun = Instant::now();
-            until("maintenance", || async {
-                let status = client.get(ResourceKind::MACHINE_STATUS, "machine").await.ok()??;
-                (status.text("stage")? == "maintenance").then_some(())
-            })
-            .await;
-            begun.elapsed().as_secs_f64()
-        });
-    }
-    booting.join_all().await.into_iter().fold(0.0, f64::max)
-}
-
-struct Times {
-    together: Duration,
-    slowest: Duration,
-    sum: Duration,
-}
-
-/// Hands every node its config, all at the same time.
-async fn apply(cluster: &Cluster, numbers: &[u8]) -> Times {
-    let ready = numbers.iter().map(|&number| {
-        (cluster.maintenance(number), cluster.client(number), cluster.config(number))
-    });
-    let ready: Vec<_> = ready.collect();
-    let mut applying = JoinSet::new();
-    let begun = Instant::now();
-    for (client, known, config) in ready {
-        applying.spawn(async move {
-            let begun = Instant::now();
-            cluster::apply(&client, &known, &config).await;
-            begun.elapsed()
-        });
-    }
-    let took = applying.join_all().await;
-    let together = begun.elapsed();
-    Times { together, slowest: took.iter().max().copied().unwrap(), sum: took.iter().sum() }
-}
-
-/// Makes a cluster of nodes that have their configs, and waits until all of it runs.
-async fn run_all(cluster: &Cluster, numbers: &[u8]) -> Vec<Client> {
-    let clients: Vec<Client> = numbers.iter().map(|&number| cluster.client(number)).collect();
-    until("bootstrap", || async { clients[0].bootstrap().await.ok() }).await;
-    let mut waiting = JoinSet::new();
-    for client in clients.clone() {
-        waiting.spawn(async move {
-            until("a node that runs", || async {
-                let status = client.get(ResourceKind::MACHINE_STATUS, "machine").await.ok()??;
-                let is_ready = status.text("status.ready")? == "true";
-                (is_ready && status.text("stage")? == "running").then_some(())
-            })
-            .await;
-        });
-    }
-    waiting.join_all().await;
-    clients
 }
 
 /// Looks at few and at all: when they have to be connected to, and when they are.
@@ -176,8 +125,9 @@ fn health(runtime: &Runtime, cluster: &Cluster, numbers: &[u8], table: &mut Tabl
     let (all_first, all_next) = runtime.block_on(look_often(cluster, &all));
     let grown = resident("self").unwrap() - before;
     let (count, few_count) = (numbers.len(), FEW);
-    table.row(&format!("health, ms: of {count}, and {few_count}"), all_next, few_next, Some(10.0));
-    table.row("the same, with connecting", all_first, few_first, None);
+    let what = format!("health, ms: of {count}, and {few_count}; all connected");
+    table.row(&what, all_next, few_next, Some(10.0));
+    table.row("the same, all to be connected", all_first, few_first, None);
     let per_node = grown / f64::from(u32::try_from(count).unwrap());
     table.row("KiB of memory per connected node, client", per_node, 300.0, Some(1.0));
 }
@@ -196,16 +146,4 @@ async fn look_often(cluster: &Cluster, subjects: &[Subject]) -> (f64, f64) {
     let first = times.remove(0);
     times.sort_by(f64::total_cmp);
     (first, times[ROUNDS / 2])
-}
-
-/// Looks again and again.
-async fn until<T, F: Future<Output = Option<T>>>(what: &str, mut look: impl FnMut() -> F) -> T {
-    let begun = Instant::now();
-    loop {
-        if let Some(found) = look().await {
-            return found;
-        }
-        assert!(begun.elapsed() < PATIENCE, "no {what}");
-        Clock::real().sleep(LOOK_AGAIN).await;
-    }
 }

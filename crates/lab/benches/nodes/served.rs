@@ -3,6 +3,7 @@
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 
 use talmox_lab::pve::Profile;
 use talmox_lab::{Lab, Ready, Settings};
@@ -22,27 +23,39 @@ pub(crate) fn serve(folder: &Path, speed: f64) {
     let lab = runtime.block_on(async { Lab::start(settings) }).unwrap();
     println!("{}", serde_json::to_string(&lab.ready()).unwrap());
     std::io::stdin().lines().for_each(drop);
+    runtime.block_on(lab.stop()).unwrap();
 }
 
 pub(crate) struct Served {
     child: Child,
-    _folder: tempfile::TempDir,
+    folder: Arc<tempfile::TempDir>,
     ready: Ready,
 }
 
 impl Served {
-    pub(crate) fn start() -> Self {
-        let folder = tempfile::tempdir().unwrap();
+    pub(crate) fn start(speed: f64) -> Self {
+        Self::open(Arc::new(tempfile::tempdir().unwrap()), speed)
+    }
+
+    /// The same lab, as after a power cut, with another pace.
+    pub(crate) fn restart(self, speed: f64) -> Self {
+        let folder = Arc::clone(&self.folder);
+        drop(self);
+        Self::open(folder, speed)
+    }
+
+    fn open(folder: Arc<tempfile::TempDir>, speed: f64) -> Self {
         let mut child = Command::new(std::env::current_exe().unwrap())
             .arg("--serve")
             .arg(folder.path())
+            .arg(speed.to_string())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        Self { child, _folder: folder, ready: serde_json::from_str(&line).unwrap() }
+        Self { child, folder, ready: serde_json::from_str(&line).unwrap() }
     }
 
     pub(crate) fn ready(&self) -> &Ready {

@@ -20,8 +20,8 @@ use super::Factory;
 use super::answer::Answer;
 use super::body::Outgoing;
 use super::route::Request;
+use crate::fault::{Action, Place, Sight};
 use crate::kube::{collect, decode, query};
-use crate::pve::fault::{Action, Sight};
 use crate::pve::stopped;
 
 /// The most that a request may carry.
@@ -89,7 +89,7 @@ async fn respond(
     let host = host.split(':').next().unwrap_or_default().to_ascii_lowercase();
     let method = head.method.as_str().to_owned();
     let path = decode(head.uri.path(), false);
-    let sight = Sight { method: &method, factory: Some(&path), ..Sight::default() };
+    let sight = Sight { place: Place::Factory(&path), method: &method, ..Sight::default() };
     let mut refused = None;
     let mut cut_after = false;
     let mut truncated = None;

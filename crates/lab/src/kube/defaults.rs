@@ -25,8 +25,11 @@ pub(super) fn apply(state: &mut State, kind: &Kind, new: &mut Value) {
         "pods" => {
             let spec = entry(new, "spec");
             pod_spec(spec, "Always");
-            set_in(spec, "serviceAccountName", "default");
             set_in(spec, "enableServiceLinks", true);
+            // What a kubelet runs by itself has no account.
+            if object::annotation(new, "kubernetes.io/config.mirror").is_none() {
+                set_in(entry(new, "spec"), "serviceAccountName", "default");
+            }
             new["status"] = json!({"phase": "Pending", "qosClass": "BestEffort"});
         }
         "services" => service(state, new),

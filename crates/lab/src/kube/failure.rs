@@ -167,6 +167,22 @@ impl Failure {
         Self::new(500, "InternalError", message)
     }
 
+    /// What a script of faults wants said.
+    pub(crate) fn on_order(code: u16, message: &str) -> Self {
+        let reason = match code {
+            401 => "Unauthorized",
+            403 => "Forbidden",
+            404 => "NotFound",
+            409 => "Conflict",
+            429 => "TooManyRequests",
+            500 => "InternalError",
+            503 => "ServiceUnavailable",
+            504 => "Timeout",
+            _ => "",
+        };
+        Self::new(code, reason, message)
+    }
+
     pub(crate) fn disruption_budget(budget: &str, healthy: u64, wanted: u64) -> Self {
         let cause = format!(
             "The disruption budget {budget} needs {wanted} healthy pods and has {healthy} currently"

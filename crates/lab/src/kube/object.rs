@@ -89,6 +89,13 @@ pub(crate) fn metadata(object: &mut Value) -> &mut Map<String, Value> {
     entry(object, "metadata")
 }
 
+pub(crate) fn add_finalizer(object: &mut Value, finalizer: &Value) {
+    let all = metadata(object).entry("finalizers").or_insert_with(|| json!([]));
+    if let Some(all) = all.as_array_mut() {
+        all.push(finalizer.clone());
+    }
+}
+
 pub(crate) fn remove_finalizer(object: &mut Value, finalizer: &str) {
     if let Some(all) = metadata(object).get_mut("finalizers").and_then(Value::as_array_mut) {
         all.retain(|name| name != finalizer);

@@ -13,7 +13,7 @@ use hyper::service::service_fn;
 use hyper::{Request as HttpRequest, Response};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{Notify, mpsc, watch};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
@@ -26,6 +26,7 @@ use super::request::{self, Request};
 use super::store::KubeStore;
 use super::tls::KubeTls;
 use crate::pve::stopped;
+use crate::talos::{Fate, Victim};
 
 /// The most that a request may carry.
 const MOST: usize = 3 << 20;
@@ -54,6 +55,8 @@ pub(crate) struct ApiServer {
     pub(crate) version: Arc<str>,
     /// Whether it can get at its store. Its end is the end of all trouble.
     pub(crate) memory: watch::Receiver<Memory>,
+    /// The node that it runs on, where something can happen to it.
+    pub(crate) victim: Option<Victim>,
 }
 
 /// How etcd answers an API server.
@@ -90,7 +93,10 @@ pub fn serve(
     store: Arc<KubeStore>,
 ) -> KubeServer {
     let (_, memory) = watch::channel(Memory::Good);
-    serve_at(Door::Port(listener), ApiServer { store, tls, version: version.into(), memory })
+    serve_at(
+        Door::Port(listener),
+        ApiServer { store, tls, version: version.into(), memory, victim: None },
+    )
 }
 
 /// Serves whoever comes through the door.
@@ -145,9 +151,18 @@ impl Connection {
         };
         let mut stop = self.stop.clone();
         let this = Arc::new(self);
+        // Told when the connection is to break.
+        let line = Arc::new(Notify::new());
+        let cut = Arc::clone(&line);
         let service = service_fn(move |request| {
-            let (this, user) = (Arc::clone(&this), user.clone());
-            async move { Ok::<_, Infallible>(this.respond(request, user).await) }
+            let (this, user, cut) = (Arc::clone(&this), user.clone(), Arc::clone(&cut));
+            async move {
+                let Some(response) = this.suffer(request, user).await else {
+                    cut.notify_one();
+                    return std::future::pending().await;
+                };
+                Ok::<_, Infallible>(response)
+            }
         });
         let is_newer = stream.get_ref().1.alpn_protocol() == Some(b"h2");
         let stream = TokioIo::new(stream);
@@ -163,8 +178,30 @@ impl Connection {
         let mut serving = pin!(serving);
         tokio::select! {
             () = serving.as_mut() => {}
+            () = line.notified() => {}
             () = stopped(&mut stop) => {}
         }
+    }
+
+    /// Answers, as far as the script of faults lets it. None where the connection breaks.
+    async fn suffer(
+        &self,
+        request: HttpRequest<Incoming>,
+        user: Option<User>,
+    ) -> Option<Response<Outgoing>> {
+        let Some(victim) = &self.server.victim else {
+            return Some(self.respond(request, user).await);
+        };
+        let (method, path) = (request.method().clone(), request.uri().path().to_owned());
+        let then = match victim.suffer(method.as_str(), &path).await {
+            Ok(then) => then,
+            Err(Fate::Refused { status, message }) => {
+                return Some(refuse(&Failure::on_order(status, &message)));
+            }
+            Err(Fate::RefusedCall(_) | Fate::Cut) => return None,
+        };
+        let response = self.respond(request, user).await;
+        (!victim.after(&then)).then_some(response)
     }
 
     async fn respond(

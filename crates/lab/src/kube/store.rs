@@ -21,7 +21,8 @@ const REMEMBERED: usize = 1000;
 #[derive(Clone, Debug)]
 pub struct KubeSettings {
     pub clock: Clock,
-    pub seed: u64,
+    /// What ids, names and jitter are drawn from.
+    pub chance: Chance,
     /// How long a pod takes from being scheduled to running, about; zero for no time at all.
     pub pod_start: Duration,
     /// The first 24 bits of service addresses.
@@ -55,7 +56,7 @@ impl KubeStore {
             shelves: BTreeMap::new(),
             revision: 1,
             made: 0,
-            chance: Chance::new(settings.seed),
+            chance: settings.chance.clone(),
             now: clock.since_epoch(),
             machines: Machines::default(),
             settings,

@@ -9,7 +9,6 @@ use serde_json::Value as Json;
 
 use super::auth::{Credentials, Keys, Stranger};
 use super::call::{Call, Outcome, Reply, Upload};
-use super::fault::{Action, Sight, lock_timeout};
 use super::http::Params;
 use super::latency::Work;
 use super::lock::CALL_PATIENCE;
@@ -19,6 +18,7 @@ use super::site::Site;
 use super::world::{Caller, World};
 use super::{Refusal, api, login};
 use crate::blob::BlobId;
+use crate::fault::{Action, Place, Sight, lock_timeout};
 
 /// How long a host waits for the answer of another, or of its own daemon.
 const PROXY_PATIENCE: Duration = Duration::from_secs(30);
@@ -127,12 +127,11 @@ impl Gate {
     async fn suffer(&self, request: &Request) -> Result<Option<Verdict>, Verdict> {
         let vmid = vmid_of(request);
         let actions = self.site.faults.strike(&Sight {
+            place: Place::Proxmox(&request.path),
             method: &request.method,
-            path: &request.path,
-            task: None,
             vmid,
             host: host_of(request),
-            factory: None,
+            node: None,
         });
         let mut then = None;
         for action in actions {
@@ -154,10 +153,13 @@ impl Gate {
                     }
                     self.site.clock.sleep(time.min(PROXY_PATIENCE)).await;
                 }
+                Action::Hang => return std::future::pending().await,
                 Action::Fail { .. }
                 | Action::Full { .. }
                 | Action::Down { .. }
-                | Action::Truncate { .. } => {}
+                | Action::Truncate { .. }
+                | Action::RefuseCall { .. }
+                | Action::Node(_) => {}
                 Action::Revoke { token } => {
                     if request.caller.as_ref().is_some_and(|caller| caller.to_string() == token) {
                         return Err(Verdict::Stranger);

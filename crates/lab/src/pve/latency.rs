@@ -15,7 +15,7 @@ pub enum Profile {
 
 /// Something that takes time.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Work {
+pub enum Work {
     /// Answering a call.
     Call,
     /// Making an empty volume, a snapshot, or a linked clone of one.
@@ -53,7 +53,8 @@ pub(crate) enum Work {
 const MIB: u64 = 1 << 20;
 
 impl Profile {
-    pub(crate) fn time(self, work: Work) -> Duration {
+    /// How long this takes, without chance.
+    pub fn time(self, work: Work) -> Duration {
         // Milliseconds for one piece of work, and MiB per second for bytes.
         let (call, allocate, start, power_down, stop, build, disk, network) = match self {
             Self::Instant => return Duration::ZERO,

@@ -77,11 +77,18 @@ impl Locks {
         guard.map(LockGuard::Shared).map_err(|_| file_timeout(&path))
     }
 
-    /// The lock of a storage: every allocation on it holds it.
-    pub(crate) async fn storage(&self, id: &str, shared: bool) -> Result<LockGuard, LockTimeout> {
+    /// The lock of a storage: every allocation on it holds it. Of one that is not shared, each host has its own.
+    pub(crate) async fn storage(
+        &self,
+        host: &str,
+        id: &str,
+        shared: bool,
+    ) -> Result<LockGuard, LockTimeout> {
         if !shared {
             let path = format!("/var/lock/pve-manager/pve-storage-{id}");
-            return self.exclusive(&path, STORAGE_PATIENCE).await;
+            let lock = self.file(&format!("{host}:{path}"));
+            let guard = self.clock.timeout(STORAGE_PATIENCE, lock.write_owned()).await;
+            return guard.map(LockGuard::Exclusive).map_err(|_| file_timeout(&path));
         }
         let lock = self.file(&format!("storage-{id}"));
         let guard = self.clock.timeout(STORAGE_PATIENCE, lock.write_owned()).await;

@@ -9,7 +9,6 @@ use std::time::Duration;
 use talmox_clock::{Chance, Clock};
 use tokio::task::AbortHandle;
 
-use super::fault::Faults;
 use super::guest::Guests;
 use super::latency::{Profile, Work};
 use super::lock::Locks;
@@ -17,6 +16,7 @@ use super::task::TaskHandle;
 use super::world::{Caller, World};
 use super::{ha, sampler};
 use crate::blob::Blobs;
+use crate::fault::Faults;
 use crate::fetch::Outside;
 
 pub(crate) struct Site {
@@ -43,7 +43,7 @@ impl Site {
         world: World,
         blobs: Blobs,
         clock: Clock,
-        seed: u64,
+        chance: Chance,
         profile: Profile,
     ) -> Self {
         Self {
@@ -54,7 +54,7 @@ impl Site {
             faults: Faults::default(),
             guests: Guests::default(),
             profile,
-            chance: Chance::new(seed),
+            chance,
             operations: Mutex::default(),
             world: Mutex::new(world),
             running: Mutex::default(),

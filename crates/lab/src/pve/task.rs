@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use super::fault::Trouble;
 use super::latency::Work;
 use super::site::Site;
 use super::world::TaskState;
+use crate::fault::Trouble;
 
 /// A task's hold on itself. Clones are the same task.
 #[derive(Clone, Debug)]

@@ -38,7 +38,7 @@ impl ScenarioError {
 }
 
 /// The word that is only a slip of the pen away.
-fn nearest<'k>(word: &str, known: &[&'k str]) -> Option<&'k str> {
+pub(crate) fn nearest<'k>(word: &str, known: &[&'k str]) -> Option<&'k str> {
     let (far, near) = known.iter().map(|name| (distance(word, name), *name)).min()?;
     (far <= 2 && far < word.chars().count()).then_some(near)
 }

@@ -18,6 +18,7 @@ use serde_json::Value as Json;
 
 pub(crate) use access::LAB_TOKEN;
 pub use error::ScenarioError;
+pub(crate) use error::nearest;
 use section::{Read, Section, Source};
 use storage::VolumeSpec;
 use vm::VmSpec;

@@ -1,11 +1,11 @@
 //! Nodes without machines: what they make together, for the tests of etcd and Kubernetes.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use talmox_clock::Clock;
+use talmox_clock::{Chance, Clock};
 use talmox_talos_config::contract::Contract;
 use talmox_talos_config::generate::{Identity, Input, Options, Role, generate};
 use talmox_talos_config::network::Prefix;
@@ -16,12 +16,10 @@ use talmox_talos_config::time::UnixTime;
 use tokio::task::JoinSet;
 
 use super::config::{Applied, Facts};
-use super::event::Events;
 use super::hardware::Hardware;
 use super::kubernetes::{run_control_plane, run_kubelet};
 use super::land::{Land, Node, Stage};
 use super::network::{Layer, Link, Network};
-use super::platform::PlatformData;
 use super::realm::{Realm, RealmSettings};
 use super::service::{Service, ServiceState};
 use super::version::Version;
@@ -53,12 +51,25 @@ pub(crate) fn new_bundle() -> secrets::Bundle {
 
 impl Bench {
     pub(crate) fn new() -> Self {
+        Self::made(200.0, RealmSettings::default())
+    }
+
+    pub(crate) fn at_speed(speed: f64) -> Self {
+        Self::made(speed, RealmSettings::default())
+    }
+
+    pub(crate) fn with(settings: RealmSettings) -> Self {
+        Self::made(200.0, settings)
+    }
+
+    fn made(speed: f64, settings: RealmSettings) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let blobs = Blobs::open(folder.path()).unwrap();
-        let site = Site::new(fixture::world(), blobs, Clock::scaled(200.0), 7, Profile::Fast);
+        let site =
+            Site::new(fixture::world(), blobs, Clock::scaled(speed), Chance::new(7), Profile::Fast);
         let site = Arc::new(site);
         let wire = Wire::new(site.chance("wire"));
-        let realm = Realm::new(site, wire, RealmSettings::default());
+        let realm = Realm::new(site, wire, settings);
         Self { realm, bundle: new_bundle(), running: Mutex::default(), _folder: folder }
     }
 
@@ -241,32 +252,15 @@ fn node(
         memory: 8 << 30,
         ..Hardware::default()
     };
+    let version = Version::parse(&image.version).unwrap();
     Node {
-        vmid,
-        boot,
-        boot_id: format!("boot-{boot}"),
-        booted: Duration::ZERO,
-        hardware,
-        version: Version::parse(&image.version).unwrap(),
-        image,
         system_disk: Some(disk),
-        platform: PlatformData::default(),
-        meta: BTreeMap::default(),
         stage: Stage::Running,
-        unmet: vec![],
         config: Some(config),
-        staged: false,
         network,
         is_time_in_sync: true,
-        clock_skew: 0,
         services: [("cri".to_owned(), Service::new())].into(),
-        events: Events::new(format!("{boot:08x}"), Clock::real()),
-        dmesg: vec![],
-        sequence: None,
         etcd,
-        snapshot: None,
-        images: BTreeSet::default(),
-        is_installing: false,
-        revision: 1,
+        ..Node::new(vmid, boot, hardware, image, version, Clock::real())
     }
 }

@@ -5,9 +5,12 @@ use std::net::IpAddr;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use serde_json::Value;
 use talmox_talos_config::network::Prefix;
 use talmox_talos_config::{Config, Document};
 use talmox_yaml::Node as Yaml;
+
+use crate::kube::yaml_to_json;
 
 mod links;
 
@@ -58,6 +61,8 @@ pub(crate) struct Facts {
     /// Tags of the images, such as `v1.34.1`.
     pub(crate) kubelet_version: String,
     pub(crate) api_server_image: String,
+    /// Plugins of the API server and their settings, as the config has them.
+    pub(crate) admission_control: Vec<Value>,
     pub(crate) controller_manager_image: String,
     pub(crate) scheduler_image: String,
     pub(crate) proxy_image: String,
@@ -137,6 +142,8 @@ impl Facts {
             service_account_key: at.pem("cluster.serviceAccount.key"),
             api_sans: at.texts("cluster.apiServer.certSANs"),
             admin_lifetime: at.some("cluster.adminKubeconfig.certLifetime"),
+            admission_control: at
+                .list("cluster.apiServer.admissionControl", |item| Some(yaml_to_json(item))),
             api_server_image: named(
                 "cluster.apiServer.image",
                 &format!("registry.k8s.io/kube-apiserver:{version}"),

@@ -54,16 +54,7 @@ impl Face {
         let started = realm.now();
         let mut configs = vec![];
         for after in [Duration::ZERO].into_iter().chain(REISSUED) {
-            let mut randomness = SystemRandomness::new();
-            let not_before = issue_time(realm);
-            let request = AuthorityRequest {
-                subject: Name::organization("talos"),
-                kind: KeyKind::Ed25519,
-                not_before,
-                lifetime: DAY,
-            };
-            let authority = new_authority(&request, &mut randomness).map_err(|e| e.to_string())?;
-            let shown = issue(&authority, realm, node, &[])?;
+            let shown = issue(&authority(realm)?, realm, node, &[])?;
             let config = server(clock_of(realm, node), None, shown)?;
             configs.push((started + after, config));
         }
@@ -88,6 +79,16 @@ impl Face {
                 .add(CertificateDer::from(authority.as_der().to_vec()))
                 .map_err(|e| e.to_string())?;
         }
+        Ok(Self::Configured(server(clock_of(realm, node), Some(roots), shown)?))
+    }
+
+    /// The face of a node of another cluster, whose authority nobody here knows.
+    pub(super) fn of_another(realm: &Realm, node: &Node) -> Result<Self, String> {
+        let authority = authority(realm)?;
+        let shown = issue(&authority, realm, node, &[])?;
+        let mut roots = RootCertStore::empty();
+        let trusted = CertificateDer::from(authority.certificate.as_der().to_vec());
+        roots.add(trusted).map_err(|e| e.to_string())?;
         Ok(Self::Configured(server(clock_of(realm, node), Some(roots), shown)?))
     }
 
@@ -159,16 +160,9 @@ impl Face {
             };
             let Some(socket) = socket else { break };
             while connections.try_join_next().is_some() {}
-            if realm.is_hung(vmid) {
-                connections.spawn(async move {
-                    let _held = socket;
-                    std::future::pending::<()>().await;
-                });
-                continue;
-            }
             let (this, realm) = (Arc::clone(&self), Arc::clone(&realm));
             connections.spawn(async move {
-                let session = Session { realm, vmid, boot, caller: Caller::Anonymous };
+                let session = Session::new(realm, vmid, boot);
                 this.converse(socket, session).await;
             });
         }
@@ -188,9 +182,13 @@ impl Face {
             let shown = stream.get_ref().1.peer_certificates().unwrap_or_default();
             Caller::Roles(shown.first().map(roles).unwrap_or_default())
         };
+        let line = Arc::clone(&session.line);
         let services = api::services(Session { caller, ..session });
-        // A connection that breaks is the client's to notice.
-        drop(services.serve_until(stream, self.leaving(&realm, vmid)).await);
+        tokio::select! {
+            // A connection that breaks is the client's to notice.
+            served = services.serve_until(stream, self.leaving(&realm, vmid)) => drop(served),
+            () = line.notified() => {}
+        }
     }
 }
 
@@ -216,6 +214,26 @@ fn issue_time(realm: &Realm) -> Seconds {
 fn good_for(realm: &Realm, not_before: Seconds) -> Duration {
     let now = Seconds::from_seconds(i64::try_from(realm.now().as_secs()).unwrap_or_default());
     DAY + now.remaining(not_before).unwrap_or_default()
+}
+
+/// An authority of just now.
+fn authority(realm: &Realm) -> Result<Authority, String> {
+    let request = AuthorityRequest {
+        subject: Name::organization("talos"),
+        kind: KeyKind::Ed25519,
+        not_before: issue_time(realm),
+        lifetime: DAY,
+    };
+    new_authority(&request, &mut SystemRandomness::new()).map_err(|e| e.to_string())
+}
+
+/// What a server shows that is no node, but has TLS.
+pub(super) fn plain_tls(realm: &Realm, address: IpAddr) -> Result<TlsAcceptor, String> {
+    let shown = leaf(&authority(realm)?, realm, "server", vec![AltName::Ip(address)])?;
+    let time = Arc::new(OwnTime { clock: realm.clock(), skew: 0 });
+    let mut config = ServerConfig::clone(&*server(time, None, shown)?);
+    config.alpn_protocols.clear();
+    Ok(TlsAcceptor::from(Arc::new(config)))
 }
 
 type Shown = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
@@ -246,10 +264,19 @@ fn issue(
             Err(_) => AltName::Dns(name.clone()),
         });
     }
+    leaf(authority, realm, &node.network.full_name(), names)
+}
+
+fn leaf(
+    authority: &Authority,
+    realm: &Realm,
+    name: &str,
+    alt_names: Vec<AltName>,
+) -> Result<Shown, String> {
     let not_before = issue_time(realm);
     let leaf = LeafRequest {
-        subject: Name { organizations: vec![], common_name: Some(node.network.full_name()) },
-        alt_names: names,
+        subject: Name { organizations: vec![], common_name: Some(name.to_owned()) },
+        alt_names,
         usage: Usage::Server,
         key_encipherment: false,
         not_before,
@@ -321,7 +348,8 @@ mod tests {
         let face = face.unwrap();
         let Face::Maintenance(configs) = &face else { panic!("it is configured") };
         let began = configs[0].0;
-        let after: Vec<Duration> = configs.iter().map(|(from, _)| *from - began).collect();
+        let after: Vec<Duration> =
+            configs.iter().map(|(from, _)| from.saturating_sub(began)).collect();
         assert_eq!(after, [Duration::ZERO, REISSUED[0], REISSUED[1]]);
         let shown = |time: Duration| Arc::as_ptr(&face.config(time).0);
         let all: BTreeSet<_> = configs.iter().map(|(from, _)| shown(*from)).collect();

@@ -1,71 +1,259 @@
-//! What goes wrong with nodes, by script.
+//! What the script does to nodes: to their calls, at their boots, and to them as a whole.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
 
-/// What is wrong with one node.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Trouble {
-    /// The address is up, and then nothing: no maintenance, until the machine is reset.
-    Stall,
-    /// It boots, and boots again.
-    RebootLoop,
-    /// Its clock is off by so many seconds until it is in sync.
-    ClockSkew(i64),
-    /// Everything that etcd does takes its time.
-    SlowEtcd,
-    /// Its disk is full: etcd raises an alarm, images cannot be pulled.
-    DiskFull,
-    /// What is installed by an upgrade does not boot: the old one comes back.
-    BadUpgrade,
-    /// The Talos API takes connections and says nothing.
-    Hang,
+use talmox_talos_api::server::Status;
+use tokio::task::JoinSet;
+
+use super::land::{Land, Node};
+use super::realm::Realm;
+use super::wire::{Incoming, PORTS};
+use crate::fault::{Action, BootSight, Machine, NodeAction, Order, Place, Sight, Who};
+
+/// How long a kernel that panicked says nothing before it boots anew.
+const PANIC: Duration = Duration::from_secs(10);
+
+/// What is wrong with a node until it boots anew.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Ills {
+    pub(crate) disk_is_full: bool,
+    /// What everything takes longer that etcd does.
+    pub(crate) slowness: Duration,
 }
 
-/// A trouble, whose it is, and how often it strikes.
-#[derive(Clone, Debug)]
-pub struct NodeFault {
-    /// The name of the VM, or its id.
-    pub node: String,
-    pub trouble: Trouble,
-    /// None: always.
-    pub times: Option<u32>,
+/// How a call ends that the script does not let through.
+pub(crate) enum Fate {
+    Refused {
+        status: u16,
+        message: String,
+    },
+    RefusedCall(Status),
+    /// The connection breaks.
+    Cut,
 }
 
-/// All troubles that nodes have.
+/// What is left to happen once a call was let through, and all was done.
 #[derive(Debug, Default)]
-pub(crate) struct Troubles(Mutex<Vec<NodeFault>>);
+pub(crate) struct Aftermath {
+    is_cut: bool,
+    actions: Vec<NodeAction>,
+}
 
-impl Troubles {
-    pub(crate) fn add(&self, fault: NodeFault) {
-        self.locked().push(fault);
-    }
-
-    /// What troubles a node now.
-    pub(crate) fn of(&self, vmid: u32, name: &str) -> Vec<Trouble> {
-        let all = self.locked();
-        let own = all.iter().filter(|fault| fault.concerns(vmid, name) && fault.times != Some(0));
-        own.map(|fault| fault.trouble.clone()).collect()
-    }
-
-    /// Whether this trouble strikes now; if so, it has one time less.
-    pub(crate) fn strike(&self, vmid: u32, name: &str, trouble: &Trouble) -> bool {
-        let mut all = self.locked();
-        let mut own =
-            all.iter_mut().filter(|fault| fault.concerns(vmid, name) && fault.trouble == *trouble);
-        let Some(fault) = own.find(|fault| fault.times != Some(0)) else { return false };
-        if let Some(times) = &mut fault.times {
-            *times -= 1;
+impl Realm {
+    /// What the script has for a call: what is to happen before has happened when this returns.
+    pub(crate) async fn suffer(
+        self: &Arc<Self>,
+        vmid: u32,
+        place: Place<'_>,
+        method: &str,
+    ) -> Result<Aftermath, Fate> {
+        let mut aftermath = Aftermath::default();
+        for action in self.strike(vmid, place, method) {
+            match action {
+                Action::Node(action) => aftermath.actions.push(action),
+                Action::Refuse { status, message } => {
+                    return Err(Fate::Refused { status, message });
+                }
+                Action::RefuseCall { code, message } => {
+                    return Err(Fate::RefusedCall(Status::new(code, message)));
+                }
+                Action::Delay(time) => self.clock().sleep(time).await,
+                Action::CutBefore => return Err(Fate::Cut),
+                Action::CutAfter => aftermath.is_cut = true,
+                Action::Hang => std::future::pending().await,
+                other => other.befall(&self.site),
+            }
         }
-        true
+        Ok(aftermath)
     }
 
-    fn locked(&self) -> MutexGuard<'_, Vec<NodeFault>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    /// What the script has for a boot that begins.
+    pub(super) fn strike_boot(&self, vmid: u32, boot: BootSight) -> Vec<Action> {
+        self.strike(vmid, Place::Boot(boot), "")
+    }
+
+    fn strike(&self, vmid: u32, place: Place<'_>, method: &str) -> Vec<Action> {
+        let known = self.look(|land| {
+            let node = land.nodes.get(&vmid)?;
+            Some((node.hardware.name.clone(), node.network.all_addresses().collect::<Vec<_>>()))
+        });
+        let (name, addresses) = known.unwrap_or_default();
+        let node = Some(Machine { vmid, name: &name, addresses: &addresses });
+        self.site.faults.strike(&Sight { place, method, vmid: Some(vmid), host: "", node })
+    }
+
+    /// Lets it happen, to the node that a rule found where it names no other. True where that node does
+    /// not answer any more.
+    pub(super) fn befall(self: &Arc<Self>, this: Option<u32>, action: &NodeAction) -> bool {
+        let whom = match action {
+            NodeAction::Crash(who)
+            | NodeAction::Unplug(who)
+            | NodeAction::Freeze(who)
+            | NodeAction::Fill(who)
+            | NodeAction::Slow(who, _) => match who {
+                Who::This => this,
+                Who::Named(name) => self.find(name),
+            },
+            _ => None,
+        };
+        match (action, whom) {
+            (NodeAction::Crash(_), Some(vmid)) => self.freeze(vmid, Some(PANIC)),
+            (NodeAction::Freeze(_), Some(vmid)) => self.freeze(vmid, None),
+            (NodeAction::Unplug(_), Some(vmid)) => self.power_off(vmid),
+            (NodeAction::Fill(_), Some(vmid)) => self.fill(vmid),
+            (NodeAction::Slow(_, by), Some(vmid)) => self.change(|land| {
+                if let Some(node) = land.nodes.get_mut(&vmid) {
+                    node.ills.slowness = *by;
+                }
+            }),
+            (NodeAction::Partition { groups, lasts }, _) => self.part(groups, *lasts),
+            (NodeAction::Heal, _) => self.change(|land| land.partitions.clear()),
+            (NodeAction::Impostor { at, disguise, lasts }, _) => {
+                self.let_in(at, *disguise, *lasts);
+            }
+            // A node that is not there, or something that only happens at a boot.
+            _ => {}
+        }
+        let ends =
+            matches!(action, NodeAction::Crash(_) | NodeAction::Freeze(_) | NodeAction::Unplug(_));
+        ends && whom.is_some() && whom == this
+    }
+
+    /// The VM that runs and is called so.
+    fn find(&self, name: &str) -> Option<u32> {
+        let of_land = self.look(|land| {
+            let mut nodes = land.nodes.values();
+            nodes.find(|node| node.is_called(name)).map(|node| node.vmid)
+        });
+        of_land.or_else(|| {
+            let world = self.site.world();
+            let mut running =
+                world.vms.iter().filter_map(|(vmid, vm)| Some((*vmid, vm.run.as_ref()?)));
+            let found = running.find(|(vmid, run)| {
+                vmid.to_string() == name || run.config.get("name").is_some_and(|own| own == name)
+            });
+            found.map(|(vmid, _)| vmid)
+        })
+    }
+
+    /// All that runs on a machine stands still, until it is reset or loses its power.
+    fn freeze(self: &Arc<Self>, vmid: u32, panic: Option<Duration>) {
+        let own: Vec<IpAddr> = self.look(|land| {
+            let node = land.nodes.get(&vmid);
+            node.map(|node| node.network.addresses().collect()).unwrap_or_default()
+        });
+        let incoming: Vec<Incoming> = own
+            .iter()
+            .flat_map(|address| PORTS.map(|port| self.wire.answer(*address, port, vmid)))
+            .filter_map(Result::ok)
+            .collect();
+        let realm = Arc::clone(self);
+        let frozen = tokio::spawn(async move {
+            let mut holding: JoinSet<()> = incoming.into_iter().map(hold).collect();
+            match panic {
+                Some(time) => {
+                    realm.clock().sleep(time).await;
+                    realm.power_cycle(vmid);
+                }
+                None => while holding.join_next().await.is_some() {},
+            }
+            std::future::pending::<()>().await;
+        });
+        self.replace(vmid, Some(frozen.abort_handle()));
+        self.site.forget_agent(vmid);
+        self.change(|land| land.nodes.remove(&vmid));
+    }
+
+    fn fill(&self, vmid: u32) {
+        self.change(|land| {
+            let Some(node) = land.nodes.get_mut(&vmid) else { return };
+            node.ills.disk_is_full = true;
+            let membership = node.etcd;
+            land.raise_alarm(membership);
+        });
+    }
+
+    /// Nodes of different groups do not hear each other any more, for some time or for good.
+    fn part(self: &Arc<Self>, groups: &[Vec<String>], lasts: Option<Duration>) {
+        let number = self.change(|land| land.part(groups.to_vec()));
+        let Some(lasts) = lasts else { return };
+        let realm = Arc::clone(self);
+        tokio::spawn(async move {
+            realm.clock().sleep(lasts).await;
+            realm.change(|land| land.partitions.remove(&number));
+        });
+    }
+
+    /// Does what is to happen without a call, until the lab ends.
+    pub(super) async fn carry_out_orders(self: &Arc<Self>) {
+        let Some(mut orders) = self.site.faults.orders() else {
+            return std::future::pending().await;
+        };
+        let mut waiting = JoinSet::new();
+        while let Some(Order { after, node, action }) = orders.recv().await {
+            while waiting.try_join_next().is_some() {}
+            let realm = Arc::clone(self);
+            waiting.spawn(async move {
+                realm.clock().sleep(after).await;
+                match action {
+                    Action::Node(action) => {
+                        let this = node.and_then(|node| realm.find(&node));
+                        realm.befall(this, &action);
+                    }
+                    other => other.befall(&realm.site),
+                }
+            });
+        }
     }
 }
 
-impl NodeFault {
-    fn concerns(&self, vmid: u32, name: &str) -> bool {
-        self.node == name || self.node == vmid.to_string()
+impl Aftermath {
+    /// What was to happen after the call happens now. True where there is no answer any more.
+    pub(crate) fn befall(&self, realm: &Arc<Realm>, vmid: u32) -> bool {
+        let mut is_over = self.is_cut;
+        for action in &self.actions {
+            is_over |= realm.befall(Some(vmid), action);
+        }
+        is_over
+    }
+}
+
+impl Node {
+    /// Whether the name of its VM, the id of that, or one of its addresses is meant.
+    pub(crate) fn is_called(&self, name: &str) -> bool {
+        let addresses: Vec<IpAddr> = self.network.all_addresses().collect();
+        Machine { vmid: self.vmid, name: &self.hardware.name, addresses: &addresses }
+            .is_called(name)
+    }
+}
+
+impl Land {
+    /// Nodes of different groups do not hear each other. Those that no group names are one more.
+    pub(crate) fn part(&mut self, groups: Vec<Vec<String>>) -> u64 {
+        let number = self.partitions.last_key_value().map_or(0, |(last, _)| last + 1);
+        self.partitions.insert(number, groups);
+        number
+    }
+
+    /// Whether two nodes hear each other.
+    pub(crate) fn is_connected(&self, one: u32, other: u32) -> bool {
+        let side = |groups: &[Vec<String>], vmid: u32| {
+            let called = |name: &String| match self.nodes.get(&vmid) {
+                Some(node) => node.is_called(name),
+                None => *name == vmid.to_string(),
+            };
+            groups.iter().position(|group| group.iter().any(called))
+        };
+        self.partitions.values().all(|groups| side(groups, one) == side(groups, other))
+    }
+}
+
+/// Takes connections and says nothing.
+pub(super) async fn hold(mut incoming: Incoming) {
+    let mut held = vec![];
+    while let Some(socket) = incoming.next().await {
+        held.push(socket);
     }
 }

@@ -14,6 +14,7 @@ impl Realm {
     pub(crate) async fn run(self: Arc<Self>, mut stop: watch::Receiver<bool>) {
         tokio::select! {
             () = self.play_all() => {}
+            () = self.carry_out_orders() => {}
             () = stopped(&mut stop) => {}
         }
         self.leave_all();

@@ -9,10 +9,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use talmox_clock::Clock;
 
 use super::config::Applied;
 use super::etcd::EtcdCluster;
 use super::event::Events;
+use super::fault::Ills;
 use super::hardware::Hardware;
 use super::kubernetes::Components;
 use super::network::Network;
@@ -28,10 +30,12 @@ pub(crate) struct Land {
     pub(crate) nodes: BTreeMap<u32, Node>,
     /// Every etcd cluster that was ever bootstrapped: two of one Talos cluster are a split brain.
     pub(crate) etcds: BTreeMap<u64, EtcdCluster>,
-    /// Who holds a shared address now.
-    pub(crate) vips: BTreeMap<IpAddr, u32>,
-    /// Pairs of VMs that do not hear each other, the smaller id first.
-    pub(crate) partitions: BTreeSet<(u32, u32)>,
+    /// Who holds a shared address now, as each etcd cluster has it: one does not know of another's.
+    pub(crate) vips: BTreeMap<(u64, IpAddr), u32>,
+    /// Groups of nodes that do not hear each other, by the names that a script has for them.
+    pub(crate) partitions: BTreeMap<u64, Vec<Vec<String>>>,
+    /// Counts those who answered in the place of nodes.
+    pub(crate) strangers: u32,
     /// What the control planes run beside etcd, by the id of the VM.
     pub(crate) components: BTreeMap<u32, Components>,
     /// Counts the boots of all nodes.
@@ -82,6 +86,8 @@ pub(crate) struct Node {
     pub(crate) etcd: Option<Membership>,
     /// A snapshot that was brought for a recovery.
     pub(crate) snapshot: Option<Vec<u8>>,
+    /// What is wrong with it.
+    pub(crate) ills: Ills,
     /// Counts changes, for versions of resources.
     pub(crate) revision: u64,
 }
@@ -122,6 +128,46 @@ impl Stage {
 }
 
 impl Node {
+    /// A machine whose Talos has just begun.
+    pub(crate) fn new(
+        vmid: u32,
+        boot: u64,
+        hardware: Hardware,
+        image: TalosImage,
+        version: Version,
+        clock: Clock,
+    ) -> Self {
+        Self {
+            vmid,
+            boot,
+            boot_id: format!("boot-{boot}"),
+            booted: clock.since_epoch(),
+            hardware,
+            image,
+            version,
+            system_disk: None,
+            platform: PlatformData::default(),
+            meta: BTreeMap::new(),
+            stage: Stage::Booting,
+            unmet: vec![],
+            config: None,
+            staged: false,
+            network: Network::default(),
+            is_time_in_sync: false,
+            clock_skew: 0,
+            services: BTreeMap::new(),
+            events: Events::new(format!("{boot:08x}"), clock),
+            dmesg: vec![],
+            sequence: None,
+            images: BTreeSet::new(),
+            is_installing: false,
+            etcd: None,
+            snapshot: None,
+            ills: Ills::default(),
+            revision: 1,
+        }
+    }
+
     pub(crate) fn is_control_plane(&self) -> bool {
         self.config.as_ref().is_some_and(|config| config.facts.is_control_plane)
     }
@@ -148,13 +194,15 @@ impl Land {
         self.nodes.get_mut(&vmid).filter(|node| node.boot == boot)
     }
 
-    /// Whether two nodes hear each other.
-    pub(crate) fn is_connected(&self, one: u32, other: u32) -> bool {
-        !self.partitions.contains(&(one.min(other), one.max(other)))
+    /// The disk of one member is full, and etcd stops all writing.
+    pub(crate) fn raise_alarm(&mut self, of: Option<Membership>) {
+        if let Some(cluster) = of.and_then(|of| self.etcds.get_mut(&of.cluster)) {
+            cluster.no_space = true;
+        }
     }
 
     /// Nodes that hold this address as their own.
-    pub(crate) fn holders(&self, address: IpAddr) -> impl Iterator<Item = &Node> {
+    pub(crate) fn holders(&self, address: IpAddr) -> impl Iterator<Item = &Node> + Clone {
         self.nodes.values().filter(move |node| node.network.has(address))
     }
 }

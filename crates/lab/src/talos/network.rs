@@ -61,8 +61,13 @@ impl Network {
         self.links.iter().flat_map(|link| link.addresses.iter().map(|(prefix, _)| prefix.address()))
     }
 
+    /// Its own and those that it shares.
+    pub(crate) fn all_addresses(&self) -> impl Iterator<Item = IpAddr> {
+        self.addresses().chain(self.shared.iter().copied())
+    }
+
     pub(crate) fn has(&self, address: IpAddr) -> bool {
-        self.addresses().any(|own| own == address) || self.shared.contains(&address)
+        self.all_addresses().any(|own| own == address)
     }
 
     /// The address that the node names as its own in the cluster.

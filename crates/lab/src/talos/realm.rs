@@ -10,13 +10,14 @@ use talmox_clock::{Chance, Clock};
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
-use super::fault::{Trouble, Troubles};
+use super::fault::{Aftermath, Fate};
 use super::land::{Land, Node};
 use super::network::Dhcp;
 use super::real::{RealClusters, RealKubernetes};
 use super::resource::Seen;
 use super::wire::Wire;
 use crate::factory::Factory;
+use crate::fault::Place;
 use crate::pve::Site;
 
 /// What is around the nodes.
@@ -31,11 +32,29 @@ pub(crate) struct RealmSettings {
     pub(crate) real: Option<RealKubernetes>,
 }
 
+/// The node that a request reached, and what can happen to it there.
+#[derive(Clone, Debug)]
+pub(crate) struct Victim {
+    pub(crate) realm: Arc<Realm>,
+    pub(crate) vmid: u32,
+}
+
+impl Victim {
+    /// What the script has for a request to the Kubernetes API.
+    pub(crate) async fn suffer(&self, method: &str, path: &str) -> Result<Aftermath, Fate> {
+        self.realm.suffer(self.vmid, Place::Kube(path), method).await
+    }
+
+    /// What was to happen after it. True where there is no answer any more.
+    pub(crate) fn after(&self, aftermath: &Aftermath) -> bool {
+        aftermath.befall(&self.realm, self.vmid)
+    }
+}
+
 pub(crate) struct Realm {
     pub(crate) site: Arc<Site>,
     pub(crate) wire: Arc<Wire>,
     pub(crate) settings: RealmSettings,
-    pub(crate) troubles: Troubles,
     /// Versions of the nodes' resources.
     pub(crate) seen: Seen,
     /// What runs of the real programs.
@@ -48,23 +67,14 @@ pub(crate) struct Realm {
 }
 
 impl Realm {
-    /// Whether the Talos API of a node takes connections and says nothing.
-    pub(crate) fn is_hung(&self, vmid: u32) -> bool {
-        let name = |land: &Land| land.nodes.get(&vmid).map(|node| node.hardware.name.clone());
-        let troubles = self.look(name).map(|name| self.troubles.of(vmid, &name));
-        troubles.is_some_and(|troubles| troubles.contains(&Trouble::Hang))
-    }
-
     pub(crate) fn new(site: Arc<Site>, wire: Arc<Wire>, settings: RealmSettings) -> Arc<Self> {
         let (news, _) = watch::channel(0);
         let (land, playing) = (Mutex::default(), Mutex::default());
-        let troubles = Troubles::default();
         let seen = Seen::default();
         Arc::new(Self {
             site,
             wire,
             settings,
-            troubles,
             seen,
             real: RealClusters::default(),
             land,

@@ -6,7 +6,6 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
 use super::config::prefix;
-use super::fault::NodeFault;
 use super::network::Dhcp;
 use super::real::RealKubernetes;
 use super::realm::{Realm, RealmSettings};
@@ -17,7 +16,7 @@ use crate::pve::Site;
 /// The network of a lab that was told of none.
 const USUAL: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 0);
 
-/// The network that nodes are in, and what is wrong with them.
+/// The network that nodes are in, and what is around it.
 #[derive(Clone, Debug, Default)]
 pub struct NodeSettings {
     /// Clients find nodes whose first three numbers are those of one of these.
@@ -26,7 +25,6 @@ pub struct NodeSettings {
     pub gateways: Vec<IpAddr>,
     /// What a DHCP server gives: MAC in lower case, address with prefix length.
     pub leases: BTreeMap<String, String>,
-    pub faults: Vec<NodeFault>,
     /// Real programs in the place of simulated API servers.
     pub real: Option<RealKubernetes>,
 }
@@ -52,10 +50,6 @@ impl NodeSettings {
             factory: Some(Arc::clone(factory)),
             real: self.real.clone(),
         };
-        let realm = Realm::new(Arc::clone(site), wire, settings);
-        for fault in &self.faults {
-            realm.troubles.add(fault.clone());
-        }
-        Ok(realm)
+        Ok(Realm::new(Arc::clone(site), wire, settings))
     }
 }

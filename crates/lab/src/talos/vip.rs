@@ -12,7 +12,7 @@ use talmox_clock::Clock;
 use tokio::sync::watch;
 
 use super::kubernetes::{Behind, Listening};
-use super::land::{Land, Membership, Stage};
+use super::land::{Land, Stage};
 use super::realm::Realm;
 use super::wire::PORTS;
 use crate::kube::object::{has_condition, list, text};
@@ -34,27 +34,45 @@ pub(super) async fn run(
     let candidate = Candidate { realm, vmid, boot };
     let mut held: Vec<Held> = vec![];
     let mut silent: Option<(IpAddr, u32, Duration)> = None;
+    // Since when etcd does not answer.
+    let mut alone: Option<Duration> = None;
     let mut news = realm.news();
     let clock = realm.clock();
     loop {
         news.borrow_and_update();
-        let wanted = candidate.wanted();
-        for held in held.iter_mut().filter(|held| !wanted.contains(&held.address)) {
-            held.is_given_up = true;
+        match candidate.wanted() {
+            Wanted::Some { cluster, addresses } => {
+                alone = None;
+                for held in held.iter_mut().filter(|held| !addresses.contains(&held.address)) {
+                    held.is_given_up = true;
+                }
+                held.retain(|held| !held.is_given_up);
+                for address in addresses {
+                    if !held.iter().any(|held| held.address == address)
+                        && candidate.may_take(cluster, address, &mut silent)
+                    {
+                        held.push(candidate.take(cluster, address));
+                    }
+                }
+            }
+            // Nobody can be told that they are free: the others learn it from the end of the lease.
+            Wanted::Unknown => {
+                let since = *alone.get_or_insert_with(|| realm.now());
+                if realm.now().saturating_sub(since) >= LEASE {
+                    held.clear();
+                }
+            }
+            Wanted::Nothing => {
+                for held in &mut held {
+                    held.is_given_up = true;
+                }
+                held.clear();
+            }
         }
-        held.retain(|held| !held.is_given_up);
         let is_new = served.has_changed().unwrap_or_default();
         let server = served.borrow_and_update().clone();
         for held in &mut held {
             held.follow(server.clone(), is_new);
-        }
-        for address in wanted {
-            if held.iter().any(|held| held.address == address) {
-                continue;
-            }
-            if candidate.may_take(address, &mut silent) {
-                held.push(candidate.take(address, server.clone()));
-            }
         }
         tokio::select! {
             _ = news.changed() => {}
@@ -70,32 +88,49 @@ struct Candidate<'r> {
     boot: u64,
 }
 
+/// What a node would hold.
+enum Wanted {
+    /// These, in the name of an etcd cluster that says so.
+    Some { cluster: u64, addresses: BTreeSet<IpAddr> },
+    /// etcd does not say: what is held stays so until the lease ends.
+    Unknown,
+    /// It is no candidate, or not any more.
+    Nothing,
+}
+
 impl Candidate<'_> {
     /// The addresses that this node would hold now.
-    fn wanted(&self) -> BTreeSet<IpAddr> {
+    fn wanted(&self) -> Wanted {
         let found = self.realm.look(|land| {
             let node = land.nodes.get(&self.vmid).filter(|node| node.boot == self.boot)?;
             let stays = matches!(node.stage, Stage::Booting | Stage::Running);
-            let membership = node.etcd.filter(|membership| stays && land.serves(*membership))?;
+            let membership = node.etcd.filter(|_| stays)?;
             let cluster = land.etcds.get(&membership.cluster)?;
             let own = node.config.as_ref().and_then(|config| config.facts.vip());
-            Some((own, Arc::clone(&cluster.store), node.hostname().to_lowercase()))
+            let store = land.serves(membership).then(|| Arc::clone(&cluster.store));
+            Some((membership.cluster, own, store, node.hostname().to_lowercase()))
         });
-        let Some((own, store, name)) = found else { return BTreeSet::new() };
-        let mut wanted: BTreeSet<IpAddr> = own.into_iter().collect();
+        let Some((cluster, own, store, name)) = found else { return Wanted::Nothing };
+        let Some(store) = store else { return Wanted::Unknown };
+        let mut addresses: BTreeSet<IpAddr> = own.into_iter().collect();
         for pod in store.list("pods") {
             if text(&pod, "/spec/nodeName") == name && has_condition(&pod, "Ready") {
-                wanted.extend(kube_vip_address(&pod));
+                addresses.extend(kube_vip_address(&pod));
             }
         }
-        wanted
+        Wanted::Some { cluster, addresses }
     }
 
-    /// Whether nobody holds it, or whoever does has said nothing for long enough.
-    fn may_take(&self, address: IpAddr, silent: &mut Option<(IpAddr, u32, Duration)>) -> bool {
+    /// Whether nobody of the cluster holds it, or whoever does has said nothing for long enough.
+    fn may_take(
+        &self,
+        cluster: u64,
+        address: IpAddr,
+        silent: &mut Option<(IpAddr, u32, Duration)>,
+    ) -> bool {
         let now = self.realm.now();
         let holder = self.realm.look(|land| {
-            let holder = *land.vips.get(&address)?;
+            let holder = *land.vips.get(&(cluster, address))?;
             Some((holder, is_heard(land, self.vmid, holder, address)))
         });
         match (holder, *silent) {
@@ -116,37 +151,32 @@ impl Candidate<'_> {
         }
     }
 
-    fn take(&self, address: IpAddr, server: Option<Behind>) -> Held {
+    fn take(&self, cluster: u64, address: IpAddr) -> Held {
         let now = self.realm.now();
         self.realm.change(|land| {
-            land.vips.insert(address, self.vmid);
+            land.vips.insert((cluster, address), self.vmid);
             if let Some(node) = land.of_boot(self.vmid, self.boot) {
                 node.network.shared.push(address);
                 node.revision += 1;
                 node.dmesg(now, &format!("enabled shared IP {address}"));
             }
         });
-        let mut held = Held {
+        Held {
             realm: Arc::clone(self.realm),
             vmid: self.vmid,
             boot: self.boot,
+            cluster,
             address,
             is_given_up: false,
             server: None,
-        };
-        held.follow(server, false);
-        held
+        }
     }
 }
 
-/// Whether the holder is there, has the address, and is of the same cluster: another's is not heard.
+/// Whether the holder is there, has the address, and can be heard.
 fn is_heard(land: &Land, vmid: u32, holder: u32, address: IpAddr) -> bool {
-    let cluster = |vmid: u32| {
-        let node = land.nodes.get(&vmid)?;
-        node.etcd.map(|Membership { cluster, .. }| cluster)
-    };
     let holds = land.nodes.get(&holder).is_some_and(|node| node.network.shared.contains(&address));
-    holds && cluster(vmid) == cluster(holder) && land.is_connected(vmid, holder)
+    holds && land.is_connected(vmid, holder)
 }
 
 /// The address that a pod of kube-vip is told to hold.
@@ -175,6 +205,8 @@ struct Held {
     realm: Arc<Realm>,
     vmid: u32,
     boot: u64,
+    /// The etcd cluster that knows of it.
+    cluster: u64,
     address: IpAddr,
     is_given_up: bool,
     server: Option<Listening>,
@@ -205,8 +237,9 @@ impl Drop for Held {
                 node.network.shared.retain(|address| *address != self.address);
                 node.revision += 1;
             }
-            if self.is_given_up && land.vips.get(&self.address) == Some(&self.vmid) {
-                land.vips.remove(&self.address);
+            let lease = (self.cluster, self.address);
+            if self.is_given_up && land.vips.get(&lease) == Some(&self.vmid) {
+                land.vips.remove(&lease);
             }
         });
     }

@@ -20,6 +20,8 @@ pub(crate) const PORTS: [u16; 2] = [50000, 6443];
 const RESERVED: u16 = 49_151;
 /// How many networks are tried before giving up.
 const ATTEMPTS: u64 = 512;
+/// Ids from here on are no VM's: whoever has one answers before all others.
+pub(crate) const FIRST_STRANGER: u32 = 0xf000_0000;
 /// Connections that wait for a node to take them.
 const WAITING: usize = 64;
 
@@ -59,6 +61,15 @@ pub(crate) struct Incoming {
     at: (IpAddr, u16),
     number: u64,
     connections: mpsc::Receiver<TcpStream>,
+}
+
+impl Desk {
+    /// Those that connections come to: strangers, and if there are none, all who claim the address.
+    fn winners(&self) -> Vec<&Claim> {
+        let strangers = self.claims.iter().filter(|claim| claim.vmid >= FIRST_STRANGER);
+        let strangers: Vec<&Claim> = strangers.collect();
+        if strangers.is_empty() { self.claims.iter().collect() } else { strangers }
+    }
 }
 
 impl Wire {
@@ -173,11 +184,11 @@ impl Wire {
         TcpListener::from_std(listener)
     }
 
-    /// Which VMs answer on an address and port now.
+    /// Who answers on an address and port now.
     pub(crate) fn answering(&self, address: IpAddr, port: u16) -> Vec<u32> {
         let desks = locked(&self.desks);
-        let claims = desks.get(&(address, port)).map(|desk| desk.claims.as_slice());
-        claims.unwrap_or_default().iter().map(|claim| claim.vmid).collect()
+        let claims = desks.get(&(address, port)).map(Desk::winners).unwrap_or_default();
+        claims.iter().map(|claim| claim.vmid).collect()
     }
 }
 
@@ -205,7 +216,7 @@ async fn accept(wire: Arc<Wire>, at: (IpAddr, u16), listener: TcpListener, deser
             continue;
         };
         let desks = locked(&wire.desks);
-        let claims = desks.get(&at).map(|desk| desk.claims.as_slice()).unwrap_or_default();
+        let claims = desks.get(&at).map(Desk::winners).unwrap_or_default();
         let mut chance = wire.chance.of(&format!("arp/{}:{}", at.0, at.1), count);
         let index = chance.below(claims.len() as u64);
         count += 1;

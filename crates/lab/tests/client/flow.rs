@@ -72,7 +72,7 @@ async fn create(client: &Client, vm: &Vm, options: &VmOptions) {
 
 /// Grows the disk, puts the tags on, and starts.
 async fn bring_up(client: &Client, vm: &Vm) {
-    client.run(&qemu::resize(vm, &scsi0(), &lvm(), 40, None), PATIENCE).await.unwrap();
+    client.run(&qemu::resize(vm, &scsi0(), 40, None), PATIENCE).await.unwrap();
     let digest = client.send(&qemu::config(vm)).await.unwrap().digest();
     let tags = VmOptions::new().tags(&Tags::of(["talmox", "home"]));
     let change = VmChange { set: tags, digest, ..VmChange::default() };

@@ -50,7 +50,7 @@ async fn made_changed_and_destroyed() {
         assert_eq!(found.drive(&id("scsi0")).unwrap().size(), Some(4 * GIB));
         assert_eq!(found.cloudinit().unwrap().0.as_str(), "ide2");
 
-        let resize = qemu::resize(&new, &id("scsi0"), &lvm, 40, found.digest().as_ref());
+        let resize = qemu::resize(&new, &id("scsi0"), 40, found.digest().as_ref());
         client.run(&resize, PATIENCE).await.unwrap();
         let stale = client.run(&resize, PATIENCE).await.unwrap_err();
         assert!(stale.is_digest_mismatch(), "{stale:?}");

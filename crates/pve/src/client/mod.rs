@@ -33,7 +33,7 @@ pub use crate::tls::Trust;
 pub use auth::{ApiToken, BadToken, Credentials};
 pub use endpoint::Endpoint;
 pub use limits::{Limits, Permits};
-pub use task::{Running, TaskDone};
+pub use task::{Running, TaskDone, TaskPatience};
 pub use upload::FileSource;
 
 /// All that a client is made from.

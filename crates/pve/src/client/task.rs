@@ -1,5 +1,6 @@
 //! Tasks: started, followed to their end, and told about.
 
+use std::fmt;
 use std::time::Duration;
 
 use talmox_clock::{Clock, Deadline};
@@ -10,9 +11,12 @@ use crate::error::{Lost, PveError, TaskFailure};
 use crate::id::Upid;
 use crate::request::Request;
 
-/// First and longest time between two looks at a task.
-const FIRST: Duration = Duration::from_millis(200);
+/// Shortest and longest time between two looks at a task.
+const SHORTEST: Duration = Duration::from_millis(200);
 const LONGEST: Duration = Duration::from_secs(3);
+/// In between it is this share of the time that the task has taken so far: what is short is not made longer by waiting for
+/// the next look, and what is long is not looked at all the time.
+const SHARE: u32 = 10;
 /// How long a task that was just started may be unknown, or one that just ended be without its last
 /// words; and how often it is looked at in any case, as on a fast clock the time is over before the
 /// first answer comes.
@@ -36,6 +40,31 @@ pub struct TaskDone {
     pub warnings: u32,
 }
 
+/// How long a task is waited for.
+#[derive(Clone, Copy)]
+pub struct TaskPatience<'a> {
+    /// For its end.
+    pub whole: Duration,
+    /// For its host, when that does not answer.
+    pub unseen: Duration,
+    /// Hears why nothing is known of the task, and nothing once something is known again.
+    pub tell: &'a (dyn Fn(Option<&PveError>) + Send + Sync),
+}
+
+/// A host is waited for as long as its task, without a word.
+impl From<Duration> for TaskPatience<'_> {
+    fn from(whole: Duration) -> Self {
+        Self { whole, unseen: whole, tell: &|_| {} }
+    }
+}
+
+impl fmt::Debug for TaskPatience<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { whole, unseen, .. } = self;
+        f.debug_struct("TaskPatience").field("whole", whole).field("unseen", unseen).finish()
+    }
+}
+
 impl Client {
     /// Waits for room, sends the request, waits for its task.
     ///
@@ -51,35 +80,59 @@ impl Client {
 
     /// Waits for room and sends the request.
     pub async fn start(&self, request: &Request<Upid>) -> Result<Running, PveError> {
-        let permits = self.0.limiter.acquire(request.scope()).await;
+        let room = self.room(request).await;
+        self.start_in(room, request).await
+    }
+
+    /// Waits until host and storages of the request have room for it.
+    pub async fn room(&self, request: &Request<Upid>) -> Permits {
+        self.0.limiter.acquire(request.scope()).await
+    }
+
+    /// Sends the request, for which there is room.
+    pub async fn start_in(
+        &self,
+        permits: Permits,
+        request: &Request<Upid>,
+    ) -> Result<Running, PveError> {
         let upid = self.send_now(request).await?;
         Ok(Running { upid, operation: request.operation(), permits })
     }
 
     /// Waits for a task that was started.
-    pub async fn finish(&self, running: Running, patience: Duration) -> Result<TaskDone, PveError> {
+    pub async fn finish<'a>(
+        &self,
+        running: Running,
+        patience: impl Into<TaskPatience<'a>>,
+    ) -> Result<TaskDone, PveError> {
         let Running { upid, operation, permits } = running;
-        let done = self.follow(&upid, &operation, patience).await;
+        let done = self.follow(&upid, &operation, patience.into()).await;
         drop(permits);
         done
     }
 
     /// Waits for a task of which only the name is known, such as one from before a crash.
-    pub async fn wait(&self, upid: &Upid, patience: Duration) -> Result<TaskDone, PveError> {
-        self.follow(upid, &format!("{} {}", upid.kind(), upid.id()), patience).await
+    pub async fn wait<'a>(
+        &self,
+        upid: &Upid,
+        patience: impl Into<TaskPatience<'a>>,
+    ) -> Result<TaskDone, PveError> {
+        self.follow(upid, &format!("{} {}", upid.kind(), upid.id()), patience.into()).await
     }
 
     async fn follow(
         &self,
         upid: &Upid,
         operation: &str,
-        patience: Duration,
+        patience: TaskPatience<'_>,
     ) -> Result<TaskDone, PveError> {
+        let TaskPatience { whole, unseen, tell } = patience;
         let clock = self.0.clock;
-        let deadline = clock.deadline(patience);
+        let deadline = clock.deadline(whole);
+        let mut blind: Option<Deadline> = None;
         let mut unknown = Grace::new(clock);
         let mut undecided = Grace::new(clock);
-        let mut pause = FIRST;
+        let begun = clock.moment();
         let mut nth = 0;
         loop {
             let mut trouble = None;
@@ -98,15 +151,23 @@ impl Client {
                 Err(error) if is_passing(&error, &mut unknown) => trouble = Some(error),
                 Err(error) => return Err(unwatched(upid, operation, error)),
             }
-            if deadline.has_passed() {
+            match &trouble {
+                Some(error) if blind.is_none() => {
+                    tell(Some(error));
+                    blind = Some(clock.deadline(unseen));
+                }
+                None if blind.take().is_some() => tell(None),
+                _ => {}
+            }
+            if deadline.has_passed() || blind.is_some_and(|until| until.has_passed()) {
                 return Err(match trouble {
                     Some(error) => unwatched(upid, operation, error),
                     None => PveError::lost(operation, Lost::Unfinished { upid: upid.clone() }),
                 });
             }
+            let pause = (clock.moment().since(begun) / SHARE).clamp(SHORTEST, LONGEST);
             let jittered = self.0.chance.of(upid.as_str(), nth).jitter(pause);
             clock.sleep(jittered.min(deadline.left())).await;
-            pause = pause.mul_f64(1.5).min(LONGEST);
             nth += 1;
         }
     }

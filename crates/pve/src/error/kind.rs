@@ -1,6 +1,8 @@
 //! What an error is about, read from its status and its words: Proxmox says nearly everything with
 //! status 500.
 
+use std::io;
+
 use rustls::CertificateError;
 
 use super::{Lost, NotSent, PveError};
@@ -61,6 +63,45 @@ impl PveError {
                 source.is_node_scoped()
             }
             _ => false,
+        }
+    }
+
+    /// The node that is out of reach or slow, where it is one: what was asked of it names it.
+    pub fn silent_node(&self) -> Option<&str> {
+        if !self.is_node_scoped() {
+            return None;
+        }
+        match self {
+            Self::MaybeApplied { source: Lost::Unwatched { upid, .. }, .. } => {
+                Some(upid.node().as_str())
+            }
+            Self::NotSent { operation, .. } | Self::MaybeApplied { operation, .. } => {
+                let (_, rest) = operation.split_once(" /nodes/")?;
+                rest.split('/').next()
+            }
+            Self::Rejected(_) | Self::TaskFailed(_) => None,
+        }
+    }
+
+    /// Nobody answered at all: the host that was asked is down, or the way to it is broken.
+    pub fn is_unanswered(&self) -> bool {
+        match self {
+            Self::NotSent { source, .. } => match source {
+                NotSent::Resolve { .. }
+                | NotSent::Connect { .. }
+                | NotSent::Silent { .. }
+                | NotSent::Closed => true,
+                NotSent::Login(error) => error.is_unanswered(),
+                // What was said and not believed is an answer.
+                NotSent::Tls { source, .. } => source.kind() != io::ErrorKind::InvalidData,
+                NotSent::Node { .. } => false,
+            },
+            Self::MaybeApplied { source, .. } => match source {
+                Lost::Cut(_) | Lost::Silent => true,
+                Lost::Unwatched { source, .. } => source.is_unanswered(),
+                Lost::Proxy { .. } | Lost::Unreadable(_) | Lost::Unfinished { .. } => false,
+            },
+            Self::Rejected(_) | Self::TaskFailed(_) => false,
         }
     }
 
@@ -145,7 +186,9 @@ impl PveError {
 
 #[cfg(test)]
 mod tests {
-    use crate::error::{PveError, TaskFailure};
+    use std::io;
+
+    use crate::error::{Lost, NotSent, PveError, TaskFailure};
     use crate::wire::interpret;
 
     fn answer(status: u16, message: &str) -> PveError {
@@ -176,6 +219,9 @@ mod tests {
         let unreachable = answer(595, "No route to host");
         assert!(matches!(unreachable, PveError::NotSent { .. }));
         assert!(unreachable.is_node_scoped() && unreachable.is_retryable());
+        assert_eq!(unreachable.silent_node(), None, "no node was asked");
+        let of_node = interpret("GET /nodes/pve2/qemu/300/config", 595, "No route to host", b"");
+        assert_eq!(of_node.unwrap_err().silent_node(), Some("pve2"));
         for status in [596, 597, 599] {
             let lost = answer(status, "Connection timed out");
             assert!(matches!(lost, PveError::MaybeApplied { .. }), "{lost:?}");
@@ -183,6 +229,19 @@ mod tests {
         }
         let gateway = answer(502, "Bad Gateway");
         assert!(matches!(gateway, PveError::MaybeApplied { .. }) && !gateway.is_node_scoped());
+    }
+
+    #[test]
+    fn nobody_there_is_told_apart_from_nobody_trusted() {
+        let tls = |kind: io::ErrorKind| {
+            let source = io::Error::new(kind, "handshake");
+            PveError::not_sent("GET /x", NotSent::Tls { host: "pve1".into(), port: 8006, source })
+        };
+        assert!(tls(io::ErrorKind::UnexpectedEof).is_unanswered());
+        assert!(!tls(io::ErrorKind::InvalidData).is_unanswered());
+        assert!(PveError::lost("GET /x", Lost::Silent).is_unanswered());
+        assert!(!answer(595, "No route to host").is_unanswered(), "somebody answered");
+        assert!(!answer(500, "no").is_unanswered());
     }
 
     #[test]

@@ -52,7 +52,7 @@ pub struct NodeView {
 pub async fn look(subjects: &[Subject]) -> Vec<NodeView> {
     let mut tasks = JoinSet::new();
     for (at, subject) in subjects.iter().cloned().enumerate() {
-        tasks.spawn(async move { (at, look_at(&subject).await) });
+        tasks.spawn(async move { (at, Box::pin(look_at(&subject)).await) });
     }
     let mut views = tasks.join_all().await;
     views.sort_by_key(|(at, _)| *at);
@@ -66,20 +66,31 @@ async fn look_at(subject: &Subject) -> NodeView {
         // Nothing else will be answered: one reason is enough, and one wait.
         Err(error) => return unseen(subject, &error.reason()),
     };
-    let etcd_members =
-        if subject.is_control_plane { seen(client.etcd_members().await) } else { Seen::Untold };
+    // All at once, over the connection that is open now.
+    let (services, etcd_members, memory, ephemeral, diagnostics, stage) = tokio::join!(
+        client.services(),
+        etcd_members(subject),
+        client.memory(),
+        ephemeral(client),
+        diagnostics(client),
+        stage(client),
+    );
     NodeView {
         name: subject.name.clone(),
         is_control_plane: subject.is_control_plane,
         addresses: subject.addresses.clone(),
         version,
-        services: seen(client.services().await),
+        services: seen(services),
         etcd_members,
-        memory: seen(client.memory().await),
-        ephemeral: ephemeral(client).await,
-        diagnostics: diagnostics(client).await,
-        stage: stage(client).await,
+        memory: seen(memory),
+        ephemeral,
+        diagnostics,
+        stage,
     }
+}
+
+async fn etcd_members(subject: &Subject) -> Seen<Vec<Member>> {
+    if subject.is_control_plane { seen(subject.client.etcd_members().await) } else { Seen::Untold }
 }
 
 fn unseen(subject: &Subject, why: &str) -> NodeView {

@@ -146,6 +146,15 @@ impl Document {
         *node = value;
     }
 
+    /// Takes an entry out of the mapping at the root.
+    pub fn remove(&mut self, key: &str) {
+        if let Value::Map(map) = &mut self.roots[0].value {
+            let is_other =
+                |entry: &Entry| entry.as_comment().is_some() || entry.key.as_str() != Some(key);
+            map.entries.retain(is_other);
+        }
+    }
+
     /// Sets the value at a path to a text.
     pub fn set_text(&mut self, path: &str, text: &SecretText) {
         self.set(path, string(text.expose()));

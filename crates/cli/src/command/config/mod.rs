@@ -18,11 +18,18 @@ use super::Outcome;
 use crate::error::CommandError;
 use crate::printer::Printer;
 
+const AFTER_HELP: &str = "\
+Examples:
+  talmox config gen dev https://10.0.0.20:6443 --output configs
+  talmox config patch configs/worker.yaml -p @patch.yaml -o wk-1.yaml
+  talmox config validate wk-1.yaml --mode metal";
+
 /// Make, patch and validate machine configs
 ///
 /// The commands take what `talosctl gen config`, `machineconfig patch` and `validate` take.
 #[derive(Debug, Args)]
-#[command(arg_required_else_help = true)]
+#[command(arg_required_else_help = true, disable_help_subcommand = true)]
+#[command(after_help = AFTER_HELP)]
 pub(crate) struct ConfigArgs {
     #[command(subcommand)]
     command: ConfigCommand,

@@ -134,7 +134,7 @@ fn say(
         None => printer.result(&format!("{file} is valid for {mode} mode\n"))?,
         Some(error) => {
             let message = format!("{file} is not valid for {mode} mode: {}", error.trim_end());
-            printer.error(&message, None);
+            printer.complain(&message);
         }
     }
     say_lints(&judged.lints, printer);

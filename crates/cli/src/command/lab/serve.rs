@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::net::SocketAddr;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
@@ -18,22 +19,27 @@ use crate::printer::Printer;
 use crate::rehearsal::scenario;
 use crate::{choose, environment, session};
 
-/// Serve a simulated Proxmox VE, with an Image Factory and machines that boot Talos, until it is told to stop
+const AFTER_HELP: &str = "\
+Examples:
+  talmox lab serve
+  talmox lab serve --inventory DIR --speed 10 --format json > lab.json &
+  talmox up --inventory DIR --lab-at lab.json --yes";
+
+/// Serve a simulated Proxmox VE until it is told to stop
 ///
-/// With --inventory it has the hosts, storages, bridges, PCI devices and networks that the inventory names. Without one, and
+/// With it come an Image Factory and machines that boot Talos. With --inventory it has the hosts, storages, bridges, PCI devices and networks that the inventory names. Without one, and
 /// without a scenario, there is one host `pve` with the storages `local` and `local-lvm`. The lab listens on this machine only,
 /// has a certificate authority of its own, and prints how to get in. It stops on Ctrl-C or SIGTERM, and leaves nothing behind
 /// unless --state names a folder for it.
 ///
-/// With --format json it prints one line once it is ready, and with that line in a file every command can work in the lab:
-///
-///   talmox lab serve --inventory DIR --format json > lab.json &
-///   talmox up --inventory DIR --lab-at lab.json --yes
+/// With --format json it prints one line once it is ready. With that line in a file every command can work in the lab, by
+/// --lab-at FILE.
 ///
 /// The line is {"pve": {"url", "node", "ca", "fingerprint", "token_id", "token_secret", "username", "password"}, "factory":
 /// {"url"}, "reach": {ADDRESS: WHERE IT IS}, "speed", "seed"}. `reach` says on which loopback addresses the nodes of the lab
 /// listen: a node with the address 10.0.0.11 is at 127.A.B.11, on the ports that it really has.
 #[derive(Debug, Args)]
+#[command(after_help = AFTER_HELP)]
 pub(crate) struct ServeArgs {
     /// With --inventory: the cluster [default: the only one of the inventory]
     #[arg(value_name = "CLUSTER")]
@@ -86,7 +92,7 @@ pub(crate) struct ServeArgs {
 
     /// Run this kube-apiserver behind the control planes instead of the simulated one
     ///
-    /// It gets an etcd of its own, and is told of nodes and pods by the lab. Its data is not kept.
+    /// It gets an etcd of its own. Controllers, nodes and pods are the lab's. Its data is not kept.
     #[arg(long, value_name = "PATH", requires = "etcd")]
     kube_apiserver: Option<PathBuf>,
 
@@ -215,7 +221,7 @@ fn settings(
         record: args.record.clone(),
         faults,
         factory_names: prepared.factories,
-        nodes: NodeSettings { real: real_kubernetes(args), ..prepared.nodes },
+        nodes: NodeSettings { real: real_kubernetes(args)?, ..prepared.nodes },
         ..Settings::default()
     })
 }
@@ -253,9 +259,22 @@ fn prepared(
     })
 }
 
-fn real_kubernetes(args: &ServeArgs) -> Option<RealKubernetes> {
-    let (apiserver, etcd) = (args.kube_apiserver.clone()?, args.etcd.clone()?);
-    Some(RealKubernetes { apiserver, etcd })
+/// Looked at before the lab starts: a cluster that waits for a program that is not there says little.
+fn real_kubernetes(args: &ServeArgs) -> Result<Option<RealKubernetes>, CommandError> {
+    let Some((apiserver, etcd)) = args.kube_apiserver.clone().zip(args.etcd.clone()) else {
+        return Ok(None);
+    };
+    for (flag, path) in [("--kube-apiserver", &apiserver), ("--etcd", &etcd)] {
+        let is_program = fs::metadata(path)
+            .is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0);
+        if !is_program {
+            let message = format!("{flag}: there is no program {}", path.display());
+            return Err(
+                CommandError::usage(message).hint("give the path of a file that can be run")
+            );
+        }
+    }
+    Ok(Some(RealKubernetes { apiserver, etcd }))
 }
 
 pub(crate) fn read(path: &Path) -> Result<String, CommandError> {

@@ -17,6 +17,7 @@ use crate::choose::{self, Chosen};
 use crate::environment;
 use crate::error::CommandError;
 use crate::printer::Printer;
+use crate::rehearsal;
 use crate::secrets::read_input;
 
 /// How long a certificate that is made for one command is valid.
@@ -45,6 +46,10 @@ pub(super) struct AccessArgs {
     /// The fingerprint of a node in maintenance mode, as its console shows it
     #[arg(long, value_name = "PIN", requires = "insecure")]
     fingerprint: Option<Pin>,
+
+    /// The node is in a lab that runs: the file with the line that `talmox lab serve --format json` printed
+    #[arg(long, value_name = "FILE")]
+    lab_at: Option<PathBuf>,
 }
 
 impl AccessArgs {
@@ -90,7 +95,8 @@ impl Target {
     ) -> Result<Self, CommandError> {
         let needs_bundle = access.talosconfig.is_none() && !access.insecure;
         let is_inventory_named = access.cluster.is_some() || global.inventory.is_some();
-        let chosen = if needs_bundle || is_inventory_named {
+        let is_name = !is_address(node) && choose::has_inventory(global);
+        let chosen = if needs_bundle || is_inventory_named || is_name {
             Some(choose::one(global, access.cluster.as_deref(), printer)?)
         } else {
             None
@@ -99,8 +105,7 @@ impl Target {
             Some(chosen) => address_in(chosen, node)?,
             None => Address::parse(node),
         };
-        let mut settings = Settings::new(Clock::real());
-        settings.reach = chosen.as_ref().map(reach_of).unwrap_or_default();
+        let settings = settings(access, chosen.as_ref())?;
         let who = who(access, chosen.as_ref(), role)?;
         let client = match &who {
             Who::Anybody => Client::maintenance(address, access.fingerprint, &settings),
@@ -120,6 +125,19 @@ impl Target {
     }
 }
 
+/// How fast time passes, and where addresses are found: in a lab both are its own.
+fn settings(access: &AccessArgs, chosen: Option<&Chosen>) -> Result<Settings, CommandError> {
+    let Some(file) = &access.lab_at else {
+        let mut settings = Settings::new(Clock::real());
+        settings.reach = chosen.map(reach_of).unwrap_or_default();
+        return Ok(settings);
+    };
+    let lab = rehearsal::join(file)?;
+    let mut settings = Settings::new(lab.clock);
+    settings.reach = Reach::new(lab.ready.reach);
+    Ok(settings)
+}
+
 fn who(access: &AccessArgs, chosen: Option<&Chosen>, role: Role) -> Result<Who, CommandError> {
     if let Some(path) = &access.talosconfig {
         let text = read_input(path)?;
@@ -137,20 +155,24 @@ fn who(access: &AccessArgs, chosen: Option<&Chosen>, role: Role) -> Result<Who, 
     let Some(chosen) = chosen.filter(|_| !access.insecure) else { return Ok(Who::Anybody) };
     let bundle = bundle_of(chosen)?;
     let now = environment::now();
-    let credentials = Credentials::issue(&bundle, &[role], TTL, now, &mut environment::Kernel);
+    let ttl = if access.lab_at.is_some() { rehearsal::TTL } else { TTL };
+    let credentials = Credentials::issue(&bundle, &[role], ttl, now, &mut environment::Kernel);
     let credentials = credentials
         .map_err(|error| CommandError::failed("cannot make a certificate").because(error))?;
     Ok(Who::Known(Box::new(credentials), Origin::Bundle))
+}
+
+/// Whether this is an address or a full name of DNS, and not the name of a node.
+fn is_address(node: &str) -> bool {
+    node.contains(['.', ':']) || Address::parse(node).host.parse::<IpAddr>().is_ok()
 }
 
 /// A node by its name, or what looks like an address.
 fn address_in(chosen: &Chosen, node: &str) -> Result<Address, CommandError> {
     let cluster = chosen.cluster();
     let Some(known) = cluster.nodes.iter().find(|known| known.name.value.as_str() == node) else {
-        let address = Address::parse(node);
-        let is_address = address.host.parse::<IpAddr>().is_ok() || node.contains(['.', ':']);
-        if is_address {
-            return Ok(address);
+        if is_address(node) {
+            return Ok(Address::parse(node));
         }
         let names: Vec<&str> = chosen.talos_nodes().map(|node| node.name.value.as_str()).collect();
         let message = format!("there is no node `{node}` in `{}`", cluster.name);

@@ -15,7 +15,7 @@ use crate::error::{CommandError, Exit};
 use crate::printer::Printer;
 use crate::words;
 
-/// Read resources of a node: members, machinestatus, services, disks, addresses, links, extensions…
+/// Read resources of a node: members, disks, links, extensions…
 ///
 /// RESOURCE is a kind by any name that talosctl knows: members, ms, svc, Disks.block.talos.dev. Kinds
 /// that talmox has never heard of are looked up on the node.

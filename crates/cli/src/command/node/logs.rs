@@ -12,7 +12,7 @@ use crate::command::Outcome;
 use crate::error::{CommandError, Exit};
 use crate::printer::Printer;
 
-/// Print the log of a service: etcd, kubelet, machined, apid, ext-tailscale…
+/// Print the log of a service: etcd, kubelet, apid…
 #[derive(Debug, Args)]
 pub(super) struct LogsArgs {
     /// The node: a name of the inventory, or an address

@@ -1,7 +1,7 @@
 //! The folder that `render` writes to. It keeps a list of what it wrote, so that it can take back
 //! its own files and nobody else's.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ use crate::error::CommandError;
 const LIST: &str = ".talmox-rendered.json";
 
 #[derive(Debug)]
-pub(super) struct Output {
+pub(crate) struct Output {
     folder: PathBuf,
     /// The cluster whose configs are there: a checksum of its id.
     cluster: Option<String>,
@@ -39,7 +39,7 @@ pub(super) struct Summary {
 }
 
 impl Output {
-    pub(super) fn open(folder: &Path) -> Result<Self, CommandError> {
+    pub(crate) fn open(folder: &Path) -> Result<Self, CommandError> {
         let list = folder.join(LIST);
         let (cluster, before) = match disk::read_secret(&list)? {
             None => (None, BTreeMap::new()),
@@ -49,6 +49,34 @@ impl Output {
             })?,
         };
         Ok(Self { folder: folder.to_owned(), cluster, before, files: BTreeMap::new() })
+    }
+
+    pub(crate) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// True if configs of this cluster are there.
+    pub(crate) fn is_of(&self, cluster_id: &str) -> bool {
+        self.cluster.as_ref() == Some(&checksum(cluster_id))
+    }
+
+    /// Removes all that was written, and folders that are empty then. Returns the files that somebody changed since:
+    /// they stay.
+    pub(crate) fn take_back(self) -> Result<Vec<String>, CommandError> {
+        let mut summary = Summary::default();
+        self.remove_stale(&mut summary)?;
+        let failed = |error| {
+            CommandError::failed(format!("cannot remove {}", self.folder.join(LIST).display()))
+                .because(error)
+        };
+        fs::remove_file(self.folder.join(LIST)).or_else(ignore_missing).map_err(failed)?;
+        let mut folders: BTreeSet<&Path> = BTreeSet::new();
+        folders.extend(self.before.keys().flat_map(|path| Path::new(path).ancestors().skip(1)));
+        for folder in folders.into_iter().rev() {
+            // One that still holds something stays, and that is no error.
+            fs::remove_dir(self.folder.join(folder)).ok();
+        }
+        Ok(summary.kept)
     }
 
     /// True if configs of some cluster are there.

@@ -52,7 +52,7 @@ pub(super) fn run(args: &EditArgs, global: &Global, printer: &Printer) -> Outcom
                 return report(&file, true, printer);
             }
             Err(error) => {
-                printer.error(&error.chain(), None);
+                printer.complain(&error.chain());
                 if !ask_again(printer) {
                     return Err(CommandError::failed("nothing was written"));
                 }

@@ -11,7 +11,7 @@ use crate::error::CommandError;
 use crate::printer::Printer;
 use crate::secrets::{Keyring, SecretsFile, audience};
 
-/// Encrypt the secrets anew, for the recipients of .sops.yaml or those given
+/// Encrypt the secrets anew, for the recipients of now
 ///
 /// Whoever is no longer named cannot read what is written from now on; what they could read before,
 /// they may have kept.

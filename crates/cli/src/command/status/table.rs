@@ -23,24 +23,49 @@ const DAY: i64 = 86_400;
 /// Certificates with less than that are worth a word.
 const SOON: i64 = 30 * DAY;
 
-pub(super) fn text(status: &Status, now: i64, trouble: Option<&str>) -> String {
+/// Columns that a narrow terminal may do without, the most important first.
+const DISPENSABLE: [&str; 6] = ["ROLE", "HOST", "VMID", "MEMORY", "CERT", "CPU"];
+/// Columns that say nothing where no Talos runs.
+const OF_TALOS: [&str; 4] = ["TALOS", "KUBERNETES", "ETCD", "CERT"];
+
+/// The whole report, for so many columns if there is a limit.
+pub(super) fn text(
+    status: &Status,
+    now: i64,
+    trouble: Option<&str>,
+    columns: Option<usize>,
+) -> String {
     let mut rows = vec![TITLES.map(str::to_owned).to_vec()];
     rows.extend(status.nodes.iter().map(|node| row(node, now, trouble.is_some())));
-    let kubernetes = match &status.kubernetes {
-        Seen::Is(version) => format!("Kubernetes {version}"),
-        Seen::Unknown(_) => "no Kubernetes API answers".to_owned(),
+    let has_talos = has_talos(status);
+    if !has_talos {
+        for title in OF_TALOS {
+            drop_column(&mut rows, title);
+        }
+    }
+    let left_out = narrow(&mut rows, columns);
+    let head = match &status.kubernetes {
+        _ if !has_talos => status.cluster.clone(),
+        Seen::Is(version) => format!("{}: Kubernetes {version}", status.cluster),
+        Seen::Unknown(_) => format!("{}: no Kubernetes API answers", status.cluster),
     };
-    let mut out = format!("{}: {kubernetes}\n\n{}", status.cluster, words::aligned(&rows));
+    let mut out = format!("{head}\n\n{}", words::aligned(&rows));
+    if !left_out.is_empty() {
+        out.push_str(&format!("\nNo room for {}.\n", left_out.join(", ")));
+    }
     let mut below = vec![];
     below.extend(trouble.map(|why| format!("drift is not known: {why}")));
-    if let Seen::Unknown(why) = &status.kubernetes {
+    if let Seen::Unknown(why) = &status.kubernetes
+        && has_talos
+    {
         below.push(format!("Kubernetes: {why}"));
     }
     for node in &status.nodes {
         below.extend(remarks(node, now));
     }
     below.extend(status.drift.iter().map(|line| format!("drift: {line}")));
-    let ending = status.authorities.iter().filter(|authority| authority.not_after - now < SOON);
+    let ending =
+        status.authorities.iter().filter(|authority| has_talos && authority.not_after - now < SOON);
     below.extend(ending.map(|authority| {
         format!("the {} authority ends in {}", authority.authority, days(authority.not_after - now))
     }));
@@ -51,6 +76,45 @@ pub(super) fn text(status: &Status, now: i64, trouble: Option<&str>) -> String {
         }
     }
     out
+}
+
+/// Whether there is a Kubernetes of ours at all.
+pub(super) fn has_talos(status: &Status) -> bool {
+    status.nodes.iter().any(|node| node.role != Role::Ubuntu)
+}
+
+/// Leaves columns out that do not fit; says which.
+fn narrow(rows: &mut [Vec<String>], columns: Option<usize>) -> Vec<&'static str> {
+    let fits = |left_out: &[&str]| {
+        let mut rest = rows.to_vec();
+        for title in left_out {
+            drop_column(&mut rest, title);
+        }
+        let widest = words::aligned(&rest).lines().map(|line| line.chars().count()).max();
+        columns.is_none_or(|columns| widest.unwrap_or_default() <= columns)
+    };
+    if fits(&[]) {
+        return vec![];
+    }
+    let mut left_out = DISPENSABLE.to_vec();
+    left_out.retain(|title| rows[0].iter().any(|known| known == title));
+    for title in left_out.clone() {
+        let fewer: Vec<&str> = left_out.iter().copied().filter(|other| *other != title).collect();
+        if fits(&fewer) {
+            left_out.retain(|other| *other != title);
+        }
+    }
+    for title in &left_out {
+        drop_column(rows, title);
+    }
+    left_out
+}
+
+fn drop_column(rows: &mut [Vec<String>], title: &str) {
+    let Some(at) = rows[0].iter().position(|known| known == title) else { return };
+    for row in rows {
+        row.remove(at);
+    }
 }
 
 fn row(node: &NodeStatus, now: i64, is_drift_unknown: bool) -> Vec<String> {
@@ -179,5 +243,31 @@ fn days(seconds: i64) -> String {
     match seconds / DAY {
         1 => "1 day".to_owned(),
         days => format!("{} days", days.max(0)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rows() -> Vec<Vec<String>> {
+        let row = |cells: [&str; 4]| cells.map(str::to_owned).to_vec();
+        vec![row(["NODE", "ROLE", "HOST", "CPU"]), row(["cp-1", "controlplane", "pve", "4%"])]
+    }
+
+    #[test]
+    fn a_narrow_terminal_gets_what_fits_the_most_important_first() {
+        for (columns, left_out) in [
+            (None, &[][..]),
+            (Some(80), &[]),
+            (Some(28), &["CPU"]),
+            (Some(20), &["HOST", "CPU"]),
+            (Some(10), &["ROLE", "CPU"]),
+            (Some(5), &["ROLE", "HOST", "CPU"]),
+        ] {
+            let mut rows = rows();
+            assert_eq!(narrow(&mut rows, columns), left_out, "{columns:?}");
+            assert_eq!(rows[1].len(), 4 - left_out.len(), "{columns:?}");
+        }
     }
 }

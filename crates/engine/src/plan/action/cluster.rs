@@ -6,6 +6,7 @@ use std::time::Duration;
 use talmox_talos_api::Expected;
 use talmox_talos_config::secret::SecretText;
 
+use super::super::step::StepId;
 use super::vm::OwnVm;
 
 /// Where a node is found.
@@ -53,6 +54,9 @@ pub struct ApplyConfig {
     pub resets: u32,
     /// For the port to open, each time.
     pub boot: Duration,
+    /// Steps without which it never comes back: a worker has its certificate from a control plane,
+    /// and finds that for sure once there is a cluster. Taking the config needs none of them.
+    pub needs: Vec<StepId>,
     /// For all of it.
     pub deadline: Duration,
 }

@@ -103,7 +103,7 @@ impl Action {
             Self::DeleteImage(delete) => on(&delete.host, vec![delete.volume.storage().clone()]),
             Self::CreateVm(create) => of(&create.own, create.storages()),
             Self::CloneVm(clone) => of(&clone.own, clone.clone.storage.iter().cloned().collect()),
-            Self::ResizeDisk(resize) => of(&resize.own, vec![resize.storage.clone()]),
+            Self::ResizeDisk(resize) => of(&resize.own, vec![]),
             Self::FinishVm(finish) => of(&finish.own, vec![]),
             Self::StartVm(start) => of(&start.own, vec![]),
             Self::DetachCidata(detach) => of(&detach.own, vec![]),

@@ -57,7 +57,6 @@ pub struct CloneVm {
 pub struct ResizeDisk {
     pub own: OwnVm,
     pub slot: DiskSlot,
-    pub storage: StorageId,
     pub gib: u32,
     pub deadline: Duration,
 }

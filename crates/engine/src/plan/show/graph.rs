@@ -2,6 +2,12 @@ use std::collections::BTreeMap;
 
 use super::super::Plan;
 use super::super::step::StepId;
+use super::line::{shortened, wrapped};
+
+/// Lines that are longer are broken between two names.
+const WIDTH: usize = 100;
+/// Behind a long name the list of others still gets this much.
+const NARROWEST: usize = 40;
 
 /// How deep each step lies: one deeper than the deepest that it waits for.
 pub(super) fn depths(plan: &Plan) -> BTreeMap<&StepId, usize> {
@@ -22,9 +28,19 @@ pub fn graph(plan: &Plan) -> String {
     for round in 0..last.map_or(0, |last| last + 1) {
         out.push_str(&format!("{}.\n", round + 1));
         for step in plan.steps.iter().filter(|step| depths.get(&step.id) == Some(&round)) {
-            let after: Vec<&str> = step.after.iter().map(StepId::as_str).collect();
-            let arrow = if after.is_empty() { "" } else { "  ← " };
-            out.push_str(&format!("   {}{arrow}{}\n", step.id, after.join(", ")));
+            let head = format!("   {}", shortened(step.id.as_str()));
+            if step.after.is_empty() {
+                out.push_str(&format!("{head}\n"));
+                continue;
+            }
+            let after: Vec<String> =
+                step.after.iter().map(|before| shortened(before.as_str())).collect();
+            let indent = head.chars().count();
+            let room = WIDTH.saturating_sub(indent + 4).max(NARROWEST);
+            for (index, line) in wrapped(&after.join(", "), room).iter().enumerate() {
+                let (head, arrow) = if index == 0 { (head.as_str(), "←") } else { ("", " ") };
+                out.push_str(&format!("{head:indent$}  {arrow} {line}\n"));
+            }
         }
     }
     out

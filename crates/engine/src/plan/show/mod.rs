@@ -1,7 +1,9 @@
 //! A plan for people and for programs: as text, as JSON, as a picture.
 
 mod graph;
+mod group;
 mod json;
+mod line;
 mod svg;
 mod text;
 

@@ -1,14 +1,18 @@
-use std::collections::BTreeMap;
-
 use super::super::Plan;
 use super::super::change::{Change, Class, FieldChange, Finding, Severity};
+use super::group::{Group, groups};
+use super::line::{aligned, shortened, wrapped};
+
+/// Tables that would be wider become a block for each row.
+const WIDTH: usize = 100;
+const INDENT: &str = "    ";
 
 /// The plan as people read it: what changes, what stands in the way, and a last line that sums it
-/// up.
+/// up. Objects with the same change stand together.
 pub fn text(plan: &Plan) -> String {
     let mut out = String::new();
-    for change in &plan.changes {
-        out.push_str(&block(change));
+    for group in groups(&plan.changes) {
+        out.push_str(&block(&group));
         out.push('\n');
     }
     for finding in &plan.findings {
@@ -26,27 +30,66 @@ pub fn findings(plan: &Plan) -> String {
     plan.findings.iter().map(told).collect()
 }
 
-fn block(change: &Change) -> String {
-    let sign = match change.class {
+fn block(group: &Group<'_>) -> String {
+    let first = group.first();
+    let sign = match first.class {
         Class::Create => '+',
         Class::Destroy => '-',
         Class::Live | Class::Reboot | Class::Drain | Class::Replace => '~',
     };
-    let mut out = format!("{sign} {}  ({})\n", change.object, change.class.as_str());
-    let width = change.fields.iter().map(|field| field.path.chars().count()).max();
-    let width = width.unwrap_or_default().min(40);
-    for field in &change.fields {
-        out.push_str(&format!("    {:width$}  {}\n", field.path, value(field)));
+    let open = if first.is_planned { "" } else { ", not yet" };
+    let mut out = format!("{sign} {}  ({}{open})\n", group.title(), first.class.as_str());
+    let shared: Vec<Vec<String>> =
+        group.shared().into_iter().map(|(path, value)| vec![path, shortened(&value)]).collect();
+    let own = group.own();
+    if own[0].1.is_empty() && own.len() > 1 {
+        let names: Vec<&str> = own.iter().map(|(name, _)| *name).collect();
+        for line in wrapped(&names.join(", "), WIDTH - INDENT.len()) {
+            out.push_str(&format!("{INDENT}{line}\n"));
+        }
     }
-    if let Some(note) = &change.note {
-        out.push_str(&format!("    # {note}\n"));
+    out.push_str(&indented(&aligned(&shared)));
+    if !own[0].1.is_empty() {
+        let gap = if shared.is_empty() { "" } else { "\n" };
+        out.push_str(&format!("{gap}{}", rows(&own)));
+    }
+    if let Some(note) = &first.note {
+        out.push_str(&format!("{INDENT}# {note}\n"));
     }
     out
 }
 
-fn value(field: &FieldChange) -> String {
+/// What differs between the objects of a group: a table, or blocks if it were too wide.
+fn rows(own: &[(&str, Vec<(String, String)>)]) -> String {
+    let mut table: Vec<Vec<String>> = vec![vec![String::new()]];
+    table[0].extend(own[0].1.iter().map(|(path, _)| path.clone()));
+    for (name, fields) in own {
+        let mut row = vec![(*name).to_owned()];
+        row.extend(fields.iter().map(|(_, value)| shortened(value)));
+        table.push(row);
+    }
+    let text = indented(&aligned(&table));
+    if text.lines().all(|line| line.chars().count() <= WIDTH) {
+        return text;
+    }
+    let mut out = String::new();
+    for (name, fields) in own {
+        let lines: Vec<Vec<String>> =
+            fields.iter().map(|(path, value)| vec![path.clone(), shortened(value)]).collect();
+        out.push_str(&format!("{INDENT}{name}\n{}", indented(&indented(&aligned(&lines)))));
+    }
+    out
+}
+
+fn indented(text: &str) -> String {
+    text.lines().map(|line| format!("{INDENT}{line}\n")).collect()
+}
+
+/// One field as people read it. What goes as a whole is shown as it was.
+pub(super) fn value(field: &FieldChange, class: Class) -> String {
     match (&field.old, &field.new) {
         (None, Some(new)) => new.clone(),
+        (Some(old), None) if class == Class::Destroy => old.clone(),
         (old, new) => {
             let shown = |text: &Option<String>| text.clone().unwrap_or_else(|| "none".to_owned());
             format!("{} → {}", shown(old), shown(new))
@@ -72,18 +115,32 @@ fn sum(plan: &Plan) -> String {
     if plan.is_empty() {
         return format!("{}: nothing to do\n", plan.cluster);
     }
-    let mut counts: BTreeMap<Class, usize> = BTreeMap::new();
-    for change in &plan.changes {
-        *counts.entry(change.class).or_default() += 1;
-    }
-    let counts: Vec<String> =
-        counts.iter().map(|(class, count)| format!("{count} {}", class.as_str())).collect();
-    let steps = plan.steps.len();
-    let plural = if steps == 1 { "" } else { "s" };
-    let mut out = format!("{}: {} in {steps} step{plural}\n", plan.cluster, counts.join(", "));
-    let open = plan.open_changes().count();
-    if open > 0 {
-        out.push_str(&format!("{open} of these changes cannot be carried out yet\n"));
+    let classes = [
+        (Class::Create, "to create"),
+        (Class::Live, "to change as they run"),
+        (Class::Reboot, "to change with a reboot"),
+        (Class::Drain, "to change with a drain and a reboot"),
+        (Class::Replace, "to make anew"),
+        (Class::Destroy, "to delete"),
+    ];
+    let count = |class| plan.changes.iter().filter(|change| change.class == class).count();
+    let counts: Vec<String> = classes
+        .into_iter()
+        .map(|(class, words)| (count(class), words))
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, words)| format!("{count} {words}"))
+        .collect();
+    let open: Vec<&Change> = plan.open_changes().collect();
+    let steps = match (plan.steps.len(), open.len()) {
+        (0, open) if open > 0 => String::new(),
+        (1, _) => ", in 1 step".to_owned(),
+        (steps, _) => format!(", in {steps} steps"),
+    };
+    let mut out = format!("{}: {}{steps}\n", plan.cluster, counts.join(", "));
+    match open.len() {
+        0 => {}
+        1 => out.push_str("1 of these changes cannot be carried out yet\n"),
+        open => out.push_str(&format!("{open} of these changes cannot be carried out yet\n")),
     }
     out
 }

@@ -1,16 +1,11 @@
-use std::time::Duration;
-
 use talmox_pve::api::qemu;
 use talmox_pve::config::{PendingChange, VmChange};
 
 use super::super::{Done, StepContext, StepError};
 use super::error;
 use super::vm::{Found, ours};
+use crate::patience::{DETACH_PAUSE, DETACHES};
 use crate::plan::DetachCidata;
-
-/// How often a guest is asked to let go of the volume before that is left to its next stop.
-const ASKS: u32 = 4;
-const BETWEEN: Duration = Duration::from_secs(10);
 
 /// Takes the volume with the config away from a VM, and destroys it.
 pub(in crate::step) async fn detach_cidata(
@@ -44,8 +39,8 @@ pub(in crate::step) async fn detach_cidata(
     if !waits {
         return Err(error::of(&doing, error));
     }
-    if context.attempt < ASKS {
-        return Err(StepError::retry(doing).after(BETWEEN).caused_by(error));
+    if context.attempt < DETACHES {
+        return Err(StepError::retry(doing).after(DETACH_PAUSE).caused_by(error));
     }
     context.note(format!("the guest holds on to {slot}: it goes when VM {} stops", vm.vmid));
     Ok(Done::Acted)

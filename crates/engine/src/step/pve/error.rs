@@ -1,7 +1,5 @@
 //! What an error of Proxmox means for a step.
 
-use std::error::Error as _;
-
 use talmox_pve::PveError;
 use talmox_pve::error::NotSent;
 
@@ -12,9 +10,13 @@ use super::StepError;
 /// Running a step again begins with a look, so whatever may have been done is found. Only what the
 /// server decided for good is not tried again.
 pub(super) fn of(doing: &str, error: PveError) -> StepError {
-    let hint = hint(&error);
-    let plain = if may_pass(&error) { StepError::retry(doing) } else { StepError::failed(doing) };
-    let plain = match hint {
+    let text = match error.silent_node() {
+        Some(host) => format!("{doing}: the host {host} is down, or cut off"),
+        None if error.is_unanswered() => format!("{doing}: no host answers for Proxmox"),
+        None => doing.to_owned(),
+    };
+    let plain = if may_pass(&error) { StepError::retry(text) } else { StepError::failed(text) };
+    let plain = match hint(&error) {
         Some(hint) => plain.hint(hint),
         None => plain,
     };
@@ -24,9 +26,7 @@ pub(super) fn of(doing: &str, error: PveError) -> StepError {
 fn may_pass(error: &PveError) -> bool {
     match error {
         // A certificate that is not trusted stays so.
-        PveError::NotSent { source: NotSent::Tls { source, .. }, .. } => {
-            source.source().is_none() && source.get_ref().is_none()
-        }
+        PveError::NotSent { source: NotSent::Tls { .. }, .. } => error.is_unanswered(),
         PveError::NotSent { .. } => !error.is_auth(),
         PveError::MaybeApplied { .. } => true,
         PveError::Rejected(_) | PveError::TaskFailed(_) => {
@@ -43,7 +43,12 @@ fn hint(error: &PveError) -> Option<&'static str> {
     } else if error.is_full() {
         Some("make room on the storage, or choose another one in the inventory")
     } else if error.is_node_scoped() {
-        Some("the host does not answer: see whether it is up and part of the cluster")
+        Some("bring the host up, and see that the others reach it; the same command goes on then")
+    } else if error.is_unanswered() {
+        Some(
+            "the host at `proxmox.endpoint` is down, or cut off: bring it up, or name further hosts \
+             there; the same command goes on then",
+        )
     } else {
         None
     }

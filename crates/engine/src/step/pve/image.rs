@@ -9,10 +9,8 @@ use super::super::{Done, StepContext, StepError};
 use super::cidata::{find, send};
 use super::error;
 use super::image_check::{Verdict, Wanted};
+use crate::patience::FETCHES;
 use crate::plan::{DeleteImage, FetchImage, FetchWay};
-
-/// A file that came out wrong so often is wrong where it comes from.
-const TRIES: u32 = 4;
 
 /// Puts an image onto a storage.
 pub(in crate::step) async fn fetch_image(
@@ -42,7 +40,7 @@ pub(in crate::step) async fn fetch_image(
         Verdict::Bad(why) => {
             let text = format!("{} on {} came out wrong: {why}", step.volume, step.host);
             let hint = format!("see whether {} gives a sound image", step.url);
-            let is_worth_it = context.attempt < TRIES;
+            let is_worth_it = context.attempt < FETCHES;
             let error = if is_worth_it { StepError::retry(text) } else { StepError::failed(text) };
             Err(error.hint(hint))
         }
@@ -59,11 +57,8 @@ async fn follow_earlier(step: &FetchImage, context: &StepContext) -> Result<bool
     let running =
         tasks.into_iter().find(|task| task.state == TaskState::Running && task.upid.id() == name);
     let Some(running) = running else { return Ok(false) };
-    context.waits(format!("a download of {name} on {} from before", step.host));
-    match context.wait(context.run.pve.wait(&running.upid, context.deadline.left())).await? {
-        Ok(_) | Err(PveError::TaskFailed(_) | PveError::Rejected(_)) => Ok(true),
-        Err(error) => Err(error::of(&doing, error)),
-    }
+    context.end_of_earlier(&running.upid, &doing).await?;
+    Ok(true)
 }
 
 /// Tries the ways in their order: a host may be without a way to the Internet, or we without the

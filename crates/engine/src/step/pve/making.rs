@@ -1,15 +1,13 @@
 //! What create and clone have in common: a VM that comes into being, slowly, and has no owner until
 //! it is done.
 
-use std::time::Duration;
-
 use talmox_pve::PveError;
 use talmox_pve::api::qemu::Vm;
 use talmox_pve::api::task::{self, Filter, TaskEntry, TaskState};
 use talmox_pve::id::Upid;
 use talmox_pve::request::Request;
 
-use super::super::{Done, StepContext, StepError};
+use super::super::{Done, ErrorKind, StepContext, StepError};
 use super::error;
 use super::vm::{Sight, look, not_ours, says_taken, see_again};
 use crate::plan::OwnVm;
@@ -29,7 +27,7 @@ impl Making<'_> {
     /// Makes the VM, unless it is there or being made.
     pub(super) async fn run(&self, context: &StepContext) -> Result<Done, StepError> {
         if let Some(upid) = self.running.filter(|_| context.attempt == 1) {
-            self.follow(upid, context).await?;
+            context.end_of_earlier(upid, &self.doing).await?;
         }
         // The call itself looks whether the number is free, and nothing happens if it is not: so the
         // first attempt needs no look of its own.
@@ -44,11 +42,30 @@ impl Making<'_> {
                 }
                 return Err(StepError::retry(&self.doing).caused_by(error));
             }
-            Err(error) => return Err(error::of(&self.doing, error)),
+            Err(error) => return Err(self.failed(error, context).await),
         }
         see_again(self.own, &self.own.vm, context).await?;
         context.seen.made(self.own.vm.vmid);
         Ok(Done::Acted)
+    }
+
+    /// A task that fails cleans up after itself. One that was cut off, with its host, cannot: what it
+    /// left is locked, and for people.
+    async fn failed(&self, error: PveError, context: &StepContext) -> StepError {
+        let is_task = matches!(error, PveError::TaskFailed(_));
+        let plain = error::of(&self.doing, error);
+        if !is_task || plain.kind != ErrorKind::Failed {
+            return plain;
+        }
+        let left = match look(self.own, context).await {
+            Ok(sight @ Sight::Unfinished { .. }) => sight,
+            // Without an owner it has no pool, and hides from most tokens.
+            Ok(Sight::Hidden) => {
+                Sight::Unfinished { vm: self.own.vm.clone(), lock: "making".to_owned() }
+            }
+            _ => return plain,
+        };
+        StepError { source: plain.source, ..not_ours(self.own, &left) }
     }
 
     /// Whether the VM is there; waits for a task of ours that is making it.
@@ -68,7 +85,7 @@ impl Making<'_> {
                 Sight::Unfinished { .. } | Sight::Hidden if !is_last_look => {
                     match self.own_task(&followed, context).await? {
                         Some(upid) => {
-                            self.follow(&upid, context).await?;
+                            context.end_of_earlier(&upid, &self.doing).await?;
                             followed.push(upid);
                         }
                         // It may have ended since we looked.
@@ -96,15 +113,5 @@ impl Making<'_> {
             task.state == TaskState::Running && makes(&task.upid) && !followed.contains(&task.upid)
         };
         Ok(tasks.into_iter().find(is_it).map(|task| task.upid))
-    }
-
-    /// Waits for the end of a task. Whether it was a good one the next look shows.
-    async fn follow(&self, upid: &Upid, context: &StepContext) -> Result<(), StepError> {
-        context.waits(format!("the task {} on {} from before", upid.kind(), upid.node()));
-        let left = context.deadline.left().max(Duration::from_secs(1));
-        match context.wait(context.run.pve.wait(upid, left)).await? {
-            Ok(_) | Err(PveError::TaskFailed(_) | PveError::Rejected(_)) => Ok(()),
-            Err(error) => Err(error::of(&self.doing, error)),
-        }
     }
 }

@@ -16,14 +16,13 @@ mod resize;
 mod template;
 mod vm;
 
-use std::time::Duration;
-
-use talmox_pve::client::TaskDone;
+use talmox_pve::PveError;
+use talmox_pve::client::{Permits, Running, TaskDone, TaskPatience};
 use talmox_pve::id::Upid;
 use talmox_pve::request::Request;
-use talmox_pve::{PveError, client};
 
 use super::{StepContext, StepError};
+use crate::patience::SILENT_HOST;
 
 pub(super) use cidata::{scrub_cidata, upload_cidata};
 pub(super) use clone::clone;
@@ -36,9 +35,6 @@ pub(super) use mapping::create_mapping;
 pub(super) use power::{reset, start, stop};
 pub(super) use resize::resize;
 pub(super) use template::make_template;
-
-/// How long to wait between two looks at something that changes by itself.
-const LOOK_EVERY: Duration = Duration::from_secs(3);
 
 impl StepContext {
     /// Asks Proxmox for something, while `doing`.
@@ -64,18 +60,65 @@ impl StepContext {
         &self,
         request: &Request<Upid>,
     ) -> Result<Result<TaskDone, PveError>, StepError> {
-        let started = self.act(async { Ok(self.run.pve.start(request).await) }).await?;
+        // Who wants to stop must not begin something when others have made room.
+        let room = self.room(request).await?;
+        let started = self.act(async { Ok(self.run.pve.start_in(room, request).await) }).await?;
         match started {
             Ok(running) => self.end_of(running).await,
             Err(error) => Ok(Err(error)),
         }
     }
 
-    async fn end_of(
+    /// Room on the host and its storages, which others may burden.
+    async fn room(&self, request: &Request<Upid>) -> Result<Permits, StepError> {
+        let mut room = std::pin::pin!(self.run.pve.room(request));
+        // Where there is room there is nothing to say.
+        tokio::select! {
+            biased;
+            room = &mut room => return Ok(room),
+            () = std::future::ready(()) => {}
+        }
+        let host = request.scope().node.as_ref().map(|host| format!(" on {host}"));
+        self.waits(format!("other tasks{} to end", host.unwrap_or_default()));
+        let room = self.wait(room).await?;
+        self.waits("Proxmox to answer");
+        Ok(room)
+    }
+
+    async fn end_of(&self, running: Running) -> Result<Result<TaskDone, PveError>, StepError> {
+        let upid = running.upid.clone();
+        let what = format!("the task {} on {}", upid.kind(), upid.node());
+        self.waits(&*what);
+        let tell = |trouble: Option<&PveError>| self.tell_task(&what, trouble);
+        self.wait(self.run.pve.finish(running, self.task_patience(&tell))).await
+    }
+
+    /// Waits for a task of an earlier run. Whether its end was a good one the next look shows.
+    async fn end_of_earlier(&self, upid: &Upid, doing: &str) -> Result<(), StepError> {
+        let what = format!("the task {} on {} from before", upid.kind(), upid.node());
+        self.waits(&*what);
+        let tell = |trouble: Option<&PveError>| self.tell_task(&what, trouble);
+        match self.wait(self.run.pve.wait(upid, self.task_patience(&tell))).await? {
+            Ok(_) | Err(PveError::TaskFailed(_) | PveError::Rejected(_)) => Ok(()),
+            Err(error) => Err(error::of(doing, error)),
+        }
+    }
+
+    fn task_patience<'a>(
         &self,
-        running: client::Running,
-    ) -> Result<Result<TaskDone, PveError>, StepError> {
-        self.waits(format!("the task {} on {}", running.upid.kind(), running.upid.node()));
-        self.wait(self.run.pve.finish(running, self.deadline.left())).await
+        tell: &'a (dyn Fn(Option<&PveError>) + Send + Sync),
+    ) -> TaskPatience<'a> {
+        TaskPatience { whole: self.deadline.left(), unseen: SILENT_HOST, tell }
+    }
+
+    /// Why nothing is known of a task, while that is so.
+    fn tell_task(&self, what: &str, trouble: Option<&PveError>) {
+        match trouble {
+            None => self.waits(what),
+            Some(error) => match error.silent_node() {
+                Some(host) => self.waits(format!("{what}: the host {host} does not answer")),
+                None => self.waits(format!("{what}: {error}")),
+            },
+        }
     }
 }

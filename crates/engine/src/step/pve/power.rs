@@ -4,8 +4,9 @@ use talmox_pve::api::qemu::{self, Vm, VmStatus};
 use talmox_pve::client::TaskDone;
 
 use super::super::{Done, StepContext, StepError};
+use super::error;
 use super::vm::{Sight, look, not_ours, ours};
-use super::{LOOK_EVERY, error};
+use crate::patience::LOOK_AT_PROXMOX;
 use crate::plan::{OwnVm, StartVm, StopVm};
 
 pub(in crate::step) async fn start(
@@ -90,7 +91,7 @@ async fn await_ha(
             let text = format!("the HA manager did not {verb} VM {} in time", vm.vmid);
             return Err(StepError::failed(text).hint("see `ha-manager status` on a host"));
         }
-        context.pause(LOOK_EVERY).await?;
+        context.pause(LOOK_AT_PROXMOX).await?;
     }
     Ok(())
 }

@@ -10,7 +10,7 @@ pub(in crate::step) async fn resize(
     step: &ResizeDisk,
     context: &StepContext,
 ) -> Result<Done, StepError> {
-    let ResizeDisk { own, slot, storage, gib, .. } = step;
+    let ResizeDisk { own, slot, gib, .. } = step;
     let doing = format!("grow {slot} of VM {} to {gib} GiB", own.vm.vmid);
     let Found { vm, config, .. } = ours(own, context).await?;
     let Some(drive) = config.drive(slot) else {
@@ -23,7 +23,7 @@ pub(in crate::step) async fn resize(
         return Ok(Done::Already);
     }
     // The digest is judged in the task, after the call was taken.
-    let request = qemu::resize(&vm, slot, storage, *gib, config.digest().as_ref());
+    let request = qemu::resize(&vm, slot, *gib, config.digest().as_ref());
     context.run_task(&request, &doing).await?;
     let grown = see_again(own, &vm, context).await?.config.drive(slot).and_then(|it| it.size());
     match grown {

@@ -2,9 +2,8 @@
 
 use aws_lc_rs::digest::{SHA256, digest};
 
-use super::LOOK;
 use crate::kube::{ApplyError, Manifest, read_manifests};
-use crate::patience::Patience;
+use crate::patience::{LOOK, Patience};
 use crate::plan::{AddonSource, ApplyAddon};
 use crate::step::{Done, StepContext, StepError};
 

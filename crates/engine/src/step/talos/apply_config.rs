@@ -8,6 +8,7 @@ use talmox_talos_api::{Look, TalosError, Verdict};
 
 use super::first_answer::{Found, first_answer};
 use super::{StepWait, settled};
+use crate::patience::LOOK;
 use crate::plan::ApplyConfig;
 use crate::step::{Done, StepContext, StepError};
 
@@ -25,7 +26,7 @@ pub(in crate::step) async fn apply_config(
             break address;
         }
         // Who it is may have changed while nobody listened, so it is asked again.
-        context.pause(super::LOOK).await?;
+        context.pause(LOOK).await?;
     };
     await_settled(step, address, context).await?;
     Ok(done)
@@ -64,7 +65,7 @@ async fn await_ours(
 ) -> Result<(), StepError> {
     let access = context.cluster()?;
     let what = format!("{} does not come back with its config", step.node.name);
-    let mut wait = StepWait::new(context, what);
+    let mut wait = StepWait::new(context, what).about([&step.node.own]).needing(&step.needs);
     loop {
         let reason = match context.wait(access.probe(address)).await?? {
             Verdict::Ours => return Ok(()),
@@ -89,7 +90,7 @@ async fn await_settled(
 ) -> Result<(), StepError> {
     let client = context.cluster()?.client(address)?;
     let what = format!("{} does not become what its config says", step.node.name);
-    let mut wait = StepWait::new(context, what);
+    let mut wait = StepWait::new(context, what).about([&step.node.own]).needing(&step.needs);
     let version = loop {
         let reason = match context.wait(settled::look(step, &client)).await? {
             Ok(Look::Done(version)) => break version,

@@ -3,18 +3,14 @@
 //! A second bootstrap would be a second cluster. It is ruled out by asking every other control plane
 //! right before the act; who cannot be asked, and may have data, is a reason to stop.
 
-use std::time::Duration;
-
 use talmox_clock::Deadline;
 use talmox_talos_api::{Code, Look, TalosError, Verdict};
 
 use super::etcd::Etcd;
 use super::{StepWait, locate, or_wait};
+use crate::patience::WITNESS;
 use crate::plan::{BootstrapEtcd, Evidence, Witness};
 use crate::step::{Done, StepContext, StepError};
-
-/// How long a control plane that must be asked may take to answer: it may be booting.
-const WITNESS: Duration = Duration::from_mins(3);
 
 pub(in crate::step) async fn bootstrap_etcd(
     step: &BootstrapEtcd,
@@ -23,7 +19,7 @@ pub(in crate::step) async fn bootstrap_etcd(
     let witness_deadline = context.run.clock.deadline(WITNESS.min(context.deadline.left()));
     let mut done = Done::Already;
     let what = format!("etcd does not come up on {}", step.node.name);
-    let mut wait = StepWait::new(context, what);
+    let mut wait = StepWait::new(context, what).about([&step.node.own]);
     loop {
         let address = or_wait!(wait, locate(&step.node, context).await);
         let client = context.cluster()?.client(address)?;

@@ -60,7 +60,7 @@ async fn addresses(nodes: &[TalosNode], context: &StepContext) -> Result<Vec<Str
     let mut found = vec![];
     for node in nodes {
         let what = format!("the address of {} is not known", node.name);
-        let mut wait = StepWait::new(context, what);
+        let mut wait = StepWait::new(context, what).about([&node.own]);
         let address = loop {
             break or_wait!(wait, locate(node, context).await);
         };

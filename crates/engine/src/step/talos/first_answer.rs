@@ -5,8 +5,9 @@ use std::net::IpAddr;
 use talmox_talos_api::probe::Maintenance;
 use talmox_talos_api::{Expected, Look, Machine, Verdict};
 
-use super::{LOOK, locate};
-use crate::patience::Patience;
+use super::ground::Ground;
+use super::locate;
+use crate::patience::{LOOK, Patience};
 use crate::plan::{ApplyConfig, ConfigBy};
 use crate::step::{ErrorKind, StepContext, StepError, pve};
 
@@ -32,10 +33,16 @@ pub(super) async fn first_answer(
             Ok(found) => return Ok(found),
             Err(silence) => silence,
         };
-        if context.deadline.has_passed() || !is_closed || resets == step.resets {
+        let mut ground = Ground::of(vec![&step.node.own], context);
+        let below = ground.look(context).await;
+        if context.deadline.has_passed() || !is_closed || resets == step.resets || below.is_some() {
             let often = if resets == 0 { String::new() } else { format!(" after {resets} resets") };
-            return Err(StepError::failed(format!("{name} does not come up{often}: {reason}"))
-                .hint("look at the console of the VM; running the same command again goes on"));
+            let text = format!("{name} does not come up{often}: {}", below.unwrap_or(&reason));
+            return Err(StepError::failed(text).hint(if below.is_some() {
+                "bring it up; running the same command again goes on from here"
+            } else {
+                "look at the console of the VM; running the same command again goes on"
+            }));
         }
         resets += 1;
         let minutes = step.boot.as_secs().div_ceil(60);
@@ -59,13 +66,16 @@ async fn await_answer(step: &ApplyConfig, context: &StepContext) -> Result<Answe
     let deadline = clock.deadline(step.boot.min(context.deadline.left()));
     let tell = |reason: &str| context.waits(reason);
     let mut wait = Patience { clock, deadline, pause: LOOK, tell: &tell }.begin();
+    let mut ground = Ground::of(vec![&step.node.own], context);
     loop {
         let (reason, is_closed) = match context.wait(look(step, context)).await?? {
             (Look::Done(found), _) => return Ok(Ok(found)),
             (Look::NotYet(reason), is_closed) => (reason, is_closed),
         };
-        if let Err(late) = context.wait(wait.not_yet(reason)).await? {
-            return Ok(Err((late.reason, is_closed)));
+        context.still_needs(&step.needs)?;
+        let shown = ground.explain(&reason, context).await;
+        if context.wait(wait.not_yet(shown)).await?.is_err() {
+            return Ok(Err((reason, is_closed)));
         }
     }
 }

@@ -15,7 +15,8 @@ pub(in crate::step) async fn await_health(
     let has_cni = step.goal == HealthGoal::Ready;
     let mut health = Health::new(context.run.clock, Settings { has_cni });
     let kube = context.cluster()?.kube()?;
-    let mut wait = StepWait::new(context, "the cluster does not get well");
+    let mut wait = StepWait::new(context, "the cluster does not get well")
+        .about(step.nodes.iter().map(|node| &node.own));
     let subjects = loop {
         break or_wait!(wait, all(step, context).await?);
     };

@@ -14,7 +14,7 @@ pub(in crate::step) async fn await_member(
     let node = &step.node;
     let kube = context.cluster()?.kube()?;
     let what = format!("{} does not join", node.name);
-    let mut wait = StepWait::new(context, what);
+    let mut wait = StepWait::new(context, what).about([&node.own]);
     loop {
         if node.is_control_plane {
             let address = or_wait!(wait, locate(node, context).await);

@@ -9,6 +9,7 @@ mod bootstrap;
 mod client_files;
 mod etcd;
 mod first_answer;
+mod ground;
 mod health;
 mod member;
 mod settled;
@@ -16,13 +17,14 @@ mod ubuntu;
 mod vip;
 
 use std::net::IpAddr;
-use std::time::Duration;
 
 use talmox_talos_api::Look;
 
 use super::{StepContext, StepError};
 use crate::access::AccessError;
-use crate::plan::TalosNode;
+use crate::patience::LOOK;
+use crate::plan::{OwnVm, StepId, TalosNode};
+use ground::Ground;
 
 pub(super) use addon::apply_addon;
 pub(super) use apply_config::apply_config;
@@ -32,9 +34,6 @@ pub(super) use health::await_health;
 pub(super) use member::await_member;
 pub(super) use ubuntu::await_ubuntu;
 pub(super) use vip::await_vip;
-
-/// Between two looks.
-const LOOK: Duration = Duration::from_secs(1);
 
 /// Where a node is.
 async fn locate(node: &TalosNode, context: &StepContext) -> Look<IpAddr> {
@@ -52,28 +51,52 @@ struct StepWait<'a> {
     context: &'a StepContext,
     /// What does not come about: `talos-cp-01 does not join`.
     what: String,
+    needs: &'a [StepId],
+    ground: Ground<'a>,
     told: String,
 }
 
 impl<'a> StepWait<'a> {
     fn new(context: &'a StepContext, what: impl Into<String>) -> Self {
-        Self { context, what: what.into(), told: String::new() }
+        let ground = Ground::of(vec![], context);
+        Self { context, what: what.into(), needs: &[], ground, told: String::new() }
+    }
+
+    /// The machines that it waits for.
+    fn about(self, machines: impl IntoIterator<Item = &'a OwnVm>) -> Self {
+        Self { ground: Ground::of(machines.into_iter().collect(), self.context), ..self }
+    }
+
+    /// The steps without which it waits in vain.
+    fn needing(self, needs: &'a [StepId]) -> Self {
+        Self { needs, ..self }
     }
 
     /// Waits a little before the next look, and says why.
     async fn not_yet(&mut self, reason: impl Into<String>) -> Result<(), StepError> {
-        let reason = reason.into();
+        self.context.still_needs(self.needs)?;
+        let reason = self.ground.explain(&reason.into(), self.context).await;
         if self.context.deadline.has_passed() {
             let text = format!("{} in time: {reason}", self.what);
-            return Err(
-                StepError::failed(text).hint("running the same command again goes on from here")
-            );
+            return Err(StepError::failed(text).hint(hint(&reason)));
         }
         if reason != self.told {
             self.context.waits(&*reason);
             self.told = reason;
         }
         self.context.pause(LOOK).await
+    }
+}
+
+/// What can be done about a wait that was in vain.
+fn hint(reason: &str) -> &'static str {
+    // Without the time Talos starts neither etcd nor anything that needs a certificate.
+    if reason.contains("time is not in sync") {
+        "the node has not got the time: see that `network.gateway` and `network.nameservers` are \
+         right and that a time server answers it (UDP 123); `network.time_servers` names others. \
+         The same command goes on then"
+    } else {
+        "running the same command again goes on from here"
     }
 }
 

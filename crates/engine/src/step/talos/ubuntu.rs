@@ -22,7 +22,7 @@ pub(in crate::step) async fn await_ubuntu(
     context: &StepContext,
 ) -> Result<Done, StepError> {
     let what = format!("VM {} does not come up", step.own.vm.vmid);
-    let mut wait = StepWait::new(context, what);
+    let mut wait = StepWait::new(context, what).about([&step.own]);
     loop {
         let look = match step.contact {
             Contact::At(address) if !step.has_agent => ssh(address, context).await?,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use talmox_clock::Clock;
+use talmox_clock::{Chance, Clock};
 use talmox_engine::kube::{KubeClient, endpoints};
 use talmox_engine::patience::Patience;
 use talmox_lab::kube::{
@@ -39,7 +39,7 @@ impl Cluster {
         let authority = bundle().certs.k8s.authority().unwrap();
         let store = KubeStore::new(KubeSettings {
             clock,
-            seed: 7,
+            chance: Chance::new(7),
             pod_start: Duration::from_secs(2),
             service_network: [10, 96, 0],
             pod_network: [10, 244],

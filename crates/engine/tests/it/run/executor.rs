@@ -152,3 +152,47 @@ async fn what_cannot_be_reached_is_given_up_after_a_while() {
     assert_eq!(ran.results()[1], "create blocked by schematic");
     assert_eq!(ran.retries(), 11);
 }
+
+#[tokio::test]
+async fn a_step_that_does_not_keep_its_deadline_is_broken_off() {
+    let rig = Rig::start("9.2");
+    // It takes connections, and never says a word.
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let post = PostSchematic {
+        factory: format!("http://{}", silent.local_addr().unwrap()),
+        id: "x".to_owned(),
+        yaml: "customization: {}\n".to_owned(),
+        deadline: Duration::from_mins(1),
+    };
+    let ran = rig.run(&[step("schematic", Action::PostSchematic(post), &[])]).await;
+    let (text, hint) = ran.failure();
+    assert_eq!(text, "it has not ended after 1 min: the factory");
+    assert!(hint.contains("goes on from here"), "{hint}");
+}
+
+#[tokio::test]
+async fn who_waits_for_room_says_so_and_begins_nothing_after_a_stop() {
+    let rig = Rig::start("9.2");
+    rig.lab.faults().add(talmox_lab::pve::Fault {
+        when: talmox_lab::pve::When { task: Some("qmcreate".to_owned()), ..Default::default() },
+        nth: 1,
+        times: None,
+        action: FaultAction::Delay(Duration::from_mins(20)),
+    });
+    let owns: Vec<_> = (0..3).map(|nth| own(&format!("cp-{nth}"), 300 + nth)).collect();
+    let steps: Vec<_> = owns.iter().flat_map(bring_up).collect();
+    let (cancel, context) = (Cancel::default(), rig.context(TALMOX));
+    let creates = || rig.asked().iter().filter(|call| call.starts_with("POST")).count();
+    // A storage bears two at a time.
+    let (ran, ()) = tokio::join!(run(&steps, &context, &cancel), async {
+        while creates() < 2 {
+            rig.lab.clock().sleep(Duration::from_secs(5)).await;
+        }
+        cancel.cancel();
+    });
+    assert_eq!(ran.outcome.end, RunEnd::Cancelled);
+    assert!(ran.waits().contains(&"other tasks on pve1 to end"), "{:?}", ran.waits());
+    assert_eq!(creates(), 2);
+    let stops = |event: &talmox_engine::event::Stamped| event.what == Event::RunStopping;
+    assert_eq!(ran.events.iter().filter(|event| stops(event)).count(), 1);
+}

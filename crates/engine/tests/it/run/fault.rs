@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
+use talmox_engine::ownership::{Marker, Stage};
+use talmox_engine::plan::OwnVm;
 use talmox_lab::pve::Action as FaultAction;
-use talmox_pve::api::cluster;
+use talmox_pve::api::{cluster, qemu};
 
-use super::rig::{ADMIN, Rig, bring_up, own};
+use super::rig::{ADMIN, DEADLINE, Rig, bring_up, own};
 
 const QEMU: &str = "/nodes/pve1/qemu";
 
@@ -99,17 +101,61 @@ async fn a_token_that_is_taken_away_is_named_as_such() {
     assert!(hint.contains("check the API token"), "{hint}");
 }
 
-#[tokio::test]
-async fn a_host_that_comes_back_is_waited_for() {
-    let down = FaultAction::Down { host: "pve2".to_owned(), lasts: Some(Duration::from_secs(20)) };
-    let rig = Rig::start("9.2");
+/// A machine on the host that goes down.
+fn on_pve2() -> OwnVm {
     let mut own = own("cp-1", 300);
     own.vm.node = super::rig::id("pve2");
-    rig.strike("POST", "/nodes/pve2/qemu", down);
-    let ran = rig.run(&bring_up(&own)).await;
-    // The create may have been cut off by the power, which leaves a lock that only root removes.
-    if let Some((_, error)) = ran.outcome.failures().next() {
-        let hint = error.hint.clone().unwrap_or_default();
-        assert!(hint.contains("qm unlock 300") || hint.contains("the host"), "{error} {hint}");
+    own
+}
+
+/// It runs, is ours, and there is one of it.
+async fn assert_up(rig: &Rig, own: &OwnVm) {
+    let config = rig.config(&own.vm).await;
+    assert_eq!(Marker::find(config.description()).unwrap().stage, Stage::Made);
+    assert!(rig.client(ADMIN).send(&qemu::current(&own.vm)).await.unwrap().running);
+    let guests = rig.client(ADMIN).send(&cluster::resources()).await.unwrap().guests;
+    assert_eq!(guests.len(), 4, "{guests:?}");
+}
+
+#[tokio::test]
+async fn a_host_that_comes_back_is_waited_for() {
+    for act in ["POST", "PUT"] {
+        let lasts = Some(Duration::from_secs(20));
+        let down = FaultAction::Down { host: "pve2".to_owned(), lasts };
+        let rig = Rig::start("9.2");
+        let own = on_pve2();
+        let path = if act == "POST" { "/nodes/pve2/qemu" } else { "/nodes/pve2/qemu/300/config" };
+        rig.strike(act, path, down);
+        let ran = rig.run(&bring_up(&own)).await;
+        ran.assert_done();
+        assert!(ran.retries() > 0, "{act}");
+        assert_up(&rig, &own).await;
+        let again = rig.run(&bring_up(&own)).await;
+        assert!(
+            again.results().iter().all(|one| one.ends_with("already")),
+            "{:?}",
+            again.results()
+        );
     }
+}
+
+#[tokio::test]
+async fn a_host_that_stays_down_is_named_before_long() {
+    let rig = Rig::start("9.2");
+    let own = on_pve2();
+    // It goes down while the task runs: nothing can be known of it then.
+    let down = FaultAction::Down { host: "pve2".to_owned(), lasts: None };
+    rig.strike_task("qmcreate", down);
+    let ran = rig.run(&bring_up(&own)).await;
+    let (text, hint) = ran.failure();
+    assert!(
+        text.contains("VM 300") && text.contains("the host pve2 is down, or cut off"),
+        "{text}"
+    );
+    assert!(hint.contains("bring the host up"), "{hint}");
+    let waits: Vec<_> = ran.waits();
+    let reason = "the task qmcreate on pve2: the host pve2 does not answer";
+    assert!(waits.contains(&reason), "{waits:?}");
+    let took = ran.events.last().unwrap().time - ran.events[0].time;
+    assert!(took < DEADLINE.as_secs_f64() / 2.0, "{took} s");
 }

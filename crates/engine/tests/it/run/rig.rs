@@ -8,7 +8,6 @@ use std::str::FromStr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use serde_json::Value as Json;
 use talmox_engine::desired::SmbiosUuid;
 use talmox_engine::event::{Event, Events, Stamped};
 use talmox_engine::execute::{Cancel, Outcome, StepResult, execute};
@@ -17,24 +16,22 @@ use talmox_engine::plan::{
     Action, CreateVm, FinishVm, OwnVm, Plan, ResizeDisk, StartVm, Step, StepId,
 };
 use talmox_engine::step::{Context, Cut, CutHook, Moment};
-use talmox_engine::web::{Web, WebSettings};
-use talmox_lab::pve::{Action as FaultAction, Fault, PathPattern, Profile, When};
+use talmox_lab::pve::{Action as FaultAction, Profile};
 use talmox_lab::{Lab, Scenario, Settings};
 use talmox_pve::api::qemu::{self, Vm};
-use talmox_pve::client::{self, Client, Credentials, Endpoint, Limits, Timeouts, Trust};
+use talmox_pve::client::Client;
 use talmox_pve::config::{VmConfig, VmOptions};
 use talmox_pve::id::VmId;
 use talmox_pve::property::{BootOrder, Drive, IpConfig, Net, Smbios, Tags};
-use talmox_talos_api::Reach;
 use tempfile::TempDir;
+
+use crate::common;
+pub(super) use crate::common::{ADMIN, TALMOX};
 
 /// How much faster than ours the lab's time passes.
 const SPEED: f64 = 100.0;
 pub(super) const DEADLINE: Duration = Duration::from_mins(30);
 pub(super) const RELEASES: [&str; 2] = ["9.2", "8.4"];
-pub(super) const ADMIN: &str = "root@pam!lab=00000000-1111-4222-8333-444444444444";
-pub(super) const TALMOX: &str = "talmox@pve!ci=aaaaaaaa-bbbb-4ccc-8ddd-eeeeeeeeeeee";
-
 pub(super) struct Rig {
     pub(super) lab: Lab,
     record: PathBuf,
@@ -70,35 +67,15 @@ impl Rig {
     }
 
     pub(super) fn client(&self, token: &str) -> Client {
-        let address = self.lab.address();
-        let endpoint = Endpoint {
-            node: Some(id("pve1")),
-            reach: Some((address.ip().to_string(), address.port())),
-            ..Endpoint::new("pve1", 8006)
-        };
-        Client::new(client::Settings {
-            endpoints: vec![endpoint],
-            trust: Trust::Authorities(std::fs::read(self.lab.ready().pve.ca).unwrap()),
-            credentials: Credentials::Token(token.parse().unwrap()),
-            limits: Limits::default(),
-            timeouts: Timeouts::default(),
-            clock: self.lab.clock(),
-            seed: 0,
-        })
-        .unwrap()
+        common::client(&self.lab, token)
     }
 
     pub(super) fn context(&self, token: &str) -> Context {
         let reach = self.reach.iter().map(|(name, address)| (name.clone(), address.to_string()));
-        let ready = self.lab.ready();
-        let web = WebSettings {
-            reach: Reach::new(ready.reach.into_iter().chain(reach)),
-            authorities: std::fs::read(ready.pve.ca).unwrap(),
-        };
         Context {
             clock: self.lab.clock(),
             pve: self.client(token),
-            web: Web::new(web).unwrap(),
+            web: common::web(&self.lab, reach),
             cluster: None,
             seed: 7,
             cut: None,
@@ -127,13 +104,7 @@ impl Rig {
 
     /// What was asked so far: method and path, but for looks at tasks.
     pub(super) fn asked(&self) -> Vec<String> {
-        let text = std::fs::read_to_string(&self.record).unwrap();
-        let lines = text.lines().map(|line| serde_json::from_str::<Json>(line).unwrap());
-        let call = |line: Json| {
-            let path = line["path"].as_str().unwrap();
-            format!("{} {}", line["method"].as_str().unwrap(), path.replacen("/api2/json", "", 1))
-        };
-        lines.map(call).filter(|call| !call.contains("/tasks/")).collect()
+        common::asked(&self.record)
     }
 
     pub(super) fn record(&self) -> String {
@@ -142,18 +113,12 @@ impl Rig {
 
     /// Strikes the first call of this kind.
     pub(super) fn strike(&self, method: &str, path: &str, action: FaultAction) {
-        let when = When {
-            method: Some(method.to_owned()),
-            path: Some(PathPattern::parse(path).unwrap()),
-            ..When::default()
-        };
-        self.lab.faults().add(Fault::new(when, action));
+        common::strike(&self.lab, method, path, 1, action);
     }
 
     /// Strikes the first task of this kind.
     pub(super) fn strike_task(&self, task: &str, action: FaultAction) {
-        let when = When { task: Some(task.to_owned()), ..When::default() };
-        self.lab.faults().add(Fault::new(when, action));
+        common::strike_task(&self.lab, task, action);
     }
 }
 
@@ -216,14 +181,11 @@ impl Ran {
     }
 
     pub(super) fn notes(&self) -> Vec<&str> {
-        let note = |event: &'_ Stamped| matches!(event.what, Event::StepNote { .. });
-        let notes = self.events.iter().filter(|event| note(event));
-        notes
-            .filter_map(|event| match &event.what {
-                Event::StepNote { text, .. } => Some(text.as_str()),
-                _ => None,
-            })
-            .collect()
+        common::notes(&self.events)
+    }
+
+    pub(super) fn waits(&self) -> Vec<&str> {
+        common::waits(&self.events)
     }
 
     pub(super) fn retries(&self) -> usize {
@@ -301,7 +263,6 @@ pub(super) fn resize(own: &OwnVm) -> Action {
     Action::ResizeDisk(ResizeDisk {
         own: own.clone(),
         slot: id("scsi0"),
-        storage: id("local-lvm"),
         gib: 40,
         deadline: DEADLINE,
     })

@@ -44,7 +44,7 @@ fn settle(own: &OwnVm) -> Action {
     Action::FinishVm(FinishVm { own: own.clone(), set, delete, deadline: DEADLINE })
 }
 
-fn from_template(own: &OwnVm, full: bool) -> Vec<Step> {
+pub(super) fn from_template(own: &OwnVm, full: bool) -> Vec<Step> {
     vec![
         step("clone", clone(own, full), &[]),
         step("finish", settle(own), &["clone"]),
@@ -90,35 +90,55 @@ async fn a_clone_that_was_cut_off_is_gone_on_with() {
     }
 }
 
+/// Makes a template of this name under this number.
+fn make(number: u32, name: &str) -> [Step; 1] {
+    let options = VmOptions::new()
+        .name(name)
+        .description("Talos alone, for clones")
+        .cores(1)
+        .memory_mib(1024)
+        .scsihw("virtio-scsi-pci")
+        .drive(&id("scsi0"), &Drive::import(&id("local-lvm"), &id("local:import/talos.qcow2")));
+    let action = Action::MakeTemplate(MakeTemplate {
+        vm: vm(number),
+        name: name.to_owned(),
+        pool: Some(id("talos")),
+        options,
+        deadline: DEADLINE,
+    });
+    [step("template", action, &[])]
+}
+
+const TEMPLATE: &str = "talos-v1.12.0-base";
+
 #[tokio::test]
 async fn a_template_is_made_and_found_again() {
     for release in RELEASES {
         let rig = Rig::start(release);
-        let options = VmOptions::new()
-            .name("talos-v1.12.0-base")
-            .description("Talos alone, for clones")
-            .cores(1)
-            .memory_mib(1024)
-            .scsihw("virtio-scsi-pci")
-            .drive(&id("scsi0"), &Drive::import(&id("local-lvm"), &id("local:import/talos.qcow2")));
-        let make = |name: &str| {
-            let action = Action::MakeTemplate(MakeTemplate {
-                vm: vm(901),
-                name: name.to_owned(),
-                pool: Some(id("talos")),
-                options: options.clone(),
-                deadline: DEADLINE,
-            });
-            [step("template", action, &[])]
-        };
-        let make_it = make("talos-v1.12.0-base");
+        let make_it = make(901, TEMPLATE);
         let cut = rig.run_until(&make_it, "template", Moment::AfterAct).await;
         assert!(!cut.outcome.is_done());
         assert_eq!(rig.run(&make_it).await.results(), ["template done"]);
         assert!(rig.config(&vm(901)).await.is_template());
         assert_eq!(rig.run(&make_it).await.results(), ["template already"]);
-        let (text, _) = rig.run(&make("talos-v1.13.0-base")).await.failure();
+        let (text, _) = rig.run(&make(901, "talos-v1.13.0-base")).await.failure();
         assert!(text.contains("something else than the template"), "{text}");
+    }
+}
+
+#[tokio::test]
+async fn a_template_is_never_made_twice() {
+    // The list that plans are made from does not know of it yet, so it is planned under another number.
+    for delay in [Duration::ZERO, Duration::from_mins(1)] {
+        let rig = Rig::start("9.2");
+        rig.strike_task("qmcreate", FaultAction::Delay(delay));
+        let cut = rig.run_until(&make(901, TEMPLATE), "template", Moment::AfterAct).await;
+        assert!(!cut.outcome.is_done());
+        assert_eq!(rig.run(&make(902, TEMPLATE)).await.results(), ["template done"]);
+        assert!(rig.config(&vm(901)).await.is_template());
+        assert_eq!(rig.run(&make(903, TEMPLATE)).await.results(), ["template already"]);
+        let creates = rig.asked().iter().filter(|call| *call == "POST /nodes/pve1/qemu").count();
+        assert_eq!(creates, 1);
     }
 }
 

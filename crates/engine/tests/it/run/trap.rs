@@ -7,18 +7,21 @@ use talmox_engine::step::Moment;
 use talmox_lab::pve::Action as FaultAction;
 use talmox_pve::api::storage::{self, Content};
 use talmox_pve::api::{cluster, qemu};
-use talmox_pve::config::VmOptions;
+use talmox_pve::config::{VmChange, VmOptions};
 use talmox_pve::property::{BootOrder, Drive};
 
 use super::destroy::take_down;
 use super::rig::{ADMIN, RELEASES, Rig, bring_up, create, finish, id, own, resize, step};
+use super::template::from_template;
+use super::volume::{size, with_cidata};
 
 #[tokio::test]
 async fn trap_1_a_machine_in_the_making_belongs_to_nobody() {
     for release in RELEASES {
         let rig = Rig::start(release);
         let own = own("cp-1", 300);
-        rig.strike_task("qmcreate", FaultAction::Delay(Duration::from_mins(1)));
+        // So slow that it is still at it when the second run looks.
+        rig.strike_task("qmcreate", FaultAction::Delay(Duration::from_mins(10)));
         let steps = bring_up(&own);
         let first = rig.run_until(&steps, "cp-1/create", Moment::AfterAct).await;
         assert!(!first.outcome.is_done());
@@ -37,6 +40,46 @@ async fn trap_1_what_a_crash_of_the_host_left_locked_is_for_people() {
     let (text, hint) = rig.run_with(&steps, &rig.context(ADMIN)).await.failure();
     assert!(text.contains("VM 310 is half made: its create broke off"), "{text}");
     assert_eq!(hint, "on pve1: qm unlock 310 && qm destroy 310");
+}
+
+#[tokio::test]
+async fn trap_2_a_clone_has_our_marker_and_a_uuid_of_its_own() {
+    for release in RELEASES {
+        let rig = Rig::start(release);
+        let own = own("cp-1", 300);
+        let steps = from_template(&own, true);
+        // Killed between the clone and the first change to it.
+        let first = rig.run_until(&steps, "finish", Moment::BeforeAct).await;
+        assert!(!first.outcome.is_done());
+        let found = rig.config(&own.vm).await;
+        assert_eq!(Marker::find(found.description()).unwrap().stage, Stage::Clone);
+        assert_ne!(found.smbios().uuid, Some(own.identity.uuid.to_string()));
+        rig.run(&steps).await.assert_done();
+        let config = rig.config(&own.vm).await;
+        assert_eq!(Marker::find(config.description()).unwrap().stage, Stage::Made);
+        assert_eq!(config.smbios().uuid, Some(own.identity.uuid.to_string()));
+        // One change writes both, so that no VM has the one without the other.
+        let record = rig.record();
+        let changes = record.lines().filter(|line| line.contains("\"PUT\""));
+        let change = changes.clone().find(|line| line.contains("smbios1")).unwrap();
+        assert!(change.contains("stage=made"), "{change}");
+        let clones = rig.asked().iter().filter(|call| call.ends_with("/clone")).count();
+        assert_eq!(clones, 2, "the second is refused: the number is taken");
+    }
+}
+
+#[tokio::test]
+async fn trap_2_a_clone_of_somebody_else_with_our_marker_is_not_gone_on_with() {
+    let rig = Rig::start("9.2");
+    let own = own("cp-1", 300);
+    let steps = from_template(&own, true);
+    rig.run_until(&steps, "finish", Moment::BeforeAct).await;
+    let change = VmChange { set: VmOptions::new().name("mine"), ..VmChange::default() };
+    rig.client(ADMIN).send(&qemu::set_config(&own.vm, &change)).await.unwrap();
+    let before = rig.config(&own.vm).await;
+    let (text, _) = rig.run(&steps).await.failure();
+    assert!(text.contains("VM 300 is not the VM of cp-1"), "{text}");
+    assert_eq!(rig.config(&own.vm).await, before);
 }
 
 #[tokio::test]
@@ -97,6 +140,22 @@ async fn trap_6_disks_that_merely_carry_the_number_stay() {
     assert_eq!(admin.send(&on("local-lvm")).await.unwrap(), []);
     assert_eq!(admin.send(&on("tank")).await.unwrap().len(), 1);
     assert!(!rig.record().contains("destroy-unreferenced-disks"));
+}
+
+#[tokio::test]
+async fn trap_7_an_upload_that_may_not_be_deleted_is_overwritten() {
+    for release in RELEASES {
+        let rig = Rig::start(release);
+        let own = own("cp-1", 300);
+        let steps = with_cidata(&own);
+        rig.run(&steps[..1]).await.assert_done();
+        assert!(size(&rig).await.unwrap() > 4096);
+        rig.run(&steps).await.assert_done();
+        assert_eq!(size(&rig).await, Some(4096), "zeros are what is left");
+        assert!(!rig.record().contains("DELETE"));
+        let twice = rig.asked().iter().filter(|call| call.ends_with("/upload")).count();
+        assert_eq!(twice, 3, "the config twice, and the zeros");
+    }
 }
 
 #[tokio::test]

@@ -38,7 +38,7 @@ fn scrub(delete: bool) -> Action {
     Action::ScrubCidata(ScrubCidata { host, volume, delete, deadline: DEADLINE })
 }
 
-fn with_cidata(own: &OwnVm) -> Vec<Step> {
+pub(super) fn with_cidata(own: &OwnVm) -> Vec<Step> {
     let volume: VolumeId = id(UPLOAD);
     let options = machine(own, "local:import/talos.qcow2")
         .drive(&id("scsi1"), &Drive::import(&id("local-lvm"), &volume));
@@ -60,7 +60,8 @@ fn with_cidata(own: &OwnVm) -> Vec<Step> {
     ]
 }
 
-async fn size(rig: &Rig) -> Option<u64> {
+/// How large the upload is, if it is there.
+pub(super) async fn size(rig: &Rig) -> Option<u64> {
     let list = storage::content(&id("pve1"), &id("local"), Some(Content::Import), None);
     let files = rig.client(ADMIN).send(&list).await.unwrap();
     files.into_iter().find(|file| file.volid == id(UPLOAD)).map(|file| file.size.unwrap())

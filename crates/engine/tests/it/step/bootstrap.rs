@@ -37,6 +37,39 @@ async fn etcd_is_bootstrapped_once_and_when_it_can_be() {
 }
 
 #[tokio::test]
+async fn a_bootstrap_that_was_done_already_counts() {
+    let mut rig = Rig::new();
+    let node = rig
+        .node(FIRST, |facts| {
+            facts.is_configured = true;
+            facts.etcd = Etcd::Begun;
+        })
+        .await;
+    let told = rig.run(bootstrap(&[])).await;
+    assert!(matches!(told.result, StepResult::Already), "{:?}", told.result);
+    assert_eq!(told.waits, ["etcd starts"]);
+    let facts = node.facts().clone();
+    assert_eq!((facts.bootstraps, facts.refusals), (0, 1));
+}
+
+#[tokio::test]
+async fn a_node_that_never_gets_the_time_is_told_with_what_to_look_at() {
+    let mut rig = Rig::new();
+    let node = rig
+        .node(FIRST, |facts| {
+            facts.is_configured = true;
+            facts.not_yet = u32::MAX;
+        })
+        .await;
+    let told = rig.run(bootstrap(&[])).await;
+    let failure = told.failure();
+    assert_eq!(failure, "etcd does not come up on cp-11 in time: time is not in sync yet");
+    assert!(told.hint().contains("network.gateway"), "{}", told.hint());
+    assert!(told.hint().contains("UDP 123"), "{}", told.hint());
+    assert_eq!(node.facts().bootstraps, 0);
+}
+
+#[tokio::test]
 async fn data_that_is_there_is_waited_for_not_bootstrapped() {
     let mut rig = Rig::new();
     let node = rig

@@ -2,6 +2,7 @@ use std::time::Duration;
 
 use talmox_engine::execute::StepResult;
 use talmox_engine::plan::{Action, ApplyConfig, ConfigBy};
+use talmox_talos_api::Expected;
 use talmox_talos_config::pki::{KeyKind, PrivateKey};
 use talmox_talos_config::random::SystemRandomness;
 use talmox_talos_config::secret::SecretText;
@@ -41,6 +42,26 @@ async fn a_stranger_gets_nothing() {
         )
     );
     assert!(node.facts().applied.is_empty());
+}
+
+#[tokio::test]
+async fn every_mark_of_a_machine_must_fit() {
+    let mut rig = Rig::new();
+    let node = rig.node(ADDRESS, |_| {}).await;
+    let wanted = apply_config(ADDRESS).expected;
+    let other_mac = Expected { macs: vec!["02:00:00:00:00:99".to_owned()], ..wanted.clone() };
+    let other_instance = Expected { instance_id: Some("xyz".to_owned()), ..wanted };
+    for (expected, words) in [
+        (other_mac, "it has no network card 02:00:00:00:00:99"),
+        (other_instance, "its instance id is abc, not xyz"),
+    ] {
+        let step = ApplyConfig { expected, ..apply_config(ADDRESS) };
+        let told = rig.run(Action::ApplyConfig(step)).await;
+        let failure = told.failure();
+        assert!(failure.ends_with(words), "{failure}");
+        assert!(told.hint().starts_with("nothing was sent to it"), "{}", told.hint());
+        assert!(node.facts().applied.is_empty());
+    }
 }
 
 #[tokio::test]

@@ -35,6 +35,8 @@ pub(crate) enum Etcd {
     Nothing,
     /// It does not run, but has.
     Data,
+    /// It was bootstrapped, and nothing of it is to be seen yet.
+    Begun,
     Member,
 }
 
@@ -52,6 +54,8 @@ pub(crate) struct Facts {
     /// How often a bootstrap is not possible yet.
     pub(crate) not_yet: u32,
     pub(crate) bootstraps: u32,
+    /// How often a bootstrap was refused because there was one.
+    pub(crate) refusals: u32,
     pub(crate) applied: Vec<String>,
 }
 
@@ -200,7 +204,11 @@ impl MachineService for Node {
             facts.not_yet -= 1;
             return Err(Status::failed_precondition("time is not in sync yet"));
         }
+        if facts.etcd == Etcd::Begun {
+            facts.etcd = Etcd::Member;
+        }
         if facts.etcd != Etcd::Nothing {
+            facts.refusals += 1;
             return Err(Status::already_exists("etcd data directory is not empty"));
         }
         facts.bootstraps += 1;
@@ -252,7 +260,9 @@ impl MachineService for Node {
 
     async fn read(&self, request: Asked<ReadRequest>) -> Result<Answered<BoxStream<Data>>, Status> {
         let path = request.into_inner().path;
-        if path == "/var/lib/etcd/member/snap/db" && self.facts().etcd != Etcd::Nothing {
+        if path == "/var/lib/etcd/member/snap/db"
+            && matches!(self.facts().etcd, Etcd::Data | Etcd::Member)
+        {
             return Ok(Answered::new(pieces(vec![Data { bytes: vec![0; 512], metadata: None }])));
         }
         Err(Status::not_found(format!("stat {path}: no such file or directory")))

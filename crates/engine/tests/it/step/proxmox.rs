@@ -8,15 +8,14 @@ use talmox_engine::status::{Role, Sources, Subject, gather};
 use talmox_lab::pve::Profile;
 use talmox_lab::{Lab, Scenario, Settings};
 use talmox_pve::api::task::{self, Filter};
-use talmox_pve::client as pve;
 use tokio::net::TcpListener;
 
 use super::node::Node;
 use super::rig::{Rig, apply_config, facts, name, own_vm};
+use crate::common::{self, ADMIN};
 use crate::support::bundle;
 
 const ADDRESS: &str = "10.0.0.11";
-const TOKEN: &str = "root@pam!lab=00000000-1111-4222-8333-444444444444";
 
 /// A host with one VM that runs, the VM of this node.
 fn lab(node: &str) -> Lab {
@@ -52,20 +51,7 @@ fn lab(node: &str) -> Lab {
 
 fn rig(lab: &Lab) -> Rig {
     let mut rig = Rig::at(lab.clock());
-    let address = lab.address();
-    rig.pve = pve::Client::new(pve::Settings {
-        endpoints: vec![pve::Endpoint {
-            reach: Some((address.ip().to_string(), address.port())),
-            ..pve::Endpoint::new("pve1", 8006)
-        }],
-        trust: pve::Trust::Authorities(std::fs::read(lab.ready().pve.ca).unwrap()),
-        credentials: pve::Credentials::Token(TOKEN.parse().unwrap()),
-        limits: pve::Limits::default(),
-        timeouts: pve::Timeouts::default(),
-        clock: lab.clock(),
-        seed: 0,
-    })
-    .unwrap();
+    rig.pve = common::client(lab, ADMIN);
     rig
 }
 

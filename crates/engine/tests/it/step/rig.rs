@@ -49,6 +49,12 @@ pub(crate) struct Told {
 }
 
 impl Told {
+    /// What can be done about what went wrong.
+    pub(crate) fn hint(&self) -> &str {
+        let StepResult::Failed(error) = &self.result else { panic!("{:?}", self.result) };
+        error.hint.as_deref().unwrap_or_default()
+    }
+
     /// What went wrong, with all that it came from.
     pub(crate) fn failure(&self) -> String {
         let StepResult::Failed(error) = &self.result else { panic!("{:?}", self.result) };
@@ -60,6 +66,8 @@ impl Told {
 
 impl Rig {
     pub(crate) fn new() -> Self {
+        // Made before the clock begins to run: it takes its time, and nodes go by the real clock.
+        bundle();
         Self::at(Clock::scaled(50.0))
     }
 
@@ -170,6 +178,7 @@ pub(crate) fn facts(address: &str) -> Facts {
         etcd: Etcd::Nothing,
         not_yet: 0,
         bootstraps: 0,
+        refusals: 0,
         applied: vec![],
     }
 }
@@ -213,6 +222,7 @@ pub(crate) fn apply_config(address: &str) -> ApplyConfig {
         addresses: vec![address.parse().unwrap()],
         resets: 2,
         boot: Duration::from_mins(3),
+        needs: vec![],
         deadline: Duration::from_mins(15),
     }
 }

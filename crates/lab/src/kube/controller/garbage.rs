@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use crate::kube::object::{self, list, name, namespace, text, uid};
 use crate::kube::store::State;
+use crate::kube::write::Deletion;
 
 const FOREGROUND: &str = "foregroundDeletion";
 
@@ -36,8 +37,21 @@ pub(super) fn pass(state: &mut State) {
         let is_abandoned = owners
             .map(|owner| text(owner, "/uid"))
             .all(|owner| !living.contains(owner) || waiting.contains(owner));
-        if is_abandoned && !object::is_going(object) {
-            state.delete_inside(id, namespace(object), name(object)).ok();
+        if !is_abandoned || object::is_going(object) {
+            continue;
+        }
+        // Whoever waits for this one waits for what it has in its turn as well.
+        let owners = list(object, "/metadata/ownerReferences").iter();
+        let is_awaited = owners.map(|owner| text(owner, "/uid")).any(|uid| waiting.contains(uid));
+        let has_dependents = owned.iter().any(|(_, other)| {
+            let mut owners = list(other, "/metadata/ownerReferences").iter();
+            owners.any(|owner| text(owner, "/uid") == uid(object))
+        });
+        let foreground = (is_awaited && has_dependents).then(|| "Foreground".to_owned());
+        let how = Deletion { propagation: foreground, ..Deletion::default() };
+        if let Some(kind) = state.kinds.get(id).cloned() {
+            // It may have gone by itself.
+            state.delete(&kind, namespace(object), name(object), &how).ok();
         }
     }
     for (id, owner) in objects.iter().filter(|(_, object)| waits(object)) {

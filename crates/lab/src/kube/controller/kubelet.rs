@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use super::pod;
 use crate::kube::object::{self, flag, list, name, namespace, number, text, uid};
+use crate::kube::shadow::HELD;
 use crate::kube::store::State;
 
 /// DaemonSets that bring a network, by how their names begin.
@@ -76,6 +77,9 @@ fn is_done(state: &mut State, key: &str, time: Duration) -> bool {
 }
 
 fn care(state: &mut State, node: &str, pod: &Value) {
+    if object::annotation(pod, HELD).is_some() {
+        return;
+    }
     if object::is_going(pod) {
         let grace = number(pod, "/metadata/deletionGracePeriodSeconds").unwrap_or_default();
         let time = STOP.min(Duration::from_secs(grace)).min(state.settings.pod_start);

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde_json::{Value as Json, json};
-use talmox_clock::Clock;
+use talmox_clock::{Chance, Clock};
 
 use crate::blob::Blobs;
 use crate::pve::call::{Call, Outcome, Reply};
@@ -34,7 +34,7 @@ impl Bench {
         let folder = tempfile::tempdir().expect("a folder");
         let blobs = Blobs::open(folder.path()).expect("blobs");
         let clock = Clock::scaled(1000.0);
-        let site = Arc::new(Site::new(world, blobs, clock, 7, Profile::Instant));
+        let site = Arc::new(Site::new(world, blobs, clock, Chance::new(7), Profile::Instant));
         Self { site, _folder: folder }
     }
 

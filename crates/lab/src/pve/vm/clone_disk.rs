@@ -67,7 +67,7 @@ impl DiskClone<'_> {
     async fn link(&self, source: &VolumeId, made: &mut Vec<VolumeId>) -> Result<VolumeId, Refusal> {
         let site = &self.task.site;
         let shared = site.world().storage_on(&source.storage, self.node)?.shared;
-        let _guard = site.locks.storage(&source.storage, shared).await?;
+        let _guard = site.locks.storage(self.node, &source.storage, shared).await?;
         progress::wait(self.task, Work::Allocate).await?;
         let (snapshot, now) = (self.snapshot, site.now());
         let mut world = site.world();
@@ -87,7 +87,7 @@ impl DiskClone<'_> {
                 let storage = world.storage_on(to, self.node)?;
                 (storage.shared, storage.kind.has_files())
             };
-            let _guard = site.locks.storage(to, shared).await?;
+            let _guard = site.locks.storage(self.node, to, shared).await?;
             progress::wait(self.task, Work::Allocate).await?;
             let name = self.drive.is_cloudinit().then(|| {
                 let suffix = if has_files { format!(".{format}") } else { String::new() };
@@ -184,7 +184,7 @@ pub(crate) async fn free(task: &TaskHandle, node: &str, volume: &VolumeId) -> Re
         let storage = world.storage_on(&volume.storage, node)?;
         (storage.shared, storage.kind)
     };
-    let _guard = site.locks.storage(&volume.storage, shared).await?;
+    let _guard = site.locks.storage(node, &volume.storage, shared).await?;
     progress::wait(task, Work::Allocate).await?;
     let was_there = storage::find(&site.world(), node, volume)?.is_some();
     storage::free(&mut site.world(), node, volume)?;

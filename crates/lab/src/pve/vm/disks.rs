@@ -220,7 +220,7 @@ impl Maker<'_> {
     ) -> Result<VolumeId, Refusal> {
         let site = self.worker.site();
         let shared = site.world().storage_on(storage, self.node)?.shared;
-        let _guard = lock_storage(site, storage, shared).await?;
+        let _guard = lock_storage(site, self.node, storage, shared).await?;
         self.worker.wait(Work::Allocate, storage).await?;
         let now = site.now();
         let new = Allocation { node: self.node, storage, vmid: self.vmid, format, name, kib, now };
@@ -332,11 +332,12 @@ impl Maker<'_> {
 
 pub(crate) async fn lock_storage(
     site: &Site,
+    host: &str,
     storage: &str,
     shared: bool,
 ) -> Result<crate::pve::lock::LockGuard, Refusal> {
     site.locks
-        .storage(storage, shared)
+        .storage(host, storage, shared)
         .await
         .map_err(|timeout| Refusal::failed(timeout.to_string()))
 }

@@ -125,7 +125,7 @@ impl SnapshotWork<'_> {
             let memory = memory::mib(&world, vm.config.get("memory").map(String::as_str));
             (id, storage.shared, name, memory * 2 + DRIVER_STATE_MIB)
         };
-        let _guard = site.locks.storage(&storage, shared).await?;
+        let _guard = site.locks.storage(self.node, &storage, shared).await?;
         progress::wait(self.task, Work::Allocate).await?;
         let new = Allocation {
             node: self.node,

@@ -14,7 +14,7 @@ use tokio::sync::mpsc;
 use tonic::body::Body;
 use tonic::codegen::Bytes;
 
-use super::{Session, forward, frame, gate, method};
+use super::{Session, forward, frame, gate, gone, method};
 
 /// What a reply says about the node that it is from.
 #[derive(Clone, PartialEq, Message)]
@@ -104,7 +104,9 @@ impl Call {
             Ok(target) => Arc::new(target),
             Err(status) => return self.fail(&status, sender).await,
         };
-        let response = gate::answer(target, request).await;
+        let Some(response) = gate::reach(target, request).await else {
+            return self.fail(&gone(), sender).await;
+        };
         if let Some(status) = failure(response.headers()) {
             return self.fail(&status, sender).await;
         }

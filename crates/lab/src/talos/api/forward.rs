@@ -87,13 +87,15 @@ pub(super) fn dial(session: &Session, target: &str) -> Result<Session, Status> {
             )));
         };
         let at = SocketAddr::new(address, PORT);
-        let heard = |other: &&Node| land.is_connected(node.vmid, other.vmid);
-        let Some(found) = land.holders(address).find(heard) else {
+        let mut heard =
+            land.holders(address).filter(|other| land.is_connected(node.vmid, other.vmid));
+        if heard.clone().next().is_none() {
             return Err(dialing(at, "no route to host"));
-        };
-        if !session.realm.wire.answering(address, PORT).contains(&found.vmid) {
-            return Err(dialing(at, "connection refused"));
         }
+        let answering = session.realm.wire.answering(address, PORT);
+        let Some(found) = heard.find(|other| answering.contains(&other.vmid)) else {
+            return Err(dialing(at, "connection refused"));
+        };
         let authority = |node: &Node| node.config.as_ref().map(|config| config.facts.ca.clone());
         if authority(found).is_none() || authority(found) != authority(node) {
             return Err(unavailable(

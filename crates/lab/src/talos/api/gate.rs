@@ -20,7 +20,10 @@ use tonic::codegen::{BoxFuture, Service};
 use tonic::server::NamedService;
 
 use super::forward::{self, Route};
-use super::{NodeApi, Session, fan, method};
+use super::{NodeApi, Session, fan, gone, method};
+use crate::fault::Place;
+use crate::pve::Work;
+use crate::talos::Fate;
 
 /// The biggest message that goes through: snapshots come in pieces, configs do not.
 const MESSAGE: usize = 32 << 20;
@@ -71,25 +74,47 @@ impl<S> Service<Request<Incoming>> for Gate<S> {
 /// What apid does: finds out who is meant.
 async fn route(session: &Arc<Session>, request: Request<Body>) -> Response<Body> {
     let path = request.uri().path().to_owned();
-    let target = match forward::route(session, &path, request.headers()) {
-        Ok(Route::Here) => Ok(Arc::clone(session)),
-        Ok(Route::One(target)) => forward::dial(session, &target).map(Arc::new),
-        Ok(Route::Many(targets)) => return fan::out(session, &targets, request).await,
-        Err(status) => Err(status),
-    };
-    match target {
-        Ok(target) => answer(target, request).await,
+    match forward::route(session, &path, request.headers()) {
+        Ok(Route::Here) => match reach(Arc::clone(session), request).await {
+            Some(response) => response,
+            None => session.hang_up().await,
+        },
+        Ok(Route::One(target)) => match forward::dial(session, &target) {
+            // It is the connection between the two nodes that broke.
+            Ok(target) => {
+                reach(Arc::new(target), request).await.unwrap_or_else(|| gone().into_http())
+            }
+            Err(status) => status.into_http(),
+        },
+        Ok(Route::Many(targets)) => fan::out(session, &targets, request).await,
         Err(status) => status.into_http(),
     }
 }
 
-/// What machined does: answers, if the caller may ask.
-pub(super) async fn answer(session: Arc<Session>, request: Request<Body>) -> Response<Body> {
+/// Asks a node, as far as the script of faults lets it. None where the connection to it breaks.
+pub(super) async fn reach(session: Arc<Session>, request: Request<Body>) -> Option<Response<Body>> {
+    let (realm, vmid) = (Arc::clone(&session.realm), session.vmid);
+    let path = request.uri().path().to_owned();
+    let then = match realm.suffer(vmid, Place::Talos(&path), "").await {
+        Ok(then) => then,
+        Err(Fate::RefusedCall(status)) => return Some(status.into_http()),
+        Err(Fate::Refused { message, .. }) => {
+            return Some(Status::unavailable(message).into_http());
+        }
+        Err(Fate::Cut) => return None,
+    };
+    let response = answer(session, request).await;
+    (!then.befall(&realm, vmid)).then_some(response)
+}
+
+/// What machined does: answers, if the caller may ask, after the time that a call takes.
+async fn answer(session: Arc<Session>, request: Request<Body>) -> Response<Body> {
     let path = request.uri().path();
     if let Err(status) = method::admit(&session, path) {
         return status.into_http();
     }
     let name = path.split('/').nth(1).unwrap_or_default().to_owned();
+    session.realm.site.wait(Work::Call, &format!("node/{}/call", session.vmid)).await;
     let api = NodeApi(session);
     let answered = match name.as_str() {
         "machine.MachineService" => {

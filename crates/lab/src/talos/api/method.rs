@@ -60,6 +60,11 @@ const METHODS: &[(&str, &[&str], bool)] = &[
     ("/storage.StorageService/Disks", READERS, false),
 ];
 
+/// All methods, with their services.
+pub(crate) fn names() -> impl Iterator<Item = &'static str> {
+    METHODS.iter().map(|(path, ..)| *path)
+}
+
 const APPLY: &str = "/machine.MachineService/ApplyConfiguration";
 /// All that the maintenance server of releases before 1.13 knows.
 const MAINTENANCE: &[&str] = &[

@@ -14,11 +14,13 @@ use talmox_talos_api::proto::machine::lifecycle_service_server::LifecycleService
 use talmox_talos_api::proto::machine::machine_service_server::MachineServiceServer;
 use talmox_talos_api::proto::storage::storage_service_server::StorageServiceServer;
 use talmox_talos_api::server::{Services, Status};
+use tokio::sync::Notify;
 
 use super::land::{Land, Node};
 use super::realm::Realm;
 pub(crate) use file::command_line;
 use gate::Gate;
+pub(crate) use method::names as method_names;
 pub(crate) use storage::{LOOP_SIZE, bus_path, model};
 
 mod client_config;
@@ -46,6 +48,8 @@ pub(crate) struct Session {
     pub(crate) vmid: u32,
     pub(crate) boot: u64,
     pub(crate) caller: Caller,
+    /// Told when the connection is to break.
+    pub(crate) line: Arc<Notify>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -79,6 +83,17 @@ pub(crate) fn services(session: Session) -> Services {
 struct NodeApi(Arc<Session>);
 
 impl Session {
+    /// With somebody who has not shown a certificate.
+    pub(crate) fn new(realm: Arc<Realm>, vmid: u32, boot: u64) -> Self {
+        Self { realm, vmid, boot, caller: Caller::Anonymous, line: Arc::default() }
+    }
+
+    /// Breaks the connection, and answers nothing more.
+    async fn hang_up<T>(&self) -> T {
+        self.line.notify_one();
+        std::future::pending().await
+    }
+
     fn is_anonymous(&self) -> bool {
         self.caller == Caller::Anonymous
     }

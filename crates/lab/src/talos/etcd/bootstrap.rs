@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use talmox_clock::Chance;
 use tonic::Status;
 
 use super::snapshot;
@@ -32,12 +33,13 @@ pub(crate) fn bootstrap(
         realm.site.written(disk).ephemeral.is_some_and(|ephemeral| ephemeral.etcd.is_some())
     });
     let mut chance = realm.chance(&format!("etcd/bootstrap/{vmid}"));
-    let (id, member, seed) = (chance.number(), chance.number(), chance.number());
+    let (id, member) = (chance.number(), chance.number());
+    let chance = chance.of("kubernetes", 0);
     let membership = Membership { cluster: id, member };
     realm.change(|land| {
         let node = land.of_boot(vmid, boot).ok_or_else(|| Status::unavailable("node is gone"))?;
         let facts = check(node, has_data)?;
-        let settings = settings(realm, &facts, seed);
+        let settings = settings(realm, &facts, chance);
         let store = match recover {
             None => KubeStore::new(settings),
             Some(recover) => {
@@ -124,7 +126,7 @@ fn add(
 }
 
 /// What the config says of the Kubernetes cluster.
-fn settings(realm: &Realm, facts: &Facts, seed: u64) -> KubeSettings {
+fn settings(realm: &Realm, facts: &Facts, chance: Chance) -> KubeSettings {
     let octets = |subnets: &[String], default: [u8; 3]| {
         let mut addresses = subnets.iter().filter_map(|subnet| {
             let (address, _) = subnet.split_once('/')?;
@@ -138,7 +140,7 @@ fn settings(realm: &Realm, facts: &Facts, seed: u64) -> KubeSettings {
     let [a, b, _] = octets(&facts.pod_subnets, [10, 244, 0]);
     KubeSettings {
         clock: realm.clock(),
-        seed,
+        chance,
         pod_start: realm.site.time(Work::Pull) + realm.site.time(Work::Service),
         service_network: octets(&facts.service_subnets, [10, 96, 0]),
         pod_network: [a, b],

@@ -50,7 +50,7 @@ impl SavedCluster {
     pub(crate) fn restore(self, clock: Clock, chance: &Chance) -> EtcdCluster {
         let settings = KubeSettings {
             clock,
-            seed: chance.of("etcd", self.id).number(),
+            chance: chance.of("etcd", self.id),
             pod_start: self.pod_start,
             service_network: self.service_network,
             pod_network: self.pod_network,

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::Member;
 use super::join::{self, Found};
 use crate::pve::Work;
-use crate::talos::fault::Trouble;
+use crate::talos::fault::Ills;
 use crate::talos::land::{Land, Membership};
 use crate::talos::realm::Realm;
 use crate::talos::service::ServiceState;
@@ -14,14 +14,13 @@ use crate::talos::service::ServiceState;
 const SERVICE: &str = "etcd";
 /// How long nobody hears of a leader before somebody wants to be it.
 const ELECTION: Duration = Duration::from_secs(1);
-/// What everything takes longer where a node is slow.
-const SLOWNESS: Duration = Duration::from_secs(20);
 
 /// Runs the service of a control plane, for as long as the node does.
 pub(crate) async fn run(realm: &Arc<Realm>, vmid: u32, boot: u64) {
     let node = EtcdNode { realm, vmid, boot };
     node.enter(ServiceState::Preparing, "Running pre state");
     let membership = node.membership().await;
+    realm.until_pulled(vmid, boot, SERVICE).await;
     node.wait(Work::Pull).await;
     node.enter(ServiceState::Preparing, "Creating service runner");
     node.wait(Work::Service).await;
@@ -59,16 +58,15 @@ impl EtcdNode<'_> {
 
     async fn wait(&self, work: Work) {
         self.realm.site.wait(work, &self.object()).await;
-        if self.has(&Trouble::SlowEtcd) {
-            self.realm.clock().sleep(SLOWNESS).await;
+        let slowness = self.ills().slowness;
+        if !slowness.is_zero() {
+            self.realm.clock().sleep(slowness).await;
         }
     }
 
-    fn has(&self, trouble: &Trouble) -> bool {
-        let name = self.realm.look(|land| {
-            land.nodes.get(&self.vmid).map(|node| node.hardware.name.clone()).unwrap_or_default()
-        });
-        self.realm.troubles.of(self.vmid, &name).contains(trouble)
+    fn ills(&self) -> Ills {
+        let ills = self.realm.look(|land| land.nodes.get(&self.vmid).map(|node| node.ills));
+        ills.unwrap_or_default()
     }
 
     /// Which member this node is: as its disk says, by a bootstrap, or because others take it.
@@ -149,8 +147,8 @@ impl EtcdNode<'_> {
         let pid = 2000 + self.vmid % 500;
         let started = format!("Started task etcd (PID {pid}) for container etcd");
         self.enter(ServiceState::Running, &started);
-        if self.has(&Trouble::DiskFull) {
-            self.raise_alarm(membership);
+        if self.ills().disk_is_full {
+            self.realm.change(|land| land.raise_alarm(Some(membership)));
         }
         let mut before = None;
         loop {
@@ -214,14 +212,6 @@ impl EtcdNode<'_> {
         } else {
             Condition::Following
         }
-    }
-
-    fn raise_alarm(&self, membership: Membership) {
-        self.realm.change(|land| {
-            if let Some(cluster) = land.etcds.get_mut(&membership.cluster) {
-                cluster.no_space = true;
-            }
-        });
     }
 
     fn set_health(&self, healthy: bool, message: &str) {

@@ -18,7 +18,7 @@ use crate::kube::{ApiServer, Door, KubeServer, KubeStore, KubeTls, Memory, serve
 use crate::talos::config::Facts;
 use crate::talos::land::Membership;
 use crate::talos::real::RealCluster;
-use crate::talos::realm::Realm;
+use crate::talos::realm::{Realm, Victim};
 use crate::talos::wire::Incoming;
 
 pub(crate) const PORT: u16 = 6443;
@@ -62,10 +62,20 @@ impl Behind {
     }
 }
 
-/// Passes connections on as they are.
-async fn relay(mut incoming: Incoming, port: u16, memory: watch::Receiver<Memory>) {
+/// Passes connections on as they are. All of them end when etcd does not answer any more.
+async fn relay(mut incoming: Incoming, port: u16, mut memory: watch::Receiver<Memory>) {
     let mut connections = JoinSet::new();
-    while let Some(mut outside) = incoming.next().await {
+    loop {
+        let outside = tokio::select! {
+            outside = incoming.next() => outside,
+            Ok(()) = memory.changed() => {
+                if *memory.borrow() == Memory::Lost {
+                    connections.abort_all();
+                }
+                continue;
+            }
+        };
+        let Some(mut outside) = outside else { return };
         while connections.try_join_next().is_some() {}
         if *memory.borrow() == Memory::Lost {
             continue;
@@ -98,14 +108,14 @@ pub(super) fn start(
     memory: watch::Receiver<Memory>,
 ) -> Result<Running, String> {
     let behind = if let Some(programs) = &realm.settings.real {
-        let cluster = realm.real.of(programs, membership.cluster, facts)?;
-        cluster.answer_to(&start.names)?;
+        let cluster = realm.real.of(programs, membership.cluster, facts, &start.names)?;
         Behind::Real(cluster, memory)
     } else {
         let tls = certificate(realm, facts, &start.names)?;
         let version = start.image.rsplit_once(':').map_or("v0.0.0", |(_, tag)| tag);
         let version = version.split('@').next().unwrap_or(version).into();
-        Behind::Simulated(ApiServer { store: Arc::clone(store), tls, version, memory })
+        let victim = Some(Victim { realm: Arc::clone(realm), vmid });
+        Behind::Simulated(ApiServer { store: Arc::clone(store), tls, version, memory, victim })
     };
     let mut listening = vec![];
     for address in &start.addresses {

@@ -182,25 +182,18 @@ impl ControlPlane<'_> {
                     self.leads(land, view.membership).then_some((view.membership, view.store))
                 })
                 .await;
-            let controllers = control(Arc::clone(&store));
             let ends = self.realm.until(|land| (!self.leads(land, membership)).then_some(()));
-            tokio::select! {
-                () = ends => {}
-                () = self.tell_real(membership, store) => {}
+            if let Some(cluster) = self.realm.real.get(membership.cluster) {
+                tokio::select! {
+                    () = ends => {}
+                    () = real::tell(cluster, store, |line| self.log(line)) => {}
+                }
+            } else {
+                let controllers = control(store);
+                ends.await;
+                controllers.stop().await;
             }
-            controllers.stop().await;
         }
-    }
-
-    /// Where the API server is a real one, it is told what the simulated kubelets say.
-    async fn tell_real(&self, membership: Membership, store: Arc<KubeStore>) {
-        let config = self.realm.look(|land| self.config(land).cloned());
-        if let (Some(programs), Some(config)) = (&self.realm.settings.real, config)
-            && let Ok(cluster) = self.realm.real.of(programs, membership.cluster, &config.facts)
-        {
-            real::tell(cluster, store).await;
-        }
-        std::future::pending::<()>().await;
     }
 
     fn leads(&self, land: &Land, membership: Membership) -> bool {

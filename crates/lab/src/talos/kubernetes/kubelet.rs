@@ -59,6 +59,7 @@ impl Kubelet<'_> {
     async fn start(&self) {
         let (realm, vmid, boot) = (self.realm, self.vmid, self.boot);
         realm.enter(vmid, boot, SERVICE, ServiceState::Preparing, "Running pre state");
+        realm.until_pulled(vmid, boot, SERVICE).await;
         self.wait(Work::Pull).await;
         realm.enter(vmid, boot, SERVICE, ServiceState::Preparing, "Creating service runner");
         self.wait(Work::Service).await;

@@ -29,10 +29,15 @@ pub(super) fn api_server(
         Ok(_) => format!("dial tcp {host}:{port}: connect: connection refused").into(),
         Err(_) => format!("dial tcp: lookup {host}: no such host").into(),
     };
-    let own = std::iter::once(node);
-    let planes = land.nodes.values().filter(|other| other.is_control_plane());
-    let others = planes.filter(|other| finds(land, node, other, gateways));
-    for other in own.filter(|own| own.is_control_plane()).chain(others) {
+    // Only nodes that serve are looked at: every kubelet comes here now and then, however many nodes there are.
+    let serving = land.etcds.values().flat_map(|cluster| cluster.api_servers.keys());
+    let mut serving: Vec<u32> = serving.copied().collect();
+    serving.sort_unstable_by_key(|other| (*other != vmid, *other));
+    for other in serving.iter().filter_map(|other| land.nodes.get(other)) {
+        let is_known = other.vmid == vmid || finds(land, node, other, gateways);
+        if !other.is_control_plane() || !is_known {
+            continue;
+        }
         let Some(membership) = other.etcd else { continue };
         let Some(cluster) = land.etcds.get(&membership.cluster) else { continue };
         if !cluster.api_servers.contains_key(&other.vmid) {

@@ -1,12 +1,12 @@
 //! A client of the real API server that may do everything.
 
 use std::collections::BTreeSet;
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use std::time::Duration;
 
 use hyper::Request;
-use hyper::client::conn::http1;
+use hyper::client::conn::http1::{self, SendRequest};
 use hyper::header::{CONTENT_TYPE, HOST};
 use hyper_util::rt::TokioIo;
 use rustls::pki_types::pem::PemObject as _;
@@ -20,15 +20,36 @@ use tokio_rustls::TlsConnector;
 
 use super::RealCluster;
 use crate::kube::collect;
+use crate::kube::object::{list, text};
 
 const PATIENCE: Duration = Duration::from_secs(10);
 /// The most that is read of an answer.
 const MOST: usize = 64 << 20;
+const JSON: &str = "application/json";
 const MERGE: &str = "application/merge-patch+json";
 
 pub(super) struct Client {
     port: u16,
     config: Arc<ClientConfig>,
+    /// The connection, kept from one request to the next.
+    sender: Option<SendRequest<String>>,
+}
+
+/// What was answered.
+#[derive(Debug)]
+pub(super) struct Answer {
+    pub(super) status: u16,
+    pub(super) body: Value,
+}
+
+impl Answer {
+    /// What was asked for; else what the API server says why not.
+    pub(super) fn found(self) -> Result<Value, String> {
+        match self.status {
+            200..=299 => Ok(self.body),
+            status => Err(format!("{status}: {}", text(&self.body, "/message"))),
+        }
+    }
 }
 
 impl Client {
@@ -52,60 +73,71 @@ impl Client {
             .with_root_certificates(roots)
             .with_client_auth_cert(vec![certificate], key)
             .map_err(|e| problem(&e))?;
-        Ok(Self { port: cluster.port, config: Arc::new(config) })
+        Ok(Self { port: cluster.port, config: Arc::new(config), sender: None })
     }
 
-    pub(super) async fn get(&self, path: &str) -> Result<(u16, Value), String> {
-        self.send("GET", path, "application/json", &Value::Null).await
+    pub(super) async fn get(&mut self, path: &str) -> Result<Answer, String> {
+        self.send("GET", path, &Value::Null).await
     }
 
-    pub(super) async fn create(&self, path: &str, object: &Value) -> Result<u16, String> {
-        let (status, _) = self.send("POST", path, "application/json", object).await?;
-        Ok(status)
+    /// All objects of a list.
+    pub(super) async fn list(&mut self, path: &str) -> Result<Vec<Value>, String> {
+        let found = self.get(path).await?.found()?;
+        Ok(list(&found, "/items").to_vec())
     }
 
-    pub(super) async fn merge(&self, path: &str, patch: &Value) -> Result<u16, String> {
-        let (status, _) = self.send("PATCH", path, MERGE, patch).await?;
-        Ok(status)
+    pub(super) async fn create(&mut self, path: &str, object: &Value) -> Result<Answer, String> {
+        self.send("POST", path, object).await
     }
 
-    async fn send(
-        &self,
-        method: &str,
-        path: &str,
-        content_type: &str,
-        body: &Value,
-    ) -> Result<(u16, Value), String> {
-        let sending = self.exchange(method, path, content_type, body);
-        timeout(PATIENCE, sending).await.map_err(|_| "no answer in time".to_owned())?
+    pub(super) async fn replace(&mut self, path: &str, object: &Value) -> Result<Answer, String> {
+        self.send("PUT", path, object).await
     }
 
-    async fn exchange(
-        &self,
-        method: &str,
-        path: &str,
-        content_type: &str,
-        body: &Value,
-    ) -> Result<(u16, Value), String> {
+    pub(super) async fn merge(&mut self, path: &str, patch: &Value) -> Result<Answer, String> {
+        self.send("PATCH", path, patch).await
+    }
+
+    pub(super) async fn delete(&mut self, path: &str, how: &Value) -> Result<Answer, String> {
+        self.send("DELETE", path, how).await
+    }
+
+    async fn send(&mut self, method: &str, path: &str, body: &Value) -> Result<Answer, String> {
+        let sending = self.exchange(method, path, body);
+        timeout(PATIENCE, sending).await.unwrap_or_else(|_| Err("no answer in time".to_owned()))
+    }
+
+    async fn exchange(&mut self, method: &str, path: &str, body: &Value) -> Result<Answer, String> {
         let problem = |error: &dyn std::fmt::Display| error.to_string();
-        let socket = TcpStream::connect((Ipv4Addr::LOCALHOST, self.port)).await;
-        let name = ServerName::from(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST));
-        let connector = TlsConnector::from(Arc::clone(&self.config));
-        let stream = connector.connect(name, socket.map_err(|e| problem(&e))?).await;
-        let stream = TokioIo::new(stream.map_err(|e| problem(&e))?);
-        let (mut sender, connection) = http1::handshake(stream).await.map_err(|e| problem(&e))?;
-        tokio::spawn(connection);
-        let text = if body.is_null() { String::new() } else { body.to_string() };
+        // Taken, so that a request that breaks off takes its connection with it.
+        let mut sender = match self.sender.take() {
+            Some(sender) if !sender.is_closed() => sender,
+            _ => self.connect().await?,
+        };
+        sender.ready().await.map_err(|e| problem(&e))?;
         let request = Request::builder()
             .method(method)
             .uri(path)
             .header(HOST, "localhost")
-            .header(CONTENT_TYPE, content_type)
-            .body(text)
+            .header(CONTENT_TYPE, if method == "PATCH" { MERGE } else { JSON })
+            .body(if body.is_null() { String::new() } else { body.to_string() })
             .map_err(|e| problem(&e))?;
         let answer = sender.send_request(request).await.map_err(|e| problem(&e))?;
         let status = answer.status().as_u16();
         let body = collect(answer.into_body(), MOST).await.ok_or("the answer breaks off")?;
-        Ok((status, serde_json::from_slice(&body).unwrap_or_default()))
+        self.sender = Some(sender);
+        Ok(Answer { status, body: serde_json::from_slice(&body).unwrap_or_default() })
+    }
+
+    async fn connect(&self) -> Result<SendRequest<String>, String> {
+        let problem = |error: &dyn std::fmt::Display| error.to_string();
+        let socket = TcpStream::connect((Ipv4Addr::LOCALHOST, self.port)).await;
+        let name = ServerName::from(IpAddr::V4(Ipv4Addr::LOCALHOST));
+        let connector = TlsConnector::from(Arc::clone(&self.config));
+        let stream = connector.connect(name, socket.map_err(|e| problem(&e))?).await;
+        let stream = TokioIo::new(stream.map_err(|e| problem(&e))?);
+        let (sender, connection) = http1::handshake(stream).await.map_err(|e| problem(&e))?;
+        tokio::spawn(connection);
+        Ok(sender)
     }
 }

@@ -1,24 +1,25 @@
 //! From power on to maintenance, and on to a node that runs.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use talmox_talos_config::{Config, Release};
 
 use super::super::config::Applied;
-use super::super::event::Events;
-use super::super::fault::Trouble;
 use super::super::hardware::Hardware;
-use super::super::land::{Node, Stage};
+use super::super::land::Node;
 use super::super::network::{Network, Sources, fallback_name};
 use super::super::platform::PlatformData;
 use super::super::realm::Realm;
 use super::super::version::Version;
 use super::super::written::{DiskKey, Written};
+use super::ill::Outcome;
+use super::installer::UPGRADE_TAG;
 use super::life::Me;
 use super::system::{self, Found, FoundTalos};
 use super::ubuntu;
 use crate::disk::{Medium, TalosImage};
+use crate::fault::BootSight;
 use crate::pve::Work;
 
 /// What a VM does from the moment it has power. It ends with that.
@@ -65,38 +66,28 @@ impl Machine {
         let Some(version) = Version::parse(&self.image.version) else { return };
         let release = Release::of(&self.image.version).unwrap_or_default();
         let is_iso = self.image.medium == Medium::Iso;
-        let name = self.hardware.name.clone();
+        let is_upgraded = self.meta.contains_key(&UPGRADE_TAG);
         let saved = self.written.state.as_ref().and_then(|state| state.config.clone());
         let user_data = self.platform.user_data.clone();
-        let boot = self.register(&realm, vmid, version);
-        let me = Me { realm: Arc::clone(&realm), vmid, boot };
-        if realm.falls_back(vmid, boot) {
-            return;
-        }
-        let trouble = realm.troubles.of(vmid, &name);
-        if trouble.iter().any(|trouble| matches!(trouble, Trouble::RebootLoop)) {
-            realm.site.wait(Work::Boot, &me.object()).await;
-            realm.power_cycle(vmid);
-            return;
-        }
-        me.tell_search();
-        let embedded = me
-            .look(|node| node.image.schematic.customization.embedded_machine_configuration.clone());
-        let sources = [saved.clone(), embedded.filter(|text| !text.is_empty()), user_data];
+        let embedded = self.image.schematic.customization.embedded_machine_configuration.clone();
+        let embedded = Some(embedded).filter(|text| !text.is_empty());
+        let sources = [saved.clone(), embedded, user_data];
         let config = sources.into_iter().flatten().find_map(|text| {
             let config = Config::parse(&text, release).ok()?;
             config.v1alpha1()?;
             Some(Applied::new(text, config))
         });
+        let boot = self.register(&realm, vmid, version);
+        let me = Me { realm: Arc::clone(&realm), vmid, boot };
+        me.tell_search();
+        let is_bare = config.is_none();
+        if me.suffer(BootSight { is_bare, is_upgraded }).await == Outcome::Over {
+            return;
+        }
         let needs_install = is_iso && saved.is_none();
-        if let Some(config) = config {
-            me.take(config);
-        } else {
-            if realm.troubles.strike(vmid, &name, &Trouble::Stall) {
-                // Address up, config being looked for, and then nothing: only a reset helps.
-                return;
-            }
-            me.maintain().await;
+        match config {
+            Some(config) => me.take(config),
+            None => me.maintain().await,
         }
         me.tell_found();
         if needs_install {
@@ -123,42 +114,19 @@ impl Machine {
             dhcp: realm.settings.dhcp.as_ref(),
             fallback: &fallback,
         });
-        let now = realm.now();
-        let skew = realm.troubles.of(vmid, &self.hardware.name);
-        let skew = skew.iter().find_map(|trouble| match trouble {
-            Trouble::ClockSkew(seconds) => Some(*seconds),
-            _ => None,
-        });
+        let etcd = self.written.ephemeral.and_then(|ephemeral| ephemeral.etcd);
+        let clock = realm.clock();
         realm.change(|land| {
             land.boots += 1;
             let boot = land.boots;
             let node = Node {
-                vmid,
-                boot,
                 boot_id: uuid(&bytes),
-                booted: now,
-                hardware: self.hardware,
-                version,
                 system_disk: self.disk,
                 platform: self.platform,
                 meta: self.meta,
-                stage: Stage::Booting,
-                unmet: vec![],
-                config: None,
-                staged: false,
                 network,
-                is_time_in_sync: false,
-                clock_skew: skew.unwrap_or_default(),
-                services: BTreeMap::default(),
-                events: Events::new(format!("{boot:08x}"), realm.clock()),
-                dmesg: vec![],
-                sequence: None,
-                images: BTreeSet::default(),
-                is_installing: false,
-                etcd: self.written.ephemeral.and_then(|ephemeral| ephemeral.etcd),
-                snapshot: None,
-                revision: 1,
-                image: self.image,
+                etcd,
+                ..Node::new(vmid, boot, self.hardware, self.image, version, clock)
             };
             land.nodes.insert(vmid, node);
             boot
@@ -167,7 +135,7 @@ impl Machine {
 }
 
 /// A random UUID of these bytes.
-pub(super) fn uuid(bytes: &[u8; 16]) -> String {
+pub(in super::super) fn uuid(bytes: &[u8; 16]) -> String {
     let mut bytes = *bytes;
     bytes[6] = bytes[6] & 0x0f | 0x40;
     bytes[8] = bytes[8] & 0x3f | 0x80;

@@ -3,30 +3,25 @@
 
 use std::sync::Arc;
 
-use super::super::fault::Trouble;
 use super::super::land::Stage;
 use super::super::realm::Realm;
 use super::installer::{STAGED, STAGED_OPTIONS, UPGRADE_TAG, preflight};
 use crate::pve::Work;
 
 impl Realm {
-    /// Whether this boot ends here, because what was installed last does not start.
-    pub(super) fn falls_back(self: &Arc<Self>, vmid: u32, boot: u64) -> bool {
-        let known = self.look(|land| {
+    /// What was installed last does not start: what was there before boots in its place.
+    pub(super) fn fall_back(self: &Arc<Self>, vmid: u32, boot: u64) {
+        let disk = self.look(|land| {
             let node = land.nodes.get(&vmid).filter(|node| node.boot == boot)?;
-            let is_first = node.meta.contains_key(&UPGRADE_TAG);
-            Some((node.system_disk.clone().filter(|_| is_first)?, node.hardware.name.clone()))
+            node.system_disk.clone()
         });
-        let Some((disk, name)) = known else { return false };
-        if !self.troubles.strike(vmid, &name, &Trouble::BadUpgrade) {
-            return false;
+        if let Some(disk) = disk {
+            self.site.write_disk(&disk, |written| {
+                std::mem::swap(&mut written.installed, &mut written.previous);
+                written.meta.remove(&UPGRADE_TAG);
+            });
         }
-        self.site.write_disk(&disk, |written| {
-            std::mem::swap(&mut written.installed, &mut written.previous);
-            written.meta.remove(&UPGRADE_TAG);
-        });
         self.power_cycle(vmid);
-        true
     }
 
     /// Installs what an upgrade left for this boot. True where the node boots anew for that.

@@ -6,7 +6,6 @@ use super::super::realm::Realm;
 use super::super::version::Version;
 use super::super::written::{DiskKey, Installed};
 use crate::disk::{Platform, TalosImage};
-use crate::talos::fault::Trouble;
 
 /// META: written by an upgrade, and gone once what it installed has booted.
 pub(super) const UPGRADE_TAG: u8 = 6;
@@ -17,17 +16,12 @@ pub(super) const STAGED_OPTIONS: u8 = 8;
 impl Realm {
     /// What an image would install on this node; or why it cannot be pulled.
     pub(crate) fn installer(&self, vmid: u32, image: &str) -> Result<TalosImage, String> {
-        let is_full =
-            |node: &Node| self.troubles.of(vmid, &node.hardware.name).contains(&Trouble::DiskFull);
-        let known = self.look(|land| {
-            let node = land.nodes.get(&vmid)?;
-            Some((node.network.has_outside(&self.settings.gateways), is_full(node)))
-        });
         let failed = |why: &str| format!("failed to pull image \"{image}\": {why}");
-        match known {
-            Some((true, false)) => {}
-            Some((_, true)) => return Err(failed("no space left on device")),
-            _ => return Err(failed("dial tcp: connect: network is unreachable")),
+        let obstacle = self.look(|land| land.nodes.get(&vmid).map(|node| self.obstacle(node)));
+        match obstacle {
+            Some(None) => {}
+            Some(Some(why)) => return Err(failed(why)),
+            None => return Err(failed("the node is gone")),
         }
         let Some(factory) = &self.settings.factory else { return Err(failed("not found")) };
         factory.installer(image).map_err(|why| failed(&why))

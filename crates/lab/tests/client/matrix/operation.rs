@@ -191,7 +191,7 @@ fn disks() -> Vec<Operation> {
         task("add disk by task", qemu::start_config(&vm(101), &add)).needs("thick"),
         call("detach disk", qemu::set_config(&vm(101), &detach)),
         call("unlink disk", qemu::unlink(&vm(101), &[scsi1], true)),
-        task("resize", qemu::resize(&vm(101), &id("scsi0"), &lvm, 40, None)),
+        task("resize", qemu::resize(&vm(101), &id("scsi0"), 40, None)),
         task("move disk", qemu::move_disk(&vm(101), &moved)).needs("tank"),
         call("cloudinit", qemu::regenerate_cloudinit(&vm(101))),
         task("snapshot", qemu::create_snapshot(&vm(101), &name, Some("x"), false)),

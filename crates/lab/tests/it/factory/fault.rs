@@ -75,7 +75,9 @@ fn requests_are_refused_and_cut_and_calls_are_not() {
 fn faults_that_make_no_sense_are_not_taken() {
     let refused = |text: &str| Fault::parse("f", text).unwrap_err().to_string();
     let text = refused("faults: [{factory: /versions, task: qmcreate, delay: 1s}]");
-    assert!(text.contains("a fault of the factory has no `task`"), "{text}");
+    assert!(text.contains("about one thing, not `task` and `factory`"), "{text}");
+    let text = refused("faults: [{factory: /versions, host: pve, delay: 1s}]");
+    assert!(text.contains("a fault of the factory has no `host`"), "{text}");
     let text = refused("faults: [{path: /version, truncate: {percent: 1}}]");
-    assert!(text.contains("`truncate` is for requests to the `factory`"), "{text}");
+    assert!(text.contains("`truncate` does not happen to Proxmox's calls"), "{text}");
 }

@@ -15,7 +15,7 @@ use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
 use serde_json::{Value, json};
-use talmox_clock::Clock;
+use talmox_clock::{Chance, Clock};
 use talmox_lab::kube::{
     KubeControllers, KubeServer, KubeSettings, KubeStore, KubeTls, Machine, control, serve,
 };
@@ -63,7 +63,7 @@ impl Cluster {
         let authority = new_authority(&request, &mut SystemRandomness::new()).unwrap();
         let store = KubeStore::new(KubeSettings {
             clock: Clock::scaled(100.0),
-            seed: 7,
+            chance: Chance::new(7),
             pod_start: Duration::from_secs(2),
             service_network: [10, 96, 0],
             pod_network: [10, 244],

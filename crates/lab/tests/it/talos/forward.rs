@@ -8,7 +8,7 @@ use tonic::{Code, Request};
 use super::raw::Raw;
 use super::world::World;
 
-fn to<T>(message: T, key: &'static str, nodes: &[&str]) -> Request<T> {
+pub(super) fn to<T>(message: T, key: &'static str, nodes: &[&str]) -> Request<T> {
     let mut request = Request::new(message);
     for node in nodes {
         request.metadata_mut().append(key, node.parse().unwrap());
@@ -16,7 +16,7 @@ fn to<T>(message: T, key: &'static str, nodes: &[&str]) -> Request<T> {
     request
 }
 
-fn machine(raw: &Raw) -> MachineServiceClient<Raw> {
+pub(super) fn machine(raw: &Raw) -> MachineServiceClient<Raw> {
     MachineServiceClient::with_origin(raw.clone(), "https://node".parse().unwrap())
 }
 

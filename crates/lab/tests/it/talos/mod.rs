@@ -2,10 +2,13 @@
 
 mod api;
 mod departure;
+mod effect;
+mod fault;
 mod forward;
 mod kubectl;
 mod newest;
 mod oracle;
+mod partition;
 mod probe;
 mod raw;
 mod sequence;

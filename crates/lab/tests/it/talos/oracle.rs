@@ -136,6 +136,8 @@ fn takes_what_is_to_be_kept(oracle: &Oracle<'_>) {
     assert!(has("ServiceStateEvent", "etcd"), "{events:#?}");
     assert!(has("MachineStatusEvent", "RUNNING"), "{events:#?}");
     assert!(has("SequenceEvent", "boot"), "{events:#?}");
+    assert!(has("PhaseEvent", "startEverything"), "{events:#?}");
+    assert!(has("TaskEvent", "mountEphemeralPartition"), "{events:#?}");
 
     let health = "--control-planes 10.0.0.11 --workers 10.0.0.12 health";
     let said = oracle.admin(PLANE, health);

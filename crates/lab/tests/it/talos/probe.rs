@@ -1,6 +1,5 @@
 //! What our probe makes of lab nodes, in each of the states that it tells apart.
 
-use talmox_lab::Trouble;
 use talmox_talos_api::Verdict;
 use talmox_talos_api::client::{Apply, ApplyMode};
 use talmox_talos_api::probe::Whose;
@@ -43,7 +42,7 @@ fn nodes_are_told_apart_before_anything_is_asked_of_them() {
 #[test]
 fn a_node_whose_clock_is_behind_says_so_by_refusing_us() {
     let world = World::new("v1.13.6");
-    world.trouble(11, Trouble::ClockSkew(-14 * 24 * 3600));
+    world.fault("{node: node-11, clock: -336h, times: always}");
     world.start_alone(11);
     world.lab.wait(async {
         let anonymous = world.maintenance(11);

@@ -1,6 +1,5 @@
 //! Reboots, upgrades and resets.
 
-use talmox_lab::Trouble;
 use talmox_talos_api::client::{
     LegacyUpgrade, Payload, RebootMode, Reset, ResourceKind, Since, Step, Wipe,
 };
@@ -18,7 +17,7 @@ async fn tag(client: &Client) -> String {
 }
 
 /// The node has booted anew and is ready.
-async fn booted(world: &World, client: &Client, before: &str) -> String {
+pub(super) async fn booted(world: &World, client: &Client, before: &str) -> String {
     let now =
         until("another boot", || async { client.boot_id().await.ok().filter(|now| now != before) });
     let now = now.await;
@@ -119,7 +118,7 @@ fn upgrades_that_cannot_be() {
         assert!(client.upgrade("anything").await.is_err());
 
         // What does not boot is given up for what did.
-        world.trouble(11, Trouble::BadUpgrade);
+        world.fault("{node: node-11, revert: true}");
         let before = client.boot_id().await.unwrap();
         let bad = LegacyUpgrade { image: installer("v1.13.6"), stage: false, force: false };
         client.legacy_upgrade(&bad).await.unwrap();

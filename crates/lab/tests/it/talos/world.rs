@@ -4,15 +4,17 @@ use std::future::Future;
 use std::time::Duration;
 
 use talmox_clock::Clock;
-use talmox_lab::pve::Profile;
-use talmox_lab::{NodeFault, Settings as LabSettings, Trouble};
+use talmox_lab::pve::{Fault, Profile};
+use talmox_lab::{NodeSettings, Settings as LabSettings};
 use talmox_talos_api::client::{Apply, ApplyMode};
 use talmox_talos_api::{
-    Address, Client, Credentials, Limits, Look, Reach, Settings, Verdict, probe, wait,
+    Address, Client, Credentials, Limits, Look, Reach, Settings, TalosError, Verdict, probe, wait,
 };
+use talmox_talos_config::Release;
 use talmox_talos_config::client::{Role, talosconfig};
 use talmox_talos_config::contract::Contract;
 use talmox_talos_config::generate::{Identity, Input, Options, Role as MachineRole, generate};
+use talmox_talos_config::patch::{self, Patch};
 use talmox_talos_config::pki::{KeyKind, PrivateKey};
 use talmox_talos_config::random::SystemRandomness;
 use talmox_talos_config::secret::SecretText;
@@ -40,11 +42,18 @@ pub(crate) struct World {
 impl World {
     /// A lab whose storage has an image of this release.
     pub(crate) fn new(version: &str) -> Self {
-        let settings = LabSettings { speed: SPEED, profile: Profile::Fast, ..scenario("{}") };
+        Self::with(version, SCHEMATIC, NodeSettings::default())
+    }
+
+    /// The same, with an image of this schematic, and other things around the nodes.
+    pub(crate) fn with(version: &str, schematic: &str, nodes: NodeSettings) -> Self {
+        let settings =
+            LabSettings { speed: SPEED, profile: Profile::Fast, nodes, ..scenario("{}") };
         let lab = TestLab::start(settings);
-        assert_eq!(crate::factory::post(&lab, SCHEMATIC).status, 201);
-        let url =
-            format!("https://factory.talos.dev/image/{SCHEMATIC_ID}/{version}/nocloud-amd64.qcow2");
+        let posted = crate::factory::post(&lab, schematic);
+        assert_eq!(posted.status, 201);
+        let id = posted.json()["id"].as_str().unwrap().to_owned();
+        let url = format!("https://factory.talos.dev/image/{id}/{version}/nocloud-amd64.qcow2");
         let order = format!("content=import&filename=talos.qcow2&url={url}");
         run(&lab, "/nodes/pve/storage/local/download-url", &order);
         Self { lab, bundle: new_bundle(), version: version.to_owned() }
@@ -52,16 +61,17 @@ impl World {
 
     /// Makes and starts a machine at 10.0.0.`number`.
     pub(crate) fn start(&self, number: u8) {
-        self.start_with(number, &format!("ip=10.0.0.{number}/24,gw=10.0.0.1"));
+        self.start_with(number, &[]);
     }
 
     /// One that knows no way out: its clock stays as it is.
     pub(crate) fn start_alone(&self, number: u8) {
-        self.start_with(number, &format!("ip=10.0.0.{number}/24"));
+        self.start_with(number, &[("ipconfig0", &format!("ip=10.0.0.{number}/24"))]);
     }
 
-    fn start_with(&self, number: u8, ipconfig: &str) {
-        let vmid = 100 + u32::from(number);
+    /// A machine with other options of the VM.
+    pub(crate) fn start_with(&self, number: u8, changes: &[(&str, &str)]) {
+        let vmid = vmid(number);
         let options = [
             ("vmid", vmid.to_string()),
             ("name", format!("node-{number}")),
@@ -70,7 +80,7 @@ impl World {
             ("scsihw", "virtio-scsi-pci".to_owned()),
             ("scsi0", "local-lvm:0,import-from=local:import/talos.qcow2".to_owned()),
             ("ide2", "local-lvm:cloudinit".to_owned()),
-            ("ipconfig0", ipconfig.to_owned()),
+            ("ipconfig0", format!("ip=10.0.0.{number}/24,gw=10.0.0.1")),
             ("net0", format!("virtio=BC:24:11:00:00:{number:02X},bridge=vmbr0")),
             ("boot", "order=scsi0".to_owned()),
             ("smbios1", format!("uuid=01234567-89ab-4def-8123-4567890000{number:02x}")),
@@ -78,7 +88,11 @@ impl World {
         ];
         let form: Vec<String> = options
             .iter()
-            .map(|(key, value)| format!("{key}={}", value.replace('=', "%3D")))
+            .map(|(key, value)| {
+                let change = changes.iter().find(|(other, _)| other == key);
+                let value = change.map_or(value.as_str(), |(_, value)| value);
+                format!("{key}={}", value.replace('=', "%3D"))
+            })
             .collect();
         let form = form.join("&");
         run(&self.lab, "/nodes/pve/qemu", &form);
@@ -86,22 +100,30 @@ impl World {
         let form = "Content-Type: application/x-www-form-urlencoded\r\n";
         let answer = self.lab.request("PUT", &grow, form, "disk=scsi0&size=20G");
         assert_eq!(crate::upload::outcome(&self.lab, &answer), "OK");
-        run(&self.lab, &format!("/nodes/pve/qemu/{vmid}/status/start"), "");
+        self.power(number, "start");
+    }
+
+    /// `start`, `stop` or `reset`.
+    pub(crate) fn power(&self, number: u8, order: &str) {
+        run(&self.lab, &format!("/nodes/pve/qemu/{}/status/{order}", vmid(number)), "");
     }
 
     /// Cuts the power.
     pub(crate) fn stop(&self, number: u8) {
-        run(&self.lab, &format!("/nodes/pve/qemu/{}/status/stop", 100 + u32::from(number)), "");
+        self.power(number, "stop");
     }
 
     pub(crate) fn is_running(&self, number: u8) -> bool {
-        let path = format!("/nodes/pve/qemu/{}/status/current", 100 + u32::from(number));
+        let path = format!("/nodes/pve/qemu/{}/status/current", vmid(number));
         self.lab.get(&path).json()["data"]["status"] == "running"
     }
 
-    pub(crate) fn trouble(&self, number: u8, trouble: Trouble) {
-        let node = format!("node-{number}");
-        self.lab.lab().trouble(NodeFault { node, trouble, times: Some(1) });
+    /// Something goes wrong from now on: an entry as a file of faults has it.
+    pub(crate) fn fault(&self, entry: &str) {
+        let faults = Fault::parse("faults.yaml", &format!("faults:\n  - {entry}\n")).unwrap();
+        for fault in faults {
+            self.lab.lab().faults().add(fault);
+        }
     }
 
     fn settings(&self) -> Settings {
@@ -148,7 +170,10 @@ impl World {
     }
 
     async fn probe_as(&self, number: u8, credentials: &Credentials) -> Verdict {
-        probe(&address(number), credentials, None, &self.settings()).await.unwrap()
+        // Nobody waits long for those who say nothing.
+        let limits = Limits { connect: Duration::from_secs(2), ..Limits::default() };
+        let settings = Settings { limits, ..self.settings() };
+        probe(&address(number), credentials, None, &settings).await.unwrap()
     }
 
     /// Who an administrator is, for talosctl and its like.
@@ -198,11 +223,34 @@ impl World {
         SecretText::new(text)
     }
 
+    /// The same with a patch.
+    pub(crate) fn patched(&self, number: u8, is_control_plane: bool, text: &str) -> SecretText {
+        let release = Release::of(&self.version).unwrap();
+        let patch = Patch::parse(text, release).unwrap();
+        let config = self.config(number, is_control_plane);
+        SecretText::new(patch::apply(config.expose(), &[patch], release).unwrap())
+    }
+
+    /// A node in maintenance takes a config. What comes of that is another matter.
+    pub(crate) async fn apply(&self, number: u8, text: &SecretText) {
+        let anonymous = self.maintenance(number);
+        let apply = Apply { config: text, mode: ApplyMode::Auto, dry_run: false };
+        until("maintenance", || async {
+            // The answer may be lost when the node closes the port.
+            let applied = anonymous.apply(&apply).await;
+            matches!(applied, Ok(_) | Err(TalosError::Lost { .. })).then_some(())
+        })
+        .await;
+    }
+
     /// A node in maintenance takes its config, and answers as a configured one.
     pub(crate) async fn configure(&self, number: u8, is_control_plane: bool) -> Client {
+        self.configure_with(number, &self.config(number, is_control_plane)).await
+    }
+
+    pub(crate) async fn configure_with(&self, number: u8, text: &SecretText) -> Client {
         let anonymous = self.maintenance(number);
-        let text = self.config(number, is_control_plane);
-        let apply = Apply { config: &text, mode: ApplyMode::Auto, dry_run: false };
+        let apply = Apply { config: text, mode: ApplyMode::Auto, dry_run: false };
         let client = self.client(number);
         // The answer may be lost when the node closes the port: then it is configured all the same.
         until("maintenance", || async {
@@ -236,6 +284,10 @@ pub(crate) fn new_bundle() -> Bundle {
     let mut randomness = SystemRandomness::new();
     let key = PrivateKey::generate(KeyKind::EcdsaP256, &mut randomness);
     generate_with(&key, now().minus(Duration::from_hours(24 * 30)), &mut randomness).unwrap()
+}
+
+fn vmid(number: u8) -> u32 {
+    100 + u32::from(number)
 }
 
 fn run(lab: &TestLab, path: &str, form: &str) {

@@ -3,16 +3,9 @@ use crate::id::{Digest, DiskSlot, StorageId, Upid};
 use crate::request::Request;
 
 /// Grows a disk to a size; equal is fine, less is an error. Never by an amount: that could not be
-/// tried twice.
-pub fn resize(
-    vm: &Vm,
-    slot: &DiskSlot,
-    storage: &StorageId,
-    gib: u32,
-    digest: Option<&Digest>,
-) -> Request<Upid> {
+/// tried twice. Nothing is copied, so it need not wait for those who burden the storage.
+pub fn resize(vm: &Vm, slot: &DiskSlot, gib: u32, digest: Option<&Digest>) -> Request<Upid> {
     vm.put(&[&"resize"])
-        .burdening([storage])
         .with("disk", slot)
         .with("size", format!("{gib}G"))
         .with_some("digest", digest)
@@ -55,7 +48,8 @@ mod tests {
         let slot: DiskSlot = "scsi0".parse().unwrap();
         let (from, to): (StorageId, StorageId) =
             ("local-lvm".parse().unwrap(), "tank".parse().unwrap());
-        let grown = resize(&vm, &slot, &from, 40, None);
+        let grown = resize(&vm, &slot, 40, None);
+        assert!(grown.scope().storages.is_empty());
         assert_eq!(grown.operation(), "PUT /nodes/pve1/qemu/300/resize");
         assert_eq!(grown.body().unwrap(), "disk=scsi0&size=40G");
         let gone = unlink(&vm, &[slot.clone(), "scsi1".parse().unwrap()], true);

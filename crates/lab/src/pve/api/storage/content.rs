@@ -46,8 +46,8 @@ fn kib(size: &str) -> Option<u64> {
     number.parse::<u64>().ok()?.checked_mul(factor)
 }
 
-async fn lock(site: &Site, storage: &str, shared: bool) -> Result<LockGuard, Refusal> {
-    let guard = site.locks.storage(storage, shared).await;
+async fn lock(site: &Site, host: &str, storage: &str, shared: bool) -> Result<LockGuard, Refusal> {
+    let guard = site.locks.storage(host, storage, shared).await;
     guard.map_err(|timeout| Refusal::failed(timeout.to_string()))
 }
 
@@ -69,7 +69,7 @@ pub(super) async fn allocate(call: Call) -> Outcome {
     let id = call.params.text("storage").unwrap_or_default();
     let vmid = call.params.number("vmid").and_then(|vmid| u32::try_from(vmid).ok());
     let shared = call.world().storage_on(id, &call.node)?.shared;
-    let _guard = lock(&call.site, id, shared).await?;
+    let _guard = lock(&call.site, &call.node, id, shared).await?;
     call.site.wait(Work::Allocate, id).await;
     let volume = storage::alloc(
         &mut call.world(),
@@ -196,7 +196,7 @@ pub(super) async fn delete(call: Call) -> Outcome {
 
 async fn remove(task: &TaskHandle, node: &str, id: &VolumeId) -> Result<(), Refusal> {
     let shared = task.site.world().storage_on(&id.storage, node)?.shared;
-    let _guard = lock(&task.site, &id.storage, shared).await?;
+    let _guard = lock(&task.site, node, &id.storage, shared).await?;
     task.wait(Work::Allocate).await.map_err(Refusal::failed)?;
     storage::free(&mut task.site.world(), node, id)?;
     task.log(format!("Removed volume '{id}'"));

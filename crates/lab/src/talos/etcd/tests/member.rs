@@ -109,7 +109,7 @@ async fn another_leads_when_the_leader_dies_and_nobody_when_two_do() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_member_behind_a_partition_is_alone() {
     let bench = three().await;
-    bench.realm.change(|land| land.partitions.extend([(11, 12), (11, 13)]));
+    bench.realm.change(|land| land.part(vec![vec!["node-11".to_owned()]]));
     bench
         .until("the majority goes on without the old leader", |land| {
             let one = etcd::status(land, 11).ok()?;

@@ -22,6 +22,17 @@ use crate::talos::bench::Bench;
 
 /// The status and the body of an answer; none where nobody answers whom the client believes.
 pub(super) async fn get(bench: &Bench, address: IpAddr, path: &str) -> Option<(u16, String)> {
+    send(bench, address, "GET", path, "").await
+}
+
+/// The same, for a request of any kind.
+pub(super) async fn send(
+    bench: &Bench,
+    address: IpAddr,
+    method: &str,
+    path: &str,
+    body: &str,
+) -> Option<(u16, String)> {
     let authority = bench.bundle.certs.k8s.authority().unwrap();
     let now = UnixTime::from_seconds(i64::try_from(Clock::real().unix()).unwrap());
     let admin = LeafRequest {
@@ -54,7 +65,8 @@ pub(super) async fn get(bench: &Bench, address: IpAddr, path: &str) -> Option<(u
     let stream = TlsConnector::from(Arc::new(config)).connect(name, socket).await.ok()?;
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.ok()?;
     tokio::spawn(connection);
-    let request = Request::get(path).header("host", "bench").body(String::new()).unwrap();
+    let request = Request::builder().method(method).uri(path).header("host", "bench");
+    let request = request.header("content-type", "application/json").body(body.to_owned()).unwrap();
     let answer = sender.send_request(request).await.ok()?;
     let status = answer.status().as_u16();
     let body = collect(answer.into_body(), 8 << 20).await?;

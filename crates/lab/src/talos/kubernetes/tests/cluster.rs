@@ -98,6 +98,31 @@ async fn a_silent_node_is_missed_and_stays_known() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_node_behind_a_partition_is_missed_until_it_heals() {
+    let bench = control_planes(1, |_| {}).await;
+    bench.start_worker(21);
+    let store = bench.store_of(11);
+    let worker = ("nodes", "", "node-21");
+    bench.until_object(&store, worker, |node| has_condition(node, "Ready")).await;
+    bench.realm.change(|land| land.part(vec![vec!["10.0.0.21".to_owned()]]));
+    bench.until_object(&store, worker, |node| !has_condition(node, "Ready")).await;
+    // A node that comes while it is there does not join.
+    bench.realm.change(|land| land.part(vec![vec!["22".to_owned()]]));
+    bench.start_worker(22);
+    bench.until_healthy(22, "kubelet").await;
+    bench
+        .until("the kubelet says why", |land| {
+            let last = land.nodes.get(&22)?.services.get("kubelet")?.events.back()?;
+            last.message.contains("Unable to register").then_some(())
+        })
+        .await;
+    bench.realm.change(|land| land.partitions.clear());
+    bench.until_object(&store, worker, |node| has_condition(node, "Ready")).await;
+    let other = ("nodes", "", "node-22");
+    bench.until_object(&store, other, |node| has_condition(node, "Ready")).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn other_images_are_rolled_out() {
     let bench = control_planes(1, |_| {}).await;
     let store = bench.store_of(11);

@@ -2,6 +2,7 @@
 
 mod client;
 mod cluster;
+mod fault;
 mod server;
 mod shared_address;
 

@@ -6,7 +6,7 @@ use super::control_planes;
 use crate::talos::bench::{Bench, VIP};
 use crate::talos::config::{Facts, LinkFacts};
 use crate::talos::etcd;
-use crate::talos::land::Stage;
+use crate::talos::land::{Land, Stage};
 
 fn with_vip(facts: &mut Facts) {
     facts.links.push(LinkFacts { vip: Some(VIP), ..LinkFacts::default() });
@@ -22,7 +22,7 @@ async fn until_held(bench: &Bench, before: u32) -> u32 {
             (holder != before && answers).then_some(holder)
         })
         .await;
-    assert_eq!(bench.realm.look(|land| land.vips.get(&VIP).copied()), Some(holder));
+    assert!(bench.realm.look(|land| land.vips.values().any(|who| *who == holder)));
     let (status, _) = get(bench, VIP, "/version").await.unwrap();
     assert_eq!(status, 200);
     holder
@@ -85,8 +85,49 @@ async fn an_address_of_kube_vip_is_there_with_its_pods() {
     store.delete("daemonsets.apps", "kube-system", "kube-vip").unwrap();
     bench
         .until("the address is gone", |land| {
-            (!land.vips.contains_key(&VIP) && bench.realm.wire.answering(VIP, 6443).is_empty())
-                .then_some(())
+            (land.vips.is_empty() && bench.realm.wire.answering(VIP, 6443).is_empty()).then_some(())
         })
         .await;
+}
+
+/// Who has the shared address now, by the nodes' own account.
+fn holders(land: &Land) -> Vec<u32> {
+    let nodes = land.nodes.values().filter(|node| node.network.shared.contains(&VIP));
+    nodes.map(|node| node.vmid).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_holder_that_is_cut_off_keeps_the_address_for_its_lease_and_then_the_others_have_it() {
+    let bench = control_planes(3, with_vip).await;
+    let first = until_held(&bench, 0).await;
+    let before = bench.realm.now();
+    bench.realm.change(|land| land.part(vec![vec![first.to_string()]]));
+    let second = bench
+        .until("the address moves", |land| match holders(land).as_slice() {
+            [holder] if *holder != first => {
+                let answering = bench.realm.wire.answering(VIP, 6443);
+                (answering == [*holder]).then_some(*holder)
+            }
+            _ => None,
+        })
+        .await;
+    let lease = bench.realm.now().saturating_sub(before);
+    assert!(lease.as_secs() >= 55, "it moved after {lease:?} already");
+    assert_eq!(get(&bench, VIP, "/version").await.unwrap().0, 200);
+    bench.realm.change(|land| land.partitions.clear());
+    bench.until_healthy(first, "etcd").await;
+    assert_eq!(bench.realm.look(holders), [second]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_new_cluster_does_not_wait_for_the_address_of_one_that_is_gone() {
+    // In real time, a lease is longer than anything is waited for here.
+    let bench = Bench::at_speed(1.0);
+    for _ in 0..2 {
+        let boot = bench.start(11, bench.config(&bench.bundle, Role::ControlPlane, with_vip));
+        etcd::bootstrap(&bench.realm, 11, boot, None).unwrap();
+        until_held(&bench, 0).await;
+        bench.kill(11);
+        bench.wipe(11);
+    }
 }

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value as Json, json};
-use talmox_clock::Clock;
+use talmox_clock::{Chance, Clock};
 
 use crate::blob::Blobs;
 use crate::pve::call::{Call, Reply};
@@ -46,7 +46,7 @@ impl Bench {
         world.storages = storages.map(|(id, kind)| (id.to_owned(), fixture::storage(kind))).into();
         let folder = tempfile::tempdir().unwrap();
         let blobs = Blobs::open(folder.path()).unwrap();
-        let site = Site::new(world, blobs, Clock::scaled(speed), 7, profile);
+        let site = Site::new(world, blobs, Clock::scaled(speed), Chance::new(7), profile);
         Self { site: Arc::new(site), _folder: folder }
     }
 

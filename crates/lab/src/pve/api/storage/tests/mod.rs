@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value as Json, json};
-use talmox_clock::Clock;
+use talmox_clock::{Chance, Clock};
 
 use crate::blob::Blobs;
 use crate::fetch::Outside;
@@ -37,7 +37,8 @@ impl Bench {
         let mut world = world();
         let dir = world.storages.get_mut("dir").unwrap();
         dir.content.extend([ContentType::Backup, ContentType::Snippets, ContentType::Vztmpl]);
-        let mut site = Site::new(world, blobs, Clock::scaled(1000.0), 7, Profile::Instant);
+        let mut site =
+            Site::new(world, blobs, Clock::scaled(1000.0), Chance::new(7), Profile::Instant);
         site.outside = Outside { reach, ..Outside::default() };
         Self { site: Arc::new(site), _folder: folder }
     }

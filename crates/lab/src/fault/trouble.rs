@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use super::{Action, Sight, lock_timeout};
-use crate::pve::latency::Work;
-use crate::pve::site::Site;
+use super::{Action, Place, Sight, lock_timeout};
+use crate::pve::Site;
+use crate::pve::Work;
 
 #[derive(Debug, Default)]
 pub(crate) struct Trouble {
@@ -20,7 +20,7 @@ impl Site {
     /// What the rules have in store for a task that begins now.
     pub(crate) fn trouble(self: &Arc<Self>, node: &str, kind: &str, id: &str) -> Trouble {
         let vmid = id.parse().ok();
-        let sight = Sight { task: Some(kind), vmid, host: node, ..Sight::default() };
+        let sight = Sight { place: Place::Task(kind), vmid, host: node, ..Sight::default() };
         let mut trouble = Trouble::default();
         for action in self.faults.strike(&sight) {
             action.befall(self);

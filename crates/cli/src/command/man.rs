@@ -1,0 +1,37 @@
+//! `talmox man`
+
+use std::path::PathBuf;
+
+use clap::{Args, CommandFactory as _};
+
+use super::Outcome;
+use crate::args::Cli;
+use crate::error::{CommandError, Exit};
+use crate::printer::Printer;
+
+const AFTER_HELP: &str = "\
+Examples:
+  talmox man ~/.local/share/man/man1
+  man talmox-up";
+
+/// Write the manual: a page for each command
+#[derive(Debug, Args)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct ManArgs {
+    /// The folder to write to; pages that are there are replaced
+    #[arg(value_name = "DIR")]
+    folder: PathBuf,
+}
+
+pub(crate) fn run(args: &ManArgs, printer: &Printer) -> Outcome {
+    let folder = &args.folder;
+    let failed = |error| {
+        CommandError::failed(format!("cannot write to {}", folder.display())).because(error)
+    };
+    std::fs::create_dir_all(folder).map_err(failed)?;
+    // clap's own help about help is not worth a page.
+    clap_mangen::generate_to(Cli::command().disable_help_subcommand(true), folder)
+        .map_err(failed)?;
+    printer.say(&format!("wrote the manual to {}", folder.display()));
+    Ok(Exit::Fine)
+}

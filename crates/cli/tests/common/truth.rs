@@ -1,0 +1,154 @@
+//! What there is in a lab, asked of its own APIs as somebody who may see everything. None of the program's
+//! commands has a part in it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use talmox_clock::Clock;
+use talmox_engine::kube::{KubeClient, NodeFacts, endpoints};
+use talmox_lab::Ready;
+use talmox_pve::api::cluster;
+use talmox_pve::api::qemu::{self, Vm};
+use talmox_pve::api::storage;
+use talmox_pve::client as pve;
+use talmox_talos_api::client::ResourceKind;
+use talmox_talos_api::{Address, Client, Credentials, Reach, Settings};
+use talmox_talos_config::client::Role;
+use talmox_talos_config::random::SystemRandomness;
+use talmox_talos_config::secrets::Bundle;
+use talmox_talos_config::time::UnixTime;
+use tokio::runtime::Runtime;
+
+/// What two labs cannot have in common.
+const BY_CHANCE: [&str; 3] = ["digest", "vmgenid", "meta"];
+
+/// A lab that runs, and whose secrets its clusters have.
+pub(crate) struct Truth {
+    pub(crate) runtime: Runtime,
+    pub(crate) pve: pve::Client,
+    credentials: Credentials,
+    settings: Settings,
+    bundle: Bundle,
+}
+
+/// A VM.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct VmTruth {
+    pub(crate) host: String,
+    pub(crate) pool: Option<String>,
+    pub(crate) is_running: bool,
+    /// Without what is drawn by chance.
+    pub(crate) config: BTreeMap<String, String>,
+}
+
+/// A Talos node, by its own words.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct NodeTruth {
+    pub(crate) hostname: String,
+    pub(crate) version: String,
+    pub(crate) stage: String,
+    /// What `machine.yaml` says, secrets and all.
+    pub(crate) config: String,
+    /// Such as `10.0.0.11/16`, without those that every machine has.
+    pub(crate) addresses: BTreeSet<String>,
+    /// Names and versions; the schematic is one of them.
+    pub(crate) extensions: BTreeMap<String, String>,
+    /// The members of etcd by their ids, as this node knows them; none on workers.
+    pub(crate) etcd: BTreeMap<u64, String>,
+}
+
+impl Truth {
+    pub(crate) fn new(ready: &Ready, bundle: Bundle) -> Self {
+        let runtime = Runtime::new().unwrap();
+        let clock = Clock::scaled(ready.speed);
+        let (_, address) = ready.pve.url.split_once("://").unwrap();
+        let (host, port) = address.rsplit_once(':').unwrap();
+        let token = format!("{}={}", ready.pve.token_id, ready.pve.token_secret);
+        let client = pve::Client::new(pve::Settings {
+            endpoints: vec![pve::Endpoint::new(host, port.parse().unwrap())],
+            trust: pve::Trust::Authorities(std::fs::read(&ready.pve.ca).unwrap()),
+            credentials: pve::Credentials::Token(token.parse().unwrap()),
+            limits: pve::Limits::default(),
+            timeouts: pve::Timeouts::default(),
+            clock,
+            seed: 0,
+        });
+        let now = UnixTime::from_seconds(clock.unix().try_into().unwrap());
+        let day = Duration::from_hours(24);
+        let randomness = &mut SystemRandomness::new();
+        let credentials = Credentials::issue(&bundle, &[Role::Admin], day, now, randomness);
+        let mut settings = Settings::new(clock);
+        settings.reach = Reach::new(ready.reach.clone());
+        let (pve, credentials) = (client.unwrap(), credentials.unwrap());
+        Self { runtime, pve, credentials, settings, bundle }
+    }
+
+    /// All VMs by their numbers.
+    pub(crate) fn vms(&self) -> BTreeMap<u32, VmTruth> {
+        self.runtime.block_on(async {
+            let mut vms = BTreeMap::new();
+            for guest in self.pve.send(&cluster::resources()).await.unwrap().guests {
+                let vm = Vm::new(&guest.node, guest.vmid);
+                let config = self.pve.send(&qemu::config(&vm)).await.unwrap();
+                let kept = config.iter().filter(|(key, _)| !BY_CHANCE.contains(key));
+                let found = VmTruth {
+                    host: guest.node.to_string(),
+                    pool: guest.pool.map(|pool| pool.to_string()),
+                    is_running: self.pve.send(&qemu::current(&vm)).await.unwrap().running,
+                    config: kept.map(|(key, value)| (key.to_owned(), value.to_owned())).collect(),
+                };
+                vms.insert(guest.vmid.get(), found);
+            }
+            vms
+        })
+    }
+
+    /// Everything on a storage, with sizes in bytes.
+    pub(crate) fn volumes(&self, host: &str, storage: &str) -> BTreeMap<String, u64> {
+        let list = storage::content(&host.parse().unwrap(), &storage.parse().unwrap(), None, None);
+        let found = self.runtime.block_on(self.pve.send(&list)).unwrap();
+        found.into_iter().map(|one| (one.volid.to_string(), one.size.unwrap_or_default())).collect()
+    }
+
+    pub(crate) fn node(&self, address: &str, is_control_plane: bool) -> NodeTruth {
+        let address = Address::new(address.to_owned());
+        let client = Client::new(address, &self.credentials, &self.settings).unwrap();
+        self.runtime.block_on(async {
+            let config = client.get(ResourceKind::MACHINE_CONFIG, "v1alpha1").await.unwrap();
+            let status = client.get(ResourceKind::MACHINE_STATUS, "machine").await.unwrap();
+            let addresses = client.list(ResourceKind::ADDRESS_STATUS).await.unwrap();
+            let addresses = addresses.iter().map(|one| one.text("address").unwrap());
+            let extensions = client.list(ResourceKind::EXTENSION_STATUS).await.unwrap();
+            let extensions = extensions.iter().map(|one| {
+                let text = |key: &str| one.text(&format!("metadata.{key}")).unwrap_or_default();
+                (text("name"), text("version"))
+            });
+            let members =
+                if is_control_plane { client.etcd_members().await.unwrap() } else { vec![] };
+            NodeTruth {
+                hostname: client.hostname().await.unwrap(),
+                version: client.version().await.unwrap().tag,
+                stage: status.unwrap().text("stage").unwrap(),
+                config: config.unwrap().yaml().expose().to_owned(),
+                addresses: addresses.filter(|one| !is_everywhere(one)).collect(),
+                extensions: extensions.collect(),
+                etcd: members.into_iter().map(|one| (one.id, one.hostname)).collect(),
+            }
+        })
+    }
+
+    /// The nodes as Kubernetes knows them, asked at this address.
+    pub(crate) fn kubernetes(&self, address: &str) -> Vec<NodeFacts> {
+        let randomness = &mut SystemRandomness::new();
+        let api = endpoints([address]);
+        self.runtime.block_on(async {
+            let client = KubeClient::new(&self.bundle, &api, &self.settings, randomness).unwrap();
+            client.nodes().await.unwrap()
+        })
+    }
+}
+
+/// Loopback and link-local addresses.
+fn is_everywhere(address: &str) -> bool {
+    ["127.", "::1", "fe80:", "169.254."].iter().any(|start| address.starts_with(start))
+}

@@ -1,0 +1,162 @@
+//! The life of a cluster as its owner meets it: which files come and go, and what is said about it.
+
+use serde_json::Value as Json;
+
+use crate::lab::{IN_FILE, Served};
+use crate::support::{Cluster, Run, SECRETS};
+
+fn has(cluster: &Cluster, path: &str) -> bool {
+    cluster.folder.path().join(path).exists()
+}
+
+#[track_caller]
+fn fine(run: Run) -> Run {
+    assert_eq!(run.code, 0, "{}{}", run.stdout, run.stderr);
+    run
+}
+
+#[test]
+fn secrets_come_with_up_and_go_only_when_they_are_told_to() {
+    let cluster = Cluster::new();
+    let _lab = Served::in_file(&cluster, "--inventory inventory/dev --speed 20");
+
+    // Looking makes nothing, and says the same each time.
+    let plan = fine(cluster.run(&format!("plan {IN_FILE}"))).stdout;
+    assert!(plan.contains("+ file inventory/dev/secrets.sops.yaml  (create)"), "{plan}");
+    assert!(plan.contains("virtio=…"), "{plan}");
+    assert_eq!(fine(cluster.run(&format!("plan {IN_FILE}"))).stdout, plan);
+    let out = cluster.run(&format!("plan --out plan.json {IN_FILE}"));
+    assert_eq!(out.code, 1);
+    assert!(out.stderr.contains("talmox secrets init"), "{}", out.stderr);
+    let unasked = cluster.run(&format!("up {IN_FILE}"));
+    assert_eq!(unasked.code, 64);
+    assert!(unasked.stderr.contains("--yes"), "{}", unasked.stderr);
+    assert!(!has(&cluster, SECRETS) && !has(&cluster, "plan.json"));
+
+    let up = fine(cluster.run(&format!("up --yes {IN_FILE}"))).stderr;
+    assert!(has(&cluster, SECRETS));
+    assert!(up.contains("2 nodes are Ready: Kubernetes v1."), "{up}");
+    assert!(up.contains("  talmox status --lab-at lab.json\n"), "{up}");
+
+    // Files that are asked for, or missing, are written although nothing else is to be done.
+    let merged = fine(cluster.run(&format!("up --merge {IN_FILE}"))).stderr;
+    assert!(merged.contains("home/.kube/config as the context `admin@dev`"), "{merged}");
+    assert!(cluster.folder.read("home/.kube/config").contains("admin@dev"));
+    assert!(cluster.folder.read("home/.talos/config").contains("dev"));
+    std::fs::remove_file(cluster.folder.path().join("inventory/dev/kubeconfig")).unwrap();
+    fine(cluster.run(&format!("up {IN_FILE}")));
+    assert!(has(&cluster, "inventory/dev/kubeconfig"));
+    let again = fine(cluster.run(&format!("up {IN_FILE}"))).stderr;
+    assert!(again.contains("Nothing to do"), "{again}");
+
+    let services = fine(cluster.run(&format!("node services cp-1 {IN_FILE}"))).stdout;
+    assert!(services.contains("etcd"), "{services}");
+    let members = fine(cluster.run(&format!("node get 10.0.0.21 members {IN_FILE}"))).stdout;
+    assert!(members.contains("wk-1"), "{members}");
+
+    fine(cluster.run("render"));
+    cluster.folder.write("generated/notes.txt", "mine\n");
+    let refused = cluster.run(&format!("destroy {IN_FILE}"));
+    assert_eq!(refused.code, 64);
+    assert!(refused.stderr.contains("--yes"), "{}", refused.stderr);
+    fine(cluster.run(&format!("destroy --yes {IN_FILE}")));
+    assert!(has(&cluster, SECRETS) && has(&cluster, "inventory/dev/kubeconfig"));
+
+    // What is left goes too, once somebody says so; what others wrote stays.
+    cluster.folder.write("inventory/dev/talosconfig", "context: another\n");
+    let refused = cluster.run(&format!("destroy --secrets {IN_FILE}"));
+    assert_eq!(refused.code, 64);
+    assert!(has(&cluster, SECRETS));
+    let gone = fine(cluster.run(&format!("destroy --secrets --yes {IN_FILE}"))).stderr;
+    assert!(gone.contains("deleted inventory/dev/kubeconfig\n"), "{gone}");
+    assert!(gone.contains("home/.kube/config still has a context of this cluster"), "{gone}");
+    assert!(!has(&cluster, SECRETS) && !has(&cluster, "inventory/dev/kubeconfig"));
+    assert!(has(&cluster, "inventory/dev/talosconfig"));
+    assert!(!has(&cluster, "generated/cp-1.yaml") && has(&cluster, "generated/notes.txt"));
+    assert_eq!(cluster.run("destroy --secrets --lab").code, 64);
+}
+
+#[test]
+fn a_token_outlives_the_cluster() {
+    let cluster = Cluster::with_secrets();
+    fine(cluster.run_with("secrets set proxmox.token", "talmox@pve!ci=secret"));
+    let _lab = Served::in_file(&cluster, "--inventory inventory/dev --speed 20");
+    let gone = fine(cluster.run(&format!("destroy --secrets --yes {IN_FILE}"))).stderr;
+    assert!(gone.contains("proxmox.token stay"), "{gone}");
+    let again = fine(cluster.run_with("secrets init", ""));
+    assert!(again.stderr.contains("wrote"), "{}", again.stderr);
+    let nothing = fine(cluster.run(&format!("destroy --format json {IN_FILE}"))).stdout;
+    assert_eq!(nothing, "{\"cluster\":\"dev\",\"changed\":false}\n");
+    fine(cluster.run(&format!("destroy --secrets --yes {IN_FILE}")));
+    let shown = fine(cluster.run("secrets show")).stdout;
+    assert!(shown.contains("proxmox.token"), "{shown}");
+    assert_eq!(cluster.run(&format!("status {IN_FILE}")).code, 1);
+}
+
+#[test]
+fn clusters_without_talos_are_not_spoken_of_as_if_they_had_it() {
+    let cluster = Cluster::example("ubuntu-cluster");
+    let _lab = Served::in_file(&cluster, "--inventory inventory --speed 20");
+    let up = fine(cluster.run(&format!("up --yes {IN_FILE}"))).stderr;
+    assert!(up.contains("7 nodes run Ubuntu.\n"), "{up}");
+    assert!(up.contains("  talmox status --lab-at lab.json\n"), "{up}");
+    let status = fine(cluster.run(&format!("status {IN_FILE}"))).stdout;
+    assert!(status.starts_with("ubuntu-cluster\n"), "{status}");
+    assert!(!status.contains("Kubernetes") && !status.contains("ETCD"), "{status}");
+    assert!(status.contains("running"), "{status}");
+}
+
+#[test]
+fn programs_get_every_error_in_one_shape() {
+    let cluster = Cluster::new();
+    let error = |run: Run| -> Json {
+        let told: Json = serde_json::from_str(&run.stdout).unwrap();
+        assert_eq!(told["error"]["exit_code"], run.code);
+        assert!(!run.stderr.is_empty(), "people are told too");
+        told["error"].clone()
+    };
+    let usage = error(cluster.run("up --format json --labb"));
+    assert_eq!(usage["exit_code"], 64);
+    assert!(usage["message"].as_str().unwrap().contains("'--labb'"), "{usage}");
+    assert!(usage["hint"].as_str().unwrap().contains("'--lab'"), "{usage}");
+    let nobody = error(cluster.run("status nobody --format=json"));
+    assert_eq!(nobody["exit_code"], 64);
+    assert!(nobody["message"].as_str().unwrap().contains("nobody"), "{nobody}");
+
+    let path = "inventory/dev/cluster.yaml";
+    let text = cluster.folder.read(path).replace("talos_version", "talos_versoin");
+    cluster.folder.write(path, &text);
+    for command in ["plan", "up --yes", "status", "destroy --yes", "render", "kubeconfig"] {
+        let bad = error(cluster.run(&format!("{command} --format json")));
+        assert_eq!(bad["exit_code"], 1, "{command}");
+        let found = &bad["diagnostics"][0];
+        assert_eq!((&found["file"], &found["line"]), (&path.into(), &1.into()), "{command}");
+        assert_eq!(found["hint"], "did you mean `talos_version`?");
+    }
+    assert!(!has(&cluster, SECRETS) && !has(&cluster, "generated"));
+}
+
+#[test]
+fn of_several_clusters_all_are_looked_at_and_only_named_ones_are_changed() {
+    let cluster = Cluster::new();
+    let other = cluster.folder.read("inventory/dev/cluster.yaml");
+    let other = other.replace("10.0.0.", "10.9.0.").replace("10.0.0.0/16", "10.9.0.0/16");
+    let other = other.replace("cp-1", "cp-9").replace("wk-1", "wk-9");
+    cluster.folder.write("inventory/ops/cluster.yaml", &other);
+    let lab = "--lab --lab-speed 20";
+    let both = fine(cluster.run(&format!("plan {lab}"))).stdout;
+    assert!(both.contains("\ndev: ") && both.contains("\nops: "), "{both}");
+    let one = fine(cluster.run(&format!("plan ops {lab}")));
+    assert!(!one.stdout.contains("dev: ") && one.stdout.contains("\nops: "), "{}", one.stdout);
+    assert!(one.stderr.contains("`talmox up --lab ops` carries it out."), "{}", one.stderr);
+    for command in ["up", "destroy", "render", "output"] {
+        let run = cluster.run(&format!("{command} {}", if command == "render" { "" } else { lab }));
+        assert_eq!(run.code, 64, "{command}: {}", run.stderr);
+        assert!(run.stderr.contains("name one of them: dev, ops"), "{command}: {}", run.stderr);
+    }
+    let run = cluster.run(&format!("up dve {lab}"));
+    assert_eq!(run.code, 64);
+    assert!(run.stderr.contains("did you mean `dev`?"), "{}", run.stderr);
+    let run = cluster.run(&format!("plan --graph dot {lab}"));
+    assert_eq!(run.code, 64);
+}

@@ -1,0 +1,118 @@
+//! `up` in a lab whose Kubernetes API is the real one.
+
+use std::process::Command;
+
+use crate::lab::{IN_FILE, Served};
+use crate::support::{Cluster, Run};
+
+/// The flags of the lab. None, loudly, where there are no programs to run.
+fn flags() -> Option<String> {
+    let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+    let programs = variable("TALMOX_KUBE_APISERVER").zip(variable("TALMOX_ETCD"));
+    let Some((apiserver, etcd)) = programs else {
+        let missing = "TALMOX_KUBE_APISERVER and TALMOX_ETCD name no programs to run";
+        assert_ne!(variable("CI").as_deref(), Some("true"), "{missing}");
+        let text = format!("SKIPPED: {missing}\n");
+        std::io::Write::write_all(&mut std::io::stderr(), text.as_bytes()).unwrap();
+        return None;
+    };
+    Some(format!("--kube-apiserver {apiserver} --etcd {etcd}"))
+}
+
+/// A definition, an object of its kind, and something that runs, in a namespace of their own.
+const ADDON: &str = "\
+apiVersion: v1
+kind: Namespace
+metadata: {name: shop}
+---
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: shelves.shop.example}
+spec:
+  group: shop.example
+  scope: Namespaced
+  names: {plural: shelves, singular: shelf, kind: Shelf}
+  versions:
+    - name: v1
+      served: true
+      storage: true
+      schema:
+        openAPIV3Schema:
+          type: object
+          properties:
+            spec:
+              type: object
+              properties: {size: {type: integer, minimum: 1}}
+---
+apiVersion: shop.example/v1
+kind: Shelf
+metadata: {name: books, namespace: shop}
+spec: {size: 3}
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: till, namespace: shop}
+spec:
+  replicas: 2
+  selector: {matchLabels: {app: till}}
+  template:
+    metadata: {labels: {app: till}}
+    spec: {containers: [{name: till, image: till:1}]}
+";
+
+fn fine(run: &Run) {
+    assert_eq!(run.code, 0, "{}{}", run.stdout, run.stderr);
+}
+
+#[test]
+fn addons_are_applied_to_a_real_api_server_and_owned() {
+    let Some(flags) = flags() else { return };
+    let cluster = Cluster::with_secrets();
+    let file = "inventory/dev/cluster.yaml";
+    let inventory = cluster.folder.read(file);
+    cluster.folder.write(file, &format!("{inventory}addons:\n  - {{name: shop, files: [shop]}}\n"));
+    cluster.folder.write("inventory/dev/shop/all.yaml", ADDON);
+    let lab = Served::in_file(&cluster, &format!("--inventory inventory/dev {flags}"));
+    fine(&cluster.run(&format!("up --yes {IN_FILE}")));
+    // What is there is taken as it is.
+    fine(&cluster.run(&format!("up --yes {IN_FILE}")));
+    let status = cluster.run(&format!("status {IN_FILE}"));
+    assert!(status.stdout.contains("Ready v1."), "{}", status.stdout);
+    see_by_kubectl(&cluster);
+    assert_eq!(lab.signal("TERM"), Some(0));
+}
+
+/// kubectl's own words about the same cluster, where there is a kubectl.
+fn see_by_kubectl(cluster: &Cluster) {
+    let program = std::env::var_os("TALMOX_KUBECTL").unwrap_or_else(|| "kubectl".into());
+    let kubectl = |line: &str| {
+        let mut command = Command::new(&program);
+        command.env("KUBECONFIG", cluster.folder.path().join("inventory/dev/kubeconfig"));
+        command.env("HOME", cluster.folder.path().join("home"));
+        let output = command.args(line.split_whitespace()).output().ok()?;
+        let text = [output.stdout, output.stderr].concat();
+        Some((output.status.success(), String::from_utf8(text).unwrap()))
+    };
+    let Some((true, _)) = kubectl("version --client") else { return };
+    let must = |line: &str| {
+        let (went_well, text) = kubectl(line).unwrap();
+        assert!(went_well, "kubectl {line}\n{text}");
+        text
+    };
+    assert!(must("get shelf books -n shop -o jsonpath={.spec.size}").contains('3'));
+    let owners = must("get shelf books -n shop --show-managed-fields -o yaml");
+    assert!(owners.contains("manager: talmox") && owners.contains("operation: Apply"), "{owners}");
+    assert!(must("get pods -n shop").contains("Running"));
+    must("wait --for=condition=Ready nodes --all --timeout=60s");
+    // Whoever wants another value of what talmox owns is told so.
+    cluster.folder.write("other.yaml", &ADDON.replace("size: 3", "size: 4"));
+    let file = cluster.folder.path().join("other.yaml");
+    let apply = format!("apply --server-side -f {}", file.display());
+    let (went_well, text) = kubectl(&apply).unwrap();
+    assert!(!went_well && text.contains("conflict with \"talmox\""), "{text}");
+    must(&format!("{apply} --force-conflicts"));
+    // And talmox is told the same by and by, in its turn.
+    let run = cluster.run(&format!("up --yes {IN_FILE}"));
+    assert_ne!(run.code, 0, "{}", run.stderr);
+    assert!(run.stderr.contains("conflict with \"kubectl\""), "{}", run.stderr);
+}

@@ -1,0 +1,259 @@
+//! A cluster's folder, and a lab that outlives whoever works in it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::io::{BufRead as _, BufReader};
+use std::os::unix::process::ExitStatusExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use serde_json::Value as Json;
+use talmox_engine::kube::NodeFacts;
+use talmox_talos_config::age::parse_identities;
+use talmox_talos_config::secrets::Bundle;
+use talmox_talos_config::sops;
+use tempfile::TempDir;
+
+use crate::truth::{NodeTruth, Truth, VmTruth};
+
+const INVENTORY: &str = "\
+talos_version: v1.11.2
+network: {subnet: 10.0.0.0/24, gateway: 10.0.0.1, nameservers: [1.1.1.1], vip: 10.0.0.20}
+proxmox: {endpoint: https://pve:8006, token: {secret: proxmox.token}, node: pve, pool: talos, vmid_range: 300-399}
+timeouts: {task: 30m, image: 60m, boot: 60m, bootstrap: 60m, health: 60m}
+controlplane:
+  - {name: cp-1, ip: 10.0.0.11}
+  - {name: cp-2, ip: 10.0.0.12}
+  - {name: cp-3, ip: 10.0.0.13}
+workers:
+  - {name: wk-1, ip: 10.0.0.21}
+  - {name: wk-2, ip: 10.0.0.22}
+";
+const NODES: [(&str, &str); 5] = [
+    ("cp-1", "10.0.0.11"),
+    ("cp-2", "10.0.0.12"),
+    ("cp-3", "10.0.0.13"),
+    ("wk-1", "10.0.0.21"),
+    ("wk-2", "10.0.0.22"),
+];
+/// How much faster than ours the lab's time passes.
+const SPEED: &str = "100";
+pub(crate) const SECRETS: &str = "inventory/kept/secrets.sops.yaml";
+pub(crate) const KEYS: &str = "home/.config/sops/age/keys.txt";
+
+/// Where a run is killed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Place {
+    /// When it has told of so many steps that they began or ended.
+    Told(usize),
+    /// When so many of its calls that change something were answered.
+    Changed(usize),
+    /// When this file is there.
+    Made(&'static str),
+}
+
+/// What there is in the end.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Picture {
+    vms: BTreeMap<u32, VmTruth>,
+    nodes: BTreeMap<&'static str, NodeTruth>,
+    kubernetes: Vec<NodeFacts>,
+    volumes: BTreeMap<String, u64>,
+}
+
+pub(crate) struct World {
+    folder: TempDir,
+    lab: Child,
+}
+
+impl World {
+    /// With secrets that are the same in all of them.
+    pub(crate) fn start() -> Self {
+        static SECRET: OnceLock<(String, String)> = OnceLock::new();
+        let (secrets, keys) = SECRET.get_or_init(|| {
+            let first = folder();
+            let made = talmox(first.path()).args(["secrets", "init"]).output().unwrap();
+            assert!(made.status.success(), "{made:?}");
+            let read = |path: &str| fs::read_to_string(first.path().join(path)).unwrap();
+            (read(SECRETS), read(KEYS))
+        });
+        let world = Self::without_secrets();
+        world.write(SECRETS, secrets);
+        world.write(KEYS, keys);
+        world
+    }
+
+    /// Whoever comes first makes some.
+    pub(crate) fn without_secrets() -> Self {
+        let folder = folder();
+        let mut serve = talmox(folder.path());
+        serve.args(["lab", "serve", "--format", "json", "--inventory", "inventory"]);
+        serve.args(["--speed", SPEED, "--seed", "7", "--record", "record.jsonl"]);
+        let mut lab = serve.stdout(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(lab.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let world = Self { folder, lab };
+        world.write("lab.json", &line);
+        world
+    }
+
+    pub(crate) fn read(&self, path: &str) -> String {
+        fs::read_to_string(self.path(path)).unwrap()
+    }
+
+    fn write(&self, path: &str, text: &str) {
+        let path = self.path(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+
+    fn path(&self, path: &str) -> PathBuf {
+        self.folder.path().join(path)
+    }
+
+    fn command(&self, words: &str) -> Command {
+        let mut command = talmox(self.folder.path());
+        command.args(words.split_whitespace()).args(["--lab-at", "lab.json"]);
+        command
+    }
+
+    fn up(&self) -> Command {
+        self.command("up --yes --format json")
+    }
+
+    /// Runs `up` to its end; the lines that it printed.
+    #[track_caller]
+    pub(crate) fn up_to_the_end(&self) -> Vec<String> {
+        let output = self.up().output().unwrap();
+        let (out, err) = (text(&output.stdout), text(&output.stderr));
+        assert!(output.status.success(), "{out}{err}");
+        out.lines().map(str::to_owned).collect()
+    }
+
+    /// Runs `up` until it comes to this place, and kills it there.
+    pub(crate) fn up_killed(&self, place: Place) {
+        let mut up = self.up();
+        let is_heard = matches!(place, Place::Told(_));
+        up.stdout(if is_heard { Stdio::piped() } else { Stdio::null() }).stderr(Stdio::null());
+        let mut process = up.spawn().unwrap();
+        match place {
+            Place::Told(count) => {
+                let lines = BufReader::new(process.stdout.take().unwrap()).lines();
+                let told = lines.map(Result::unwrap).filter(|line| is_of_step(line));
+                assert_eq!(told.take(count).count(), count, "{place:?}: it ended before");
+            }
+            Place::Changed(count) => until(&mut process, || self.changes() >= count),
+            Place::Made(file) => until(&mut process, || self.path(file).exists()),
+        }
+        process.kill().unwrap();
+        let status = process.wait().unwrap();
+        assert_eq!(status.signal(), Some(9), "{place:?}: it ended before");
+    }
+
+    /// How many calls that change something were answered.
+    pub(crate) fn changes(&self) -> usize {
+        let record = fs::read_to_string(self.path("record.jsonl")).unwrap_or_default();
+        record.lines().filter(|line| !line.contains(r#""method":"GET""#)).count()
+    }
+
+    /// Whether there is anything left to do.
+    #[track_caller]
+    pub(crate) fn assert_settled(&self) {
+        let plan = self.command("plan --detailed-exitcode").output().unwrap();
+        assert_eq!(plan.status.code(), Some(0), "{}{}", text(&plan.stdout), text(&plan.stderr));
+    }
+
+    /// What there is, and that it is one whole cluster.
+    #[track_caller]
+    pub(crate) fn picture(&self) -> Picture {
+        let keys = parse_identities(&self.read(KEYS)).unwrap();
+        let secrets = sops::decrypt(&self.read(SECRETS), &keys).unwrap();
+        let bundle = Bundle::from_node(&secrets.get("talos").unwrap()).unwrap();
+        let truth = Truth::new(&serde_json::from_str(&self.read("lab.json")).unwrap(), bundle);
+        let mut nodes: BTreeMap<&str, NodeTruth> = NODES
+            .into_iter()
+            .map(|(name, address)| (name, truth.node(address, name.starts_with("cp-"))))
+            .collect();
+        assert_is_bootstrapped_once(&nodes);
+        // Who holds the VIP, and what etcd calls its members, is a matter of chance.
+        for node in nodes.values_mut() {
+            node.addresses.remove("10.0.0.20/32");
+            let names: BTreeSet<String> = node.etcd.values().cloned().collect();
+            node.etcd = names.into_iter().zip(1..).map(|(name, at)| (at, name)).collect();
+        }
+        let mut volumes = truth.volumes("pve", "local");
+        volumes.extend(truth.volumes("pve", "local-lvm"));
+        let kubernetes = truth.kubernetes("10.0.0.20");
+        Picture { vms: truth.vms(), nodes, kubernetes, volumes }
+    }
+}
+
+/// A second bootstrap would be a second etcd with members of its own.
+#[track_caller]
+fn assert_is_bootstrapped_once(nodes: &BTreeMap<&str, NodeTruth>) {
+    let known: BTreeSet<&BTreeMap<u64, String>> =
+        ["cp-1", "cp-2", "cp-3"].into_iter().map(|name| &nodes[name].etcd).collect();
+    assert_eq!(known.len(), 1, "{known:?}");
+    let names: BTreeSet<&str> =
+        known.iter().flat_map(|members| members.values()).map(String::as_str).collect();
+    assert_eq!(names, ["cp-1", "cp-2", "cp-3"].into());
+    let holders = nodes.values().filter(|node| node.addresses.contains("10.0.0.20/32")).count();
+    assert_eq!(holders, 1, "one node holds the VIP");
+}
+
+impl Picture {
+    /// Every node has one VM, and there are no others.
+    #[track_caller]
+    pub(crate) fn assert_whole(&self) {
+        assert_eq!(self.vms.keys().copied().collect::<Vec<_>>(), [300, 301, 302, 303, 304]);
+        for (vm, (name, _)) in self.vms.values().zip(NODES) {
+            let marker = format!(" node={name} stage=made");
+            assert!(vm.is_running && vm.config["description"].contains(&marker), "{vm:#?}");
+            assert_eq!((&*vm.config["name"], vm.pool.as_deref()), (name, Some("talos")));
+        }
+        let names = self.kubernetes.iter().map(|node| (node.name.as_str(), node.is_ready));
+        assert_eq!(names.collect::<Vec<_>>(), NODES.map(|(name, _)| (name, true)));
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        self.lab.kill().ok();
+        self.lab.wait().ok();
+    }
+}
+
+/// Whether a line tells that a step began or ended. There are as many of those in every run.
+pub(crate) fn is_of_step(line: &str) -> bool {
+    let Ok(event) = serde_json::from_str::<Json>(line) else { return false };
+    matches!(event["what"]["event"].as_str(), Some("step_started" | "step_ended"))
+}
+
+/// Waits for something to become true while the process lives.
+fn until(process: &mut Child, is_so: impl Fn() -> bool) {
+    while !is_so() && process.try_wait().unwrap().is_none() {
+        std::thread::park_timeout(Duration::from_millis(1));
+    }
+}
+
+fn folder() -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let inventory = folder.path().join("inventory/kept");
+    fs::create_dir_all(&inventory).unwrap();
+    fs::create_dir_all(folder.path().join("home")).unwrap();
+    fs::write(inventory.join("cluster.yaml"), INVENTORY).unwrap();
+    folder
+}
+
+/// The program, with a home of its own.
+fn talmox(folder: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_talmox"));
+    command.env_clear().env("HOME", folder.join("home")).current_dir(folder);
+    command
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}

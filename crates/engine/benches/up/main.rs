@@ -1,0 +1,111 @@
+//! What `up` and `plan` cost, in a lab that runs in a process of its own: the time of an `up` against the longest chain
+//! of waits that its plan and the machines leave it, the requests to Proxmox, and how a plan without changes grows with
+//! the number of VMs. Prints a table; with `--check` it fails where a bar is missed. `--steps` shows when each step
+//! ended, and when it could have; `--speed N` lets the lab's time pass slower or faster, up to ten times; `--vms N` takes
+//! another number than 1,000 for the plan, 0 leaves that out.
+#![expect(clippy::print_stdout, reason = "a bench prints its results")]
+#![expect(clippy::unwrap_used, reason = "a bench that cannot run has failed")]
+#![expect(clippy::disallowed_methods, reason = "real sockets take real time")]
+
+mod floor;
+mod many;
+mod rig;
+mod served;
+mod table;
+mod yard;
+
+use std::time::Duration;
+
+use floor::Image;
+use rig::Rig;
+use served::{HOMELAB, Pace, Served};
+use table::{Table, number};
+use talmox_engine::plan::{Action, Plan, StepId};
+use talmox_lab::pve::Profile;
+use talmox_pve::api::storage::{self, Content};
+use tokio::runtime::Runtime;
+use yard::{Size, scenario};
+
+/// How much faster the lab's time passes: slow enough for two cores to do what twenty machines do.
+const SPEED: f64 = 5.0;
+const FASTEST: f64 = 10.0;
+const CLUSTERS: u8 = 10;
+
+fn main() {
+    let args: Vec<String> = std::env::args().collect();
+    let after = |flag: &str| args.iter().position(|arg| arg == flag).map(|at| &args[at + 1..]);
+    if let Some([folder, profile, speed, clusters, ..]) = after("--serve") {
+        served::serve(folder.as_ref(), profile, speed.parse().unwrap(), clusters.parse().unwrap());
+        return;
+    }
+    if let Some([folder, clusters, nodes, ..]) = after("--plan") {
+        many::plan(folder.as_ref(), clusters.parse().unwrap(), nodes.parse().unwrap());
+        return;
+    }
+    let runtime = Runtime::new().unwrap();
+    let mut table = Table::head();
+    let speed = after("--speed").map_or(SPEED, |rest| rest[0].parse().unwrap());
+    assert!(speed <= FASTEST, "faster than this machine can follow");
+    let pace = Pace { profile: HOMELAB, speed };
+    let shows_steps = after("--steps").is_some();
+    for nodes in [5, 20] {
+        up(&runtime, &mut table, nodes, pace, shows_steps);
+    }
+    let vms = after("--vms").map_or(1000, |rest| rest[0].parse().unwrap());
+    if vms > 0 {
+        many::measure(&runtime, &mut table, CLUSTERS, vms / usize::from(CLUSTERS));
+    }
+    let is_checked = after("--check").is_some();
+    assert!(table.missed == 0 || !is_checked, "{} missed", table.missed);
+}
+
+/// One fresh cluster, and a plan once it is there.
+fn up(runtime: &Runtime, table: &mut Table, nodes: usize, pace: Pace, shows_steps: bool) {
+    let size = Size { nth: 0, nodes };
+    let lab = Served::start(&scenario(size), pace, 1);
+    let rig = Rig::new(&lab.ready, size.inventory());
+    let begun = rig.clock.moment();
+    let (plan, ends) = runtime.block_on(rig.up());
+    let took = rig.clock.moment().since(begun);
+    let fresh = lab.requests();
+    let image = runtime.block_on(image(&rig, &plan));
+    let least = floor::ends(&plan, Profile::Homelab, image);
+    if shows_steps {
+        show(&least, &ends);
+    }
+    let least = least.values().max().copied().unwrap_or_default();
+    let what = format!("up of {nodes} nodes, seconds: and the critical path");
+    table.row(&what, took.as_secs_f64(), least.as_secs_f64(), Some(1.1));
+    let before = lab.requests();
+    let again = runtime.block_on(async { rig.plan(&rig.desired(), true).await });
+    assert!(again.is_empty(), "{:#?}", again.changes);
+    let again = lab.requests() - before;
+    if nodes == 5 {
+        table.row("requests of it without looks at tasks, and 50", number(fresh), 50.0, Some(1.0));
+    }
+    let what = format!("requests of a plan of {nodes} without changes, and VMs + 6");
+    table.row(&what, number(again), number(nodes + 6), Some(1.0));
+}
+
+/// How large the image is that was fetched.
+async fn image(rig: &Rig, plan: &Plan) -> Image {
+    let fetch = plan.steps.iter().find_map(|step| match &step.action {
+        Action::FetchImage(fetch) => Some(fetch),
+        _ => None,
+    });
+    let fetch = fetch.unwrap();
+    let (client, host) = (rig.client(), &fetch.host);
+    let list = storage::content(host, fetch.volume.storage(), Some(Content::Import), None);
+    let files = client.send(&list).await.unwrap();
+    let file = files.into_iter().find(|file| file.volid == fetch.volume).unwrap();
+    let info = client.send(&storage::volume(host, &fetch.volume)).await.unwrap();
+    Image { length: file.size.unwrap(), used: info.used.unwrap() }
+}
+
+/// When each step could have ended, and when it did.
+fn show(least: &floor::Ends, ends: &[(StepId, Duration)]) {
+    for (step, end) in ends {
+        let (least, end) = (least[step].as_secs_f64(), end.as_secs_f64());
+        println!("  {step:<40} {least:>8.2} {end:>8.2} {:>8.2} later", end - least);
+    }
+}

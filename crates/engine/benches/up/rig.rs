@@ -1,0 +1,158 @@
+//! The way from an inventory to a cluster in a lab that runs in another process.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use talmox_clock::Clock;
+use talmox_engine::access::ClusterAccess;
+use talmox_engine::desired::{Desired, Inputs, Login, Phase};
+use talmox_engine::event::{Event, Events, Stamped};
+use talmox_engine::execute::{Cancel, execute};
+use talmox_engine::observe::{TalosAccess, observe};
+use talmox_engine::plan::{self, Contact, Options, Plan, StepId, show};
+use talmox_engine::step::Context;
+use talmox_engine::web::{Web, WebSettings};
+use talmox_lab::Ready;
+use talmox_model::Severity;
+use talmox_model::load::{ClusterFiles, File, Parsed};
+use talmox_pve::client::{self, Client, Credentials, Endpoint, Limits, Timeouts, Trust};
+use talmox_talos_api::{
+    Address, Credentials as TalosCredentials, Reach, Settings as TalosSettings,
+};
+use talmox_talos_config::client::Role;
+use talmox_talos_config::random::SystemRandomness;
+use talmox_talos_config::secrets::{self, Bundle};
+use talmox_talos_config::time::UnixTime;
+
+use crate::yard::TOKEN;
+
+/// A cluster, and how it is spoken to.
+pub(crate) struct Rig {
+    ready: Ready,
+    pub(crate) clock: Clock,
+    pub(crate) bundle: Bundle,
+    text: String,
+}
+
+impl Rig {
+    pub(crate) fn new(ready: &Ready, inventory: String) -> Self {
+        let now = UnixTime::from_seconds(1_700_000_000);
+        let bundle = secrets::generate(now, &mut SystemRandomness::new()).unwrap();
+        Self::known(ready, inventory, bundle)
+    }
+
+    /// Of a cluster whose secrets were made before.
+    pub(crate) fn known(ready: &Ready, inventory: String, bundle: Bundle) -> Self {
+        let clock = Clock::scaled(ready.speed);
+        Self { ready: ready.clone(), clock, bundle, text: inventory }
+    }
+
+    pub(crate) fn client(&self) -> Client {
+        let (host, port) = self.ready.pve.url["https://".len()..].rsplit_once(':').unwrap();
+        let reach = Some((host.to_owned(), port.parse().unwrap()));
+        Client::new(client::Settings {
+            endpoints: vec![Endpoint { reach, ..Endpoint::new("pve1", 8006) }],
+            trust: Trust::Authorities(std::fs::read(&self.ready.pve.ca).unwrap()),
+            credentials: Credentials::Token(TOKEN.parse().unwrap()),
+            limits: Limits::default(),
+            timeouts: Timeouts::default(),
+            clock: self.clock,
+            seed: 0,
+        })
+        .unwrap()
+    }
+
+    fn access(&self) -> TalosAccess {
+        let now = UnixTime::from_seconds(self.clock.unix().try_into().unwrap());
+        let day = Duration::from_hours(24);
+        let randomness = &mut SystemRandomness::new();
+        let credentials =
+            TalosCredentials::issue(&self.bundle, &[Role::Admin], day, now, randomness).unwrap();
+        let mut settings = TalosSettings::new(self.clock);
+        settings.reach = Reach::new(self.ready.reach.clone());
+        TalosAccess { credentials, settings }
+    }
+
+    fn cluster(&self, desired: &Desired) -> ClusterAccess {
+        let TalosAccess { credentials, settings } = self.access();
+        let known = desired.control_planes().filter_map(|node| match node.contact {
+            Contact::At(address) => Some(address),
+            Contact::AskAgent => None,
+        });
+        let addresses = desired.vip.into_iter().chain(known);
+        ClusterAccess {
+            bundle: Arc::new(self.bundle.clone()),
+            credentials,
+            settings,
+            api: addresses
+                .map(|address| Address { host: address.to_string(), port: 6443 })
+                .collect(),
+            write_files: Arc::new(|_| Ok(())),
+        }
+    }
+
+    /// What the inventory stands for.
+    pub(crate) fn desired(&self) -> Desired {
+        let content = Ok(self.text.clone().into_bytes());
+        let files = ClusterFiles {
+            default_name: "bench".to_owned(),
+            cluster: Some(File { path: PathBuf::from("cluster.yaml"), content }),
+            ..ClusterFiles::default()
+        };
+        let inventory = Parsed::new(vec![files]).check(&BTreeMap::new());
+        let found = inventory.diagnostics.iter();
+        let errors: Vec<_> = found.filter(|one| one.severity == Severity::Error).collect();
+        assert!(errors.is_empty(), "{errors:#?}");
+        let inputs = Inputs {
+            cluster: &inventory.clusters[0],
+            bundle: &self.bundle,
+            secrets: &BTreeMap::new(),
+            files: &BTreeMap::new(),
+            phase: Phase::Final,
+        };
+        let login = Login { user: "root@pam".to_owned(), token: Some("lab".to_owned()) };
+        Desired::of(&inputs, &BTreeMap::new(), login).unwrap()
+    }
+
+    fn web(&self) -> Web {
+        let reach = Reach::new(self.ready.reach.clone());
+        let authorities = std::fs::read(&self.ready.pve.ca).unwrap();
+        Web::new(WebSettings { reach, authorities }).unwrap()
+    }
+
+    /// What is to be done now, where files were written before or not.
+    pub(crate) async fn plan(&self, desired: &Desired, has_client_files: bool) -> Plan {
+        let (client, access, web) = (self.client(), self.access(), self.web());
+        let world = observe(desired, &client, &access, Some(&web)).await.unwrap();
+        plan::plan(desired, &world, Options { has_client_files })
+    }
+
+    /// What `talmox up` does to an empty world; and when each step ended, in their order.
+    pub(crate) async fn up(&self) -> (Plan, Vec<(StepId, Duration)>) {
+        let begun = self.clock.since_epoch().as_secs_f64();
+        let desired = self.desired();
+        let plan = self.plan(&desired, false).await;
+        assert_eq!(plan.errors().count(), 0, "{}", show::text(&plan));
+        let context = Context {
+            clock: self.clock,
+            pve: self.client(),
+            web: self.web(),
+            cluster: Some(self.cluster(&desired)),
+            seed: 7,
+            cut: None,
+        };
+        let (events, mut heard) = Events::channel(self.clock);
+        let outcome = execute(&plan, &context, &Cancel::default(), &events).await;
+        let failures: Vec<_> = outcome.failures().collect();
+        assert!(outcome.is_done(), "{failures:#?}");
+        let mut ends = vec![];
+        while let Ok(Stamped { time, what }) = heard.try_recv() {
+            if let Event::StepEnded { step, .. } = what {
+                ends.push((StepId::new(step), Duration::from_secs_f64(time - begun)));
+            }
+        }
+        (plan, ends)
+    }
+}

@@ -1,0 +1,90 @@
+//! What the rigs of several tests have in common: a lab's Proxmox, spoken to, struck, and looked at
+//! from behind.
+
+use std::path::Path;
+
+use serde_json::Value as Json;
+use talmox_engine::event::{Event, Stamped};
+use talmox_engine::web::{Web, WebSettings};
+use talmox_lab::Lab;
+use talmox_lab::pve::{Action as FaultAction, Fault, PathPattern, When};
+use talmox_pve::client::{self, Client, Credentials, Endpoint, Limits, Timeouts, Trust};
+use talmox_talos_api::Reach;
+
+/// May do everything.
+pub(crate) const ADMIN: &str = "root@pam!lab=00000000-1111-4222-8333-444444444444";
+/// Has the documented roles and no more.
+pub(crate) const TALMOX: &str = "talmox@pve!ci=aaaaaaaa-bbbb-4ccc-8ddd-eeeeeeeeeeee";
+
+pub(crate) fn client(lab: &Lab, token: &str) -> Client {
+    let address = lab.address();
+    let endpoint = Endpoint {
+        reach: Some((address.ip().to_string(), address.port())),
+        ..Endpoint::new("pve1", 8006)
+    };
+    Client::new(client::Settings {
+        endpoints: vec![endpoint],
+        trust: Trust::Authorities(std::fs::read(lab.ready().pve.ca).unwrap()),
+        credentials: Credentials::Token(token.parse().unwrap()),
+        limits: Limits::default(),
+        timeouts: Timeouts::default(),
+        clock: lab.clock(),
+        seed: 0,
+    })
+    .unwrap()
+}
+
+/// The web as the lab has it, and what else is to be found.
+pub(crate) fn web(lab: &Lab, also: impl IntoIterator<Item = (String, String)>) -> Web {
+    let ready = lab.ready();
+    let settings = WebSettings {
+        reach: Reach::new(ready.reach.into_iter().chain(also)),
+        authorities: std::fs::read(ready.pve.ca).unwrap(),
+    };
+    Web::new(settings).unwrap()
+}
+
+/// What was asked of Proxmox so far: method and path, but for looks at tasks.
+pub(crate) fn asked(record: &Path) -> Vec<String> {
+    let text = std::fs::read_to_string(record).unwrap_or_default();
+    let lines = text.lines().map(|line| serde_json::from_str::<Json>(line).unwrap());
+    let call = |line: Json| {
+        let path = line["path"].as_str().unwrap();
+        format!("{} {}", line["method"].as_str().unwrap(), path.replacen("/api2/json", "", 1))
+    };
+    lines.map(call).filter(|call| !call.contains("/tasks/")).collect()
+}
+
+/// Strikes calls of this kind, the first `times` of them.
+pub(crate) fn strike(lab: &Lab, method: &str, path: &str, times: u64, action: FaultAction) {
+    let when = When {
+        method: Some(method.to_owned()),
+        path: Some(PathPattern::parse(path).unwrap()),
+        ..When::default()
+    };
+    lab.faults().add(Fault { times: Some(times), ..Fault::new(when, action) });
+}
+
+/// Strikes the first task of this kind.
+pub(crate) fn strike_task(lab: &Lab, task: &str, action: FaultAction) {
+    let when = When { task: Some(task.to_owned()), ..When::default() };
+    lab.faults().add(Fault::new(when, action));
+}
+
+/// What people were told beside the way.
+pub(crate) fn notes(events: &[Stamped]) -> Vec<&str> {
+    let told = events.iter().filter_map(|event| match &event.what {
+        Event::StepNote { text, .. } => Some(text.as_str()),
+        _ => None,
+    });
+    told.collect()
+}
+
+/// What was waited for.
+pub(crate) fn waits(events: &[Stamped]) -> Vec<&str> {
+    let told = events.iter().filter_map(|event| match &event.what {
+        Event::StepWaits { reason, .. } => Some(reason.as_str()),
+        _ => None,
+    });
+    told.collect()
+}

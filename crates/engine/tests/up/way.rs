@@ -1,0 +1,93 @@
+//! The ways of first boot that make VMs by steps of their own, each with an inventory for it.
+
+use std::time::Duration;
+
+use talmox_engine::plan;
+use talmox_pve::id::VmId;
+
+use super::inventory::{HEAD, home};
+use super::rig::{Rig, Yard};
+
+/// A cluster, the lab it comes up in, and who is in it.
+#[derive(Clone, Debug)]
+pub(crate) struct Way {
+    pub(crate) text: String,
+    pub(crate) control_planes: &'static [&'static str],
+    pub(crate) workers: &'static [&'static str],
+    /// Machines that are not Kubernetes's.
+    pub(crate) others: &'static [&'static str],
+    is_cloned: bool,
+}
+
+/// Neither waits for the other, as workers wait for a control plane.
+const TWO: &str = "
+controlplane:
+  - {name: cp-1, ip: 10.0.0.11}
+  - {name: cp-2, ip: 10.0.0.12}
+";
+
+const UBUNTU: &str = "  - name: ub-1
+    ip: 10.0.0.31
+    os: ubuntu
+    image: {url: https://cloud-images.ubuntu.com/releases/noble/release/ubuntu-24.04-server-cloudimg-amd64.img}
+    cloud_init: {packages: [qemu-guest-agent]}
+";
+
+impl Way {
+    /// The usual one: three control planes and two workers.
+    pub(crate) fn usual() -> Self {
+        Self {
+            text: home(),
+            control_planes: &["cp-1", "cp-2", "cp-3"],
+            workers: &["wk-1", "wk-2"],
+            others: &[],
+            is_cloned: false,
+        }
+    }
+
+    /// Clones of a template.
+    pub(crate) fn clones() -> Self {
+        let nodes = TWO.replace("ip:", "template: talos-v1.11.2-base, ip:");
+        Self::two(format!("{HEAD}boot: template\n{nodes}"), true)
+    }
+
+    /// Configs on volumes: of Talos, and of the Ubuntu beside it.
+    pub(crate) fn volumes() -> Self {
+        let text = format!("{HEAD}boot: cidata\n{TWO}{UBUNTU}");
+        Self { others: &["ub-1"], ..Self::two(text, false) }
+    }
+
+    fn two(text: String, is_cloned: bool) -> Self {
+        let control_planes = &["cp-1", "cp-2"];
+        Self { text, control_planes, workers: &[], others: &[], is_cloned }
+    }
+
+    /// A lab with all that is there before anybody runs `up`.
+    pub(crate) async fn lab(&self) -> Rig {
+        // Whoever asks a guest agent needs a right for it.
+        let with = match self.others {
+            [] => vec![],
+            _ => vec![("Pool.Audit]", "Pool.Audit, VM.GuestAgent.Audit]".to_owned())],
+        };
+        let rig = Rig::of(Yard { with, ..Yard::default() });
+        if self.is_cloned {
+            rig.make_templates(&self.text).await;
+        }
+        rig
+    }
+}
+
+impl Rig {
+    /// What `talmox template create` does.
+    pub(crate) async fn make_templates(&self, text: &str) {
+        let desired = self.desired(text);
+        let world = self.look(&desired).await.unwrap();
+        let plan = plan::templates(&desired, &world, &[VmId::new(200).unwrap()]);
+        assert_eq!(plan.errors().count(), 0, "{:#?}", plan.findings);
+        self.carry_out(plan, text, None).await.assert_done();
+        // The list of all VMs learns of it with the next round of the status daemon.
+        while !self.guests().await.iter().any(|guest| guest.template) {
+            self.lab.clock().sleep(Duration::from_secs(1)).await;
+        }
+    }
+}

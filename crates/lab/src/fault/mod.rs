@@ -1,0 +1,119 @@
+//! Faults on order: which calls, tasks, requests and boots go wrong, when, and how.
+//!
+//! A rule looks at one kind of thing that happens (see [`When`]) and counts what it fits. From the `nth` on,
+//! `times` times, it acts. The counters are all the state there is, so the same calls meet the same faults
+//! again. What happens to a node as a whole is for whoever plays nodes to carry out.
+
+mod node;
+mod rules;
+mod script;
+mod trouble;
+mod when;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+pub use node::{Disguise, NodeAction, Who};
+pub use rules::Faults;
+pub(crate) use rules::Order;
+use tonic::Code;
+pub(crate) use trouble::Trouble;
+pub use when::{Boot, PathPattern, When};
+pub(crate) use when::{BootSight, Machine, Place, Sight};
+
+use crate::pve::Site;
+
+/// One rule.
+#[derive(Clone, Debug)]
+pub struct Fault {
+    pub when: When,
+    /// The first that fits and that it acts on, counted from 1.
+    pub nth: u64,
+    /// How many of them, `None` for all that follow.
+    pub times: Option<u64>,
+    pub action: Action,
+}
+
+/// What goes wrong.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// The call is refused, and nothing is done.
+    Refuse { status: u16, message: String },
+    /// The same, for calls of the Talos API.
+    RefuseCall { code: Code, message: String },
+    /// The call or task takes this much longer.
+    Delay(Duration),
+    /// The connection breaks before anything is done.
+    CutBefore,
+    /// The connection breaks after all is done.
+    CutAfter,
+    /// Nothing is done, and there is never an answer.
+    Hang,
+    /// All is done, but another host's answer came too late: 596.
+    TimedOut,
+    /// The task fails after so many percent of its first wait; at 100 when all is done.
+    Fail { percent: u8, message: String },
+    /// Nothing more fits on this storage.
+    Full { storage: String },
+    /// The lock file of the VM cannot be had.
+    LostLock,
+    /// A host is switched off, for some time or for good.
+    Down { host: String, lasts: Option<Duration> },
+    /// An API token is taken away.
+    Revoke { token: String },
+    /// The factory's answer breaks off after so many percent of it.
+    Truncate { percent: u8 },
+    /// Something happens to a node, or between nodes.
+    Node(NodeAction),
+}
+
+impl Fault {
+    /// Acts once, on the first that fits.
+    pub fn new(when: When, action: Action) -> Self {
+        Self { when, nth: 1, times: Some(1), action }
+    }
+}
+
+impl Action {
+    /// Changes the world, where that is what the fault does.
+    pub(crate) fn befall(&self, site: &Arc<Site>) {
+        match self {
+            Self::Full { storage } => {
+                if let Some(storage) = site.world().storages.get_mut(storage) {
+                    storage.full = true;
+                }
+            }
+            Self::Revoke { token } => {
+                site.world().access.tokens.remove(token);
+            }
+            Self::Down { host, lasts } => {
+                site.switch_off_host(host);
+                if let Some(lasts) = *lasts {
+                    let (site, host) = (Arc::clone(site), host.clone());
+                    tokio::spawn(async move {
+                        site.clock.sleep(lasts).await;
+                        let now = site.now();
+                        if let Some(host) = site.world().hosts.get_mut(&host) {
+                            host.online = true;
+                            host.booted = now;
+                        }
+                    });
+                }
+            }
+            Self::Node(_) => {
+                site.faults.order(Order {
+                    after: Duration::ZERO,
+                    node: None,
+                    action: self.clone(),
+                });
+            }
+            _ => {}
+        }
+    }
+}
+
+/// What a call is told that waited for a VM's lock file in vain.
+pub(crate) fn lock_timeout(vmid: Option<u32>) -> String {
+    let vmid = vmid.map_or_else(|| "0".to_owned(), |vmid| vmid.to_string());
+    format!("can't lock file '/var/lock/qemu-server/lock-{vmid}.conf' - got timeout")
+}

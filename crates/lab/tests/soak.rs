@@ -1,0 +1,68 @@
+//! Two hundred nodes in one process: all boot, take their configs side by side and make one cluster, and each takes
+//! little memory. How long that takes is for the bench `nodes` to say.
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+#![expect(clippy::disallowed_methods, reason = "what is shared with the bench takes the time")]
+
+#[path = "../benches/nodes/cluster.rs"]
+mod cluster;
+#[path = "../benches/nodes/fleet.rs"]
+mod fleet;
+#[path = "../benches/nodes/life.rs"]
+mod life;
+
+use cluster::Cluster;
+use fleet::Fleet;
+use talmox_clock::Clock;
+use talmox_lab::pve::Profile;
+use talmox_lab::{Lab, Settings};
+use talmox_talos_api::health::{self, Health, look};
+use talmox_talos_config::schematic::Schematic;
+
+const NODES: u8 = 200;
+const PLANES: u8 = 3;
+/// What a node may take, its client included.
+const MIB_PER_NODE: f64 = 5.0;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_hundred_nodes_live_in_one_process() {
+    let folder = tempfile::tempdir().unwrap();
+    let schematic = Schematic::default();
+    let known = folder.path().join("schematics");
+    std::fs::create_dir_all(&known).unwrap();
+    let file = known.join(format!("{}.yaml", schematic.id()));
+    std::fs::write(file, schematic.to_yaml()).unwrap();
+    let state = Some(folder.path().to_owned());
+    let settings = Settings { profile: Profile::Fast, speed: 20.0, state, ..Settings::default() };
+    let lab = Lab::start(settings).unwrap();
+    let before = resident();
+
+    let ready = lab.ready();
+    let cluster = Cluster::new(ready.reach.clone(), PLANES);
+    let numbers: Vec<u8> = (1..=NODES).collect();
+    let fleet = Fleet::new(&ready);
+    fleet.make(&numbers).await;
+    life::boot(&fleet, &cluster, &numbers).await;
+    let times = life::apply(&cluster, &numbers).await;
+    assert!(times.slowest <= times.together && times.together < times.sum, "one after another");
+    let clients = life::run_all(&cluster, &numbers).await;
+
+    let subjects = cluster.subjects(&numbers);
+    life::until("a cluster that is well", || async {
+        let mut health = Health::new(Clock::real(), health::Settings { has_cni: true });
+        let views = look(&subjects).await;
+        health.update(&views, Some(&cluster.kube_view(&views)));
+        health.is_healthy().then_some(())
+    })
+    .await;
+    let each = (resident() - before) / 1024.0 / f64::from(NODES);
+    assert!(each < MIB_PER_NODE, "{each:.2} MiB for each node");
+    drop(clients);
+    lab.stop().await.unwrap();
+}
+
+/// What this process has in memory, in KiB.
+fn resident() -> f64 {
+    let text = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = text.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
+    line.split_whitespace().nth(1).unwrap().parse().unwrap()
+}
