@@ -24,7 +24,7 @@ async fn files(rig: &Rig) -> Vec<String> {
 /// A yard in which images may be deleted.
 fn tidy() -> Rig {
     let role = "privs: [Datastore.Audit, Datastore.AllocateTemplate]}";
-    let more = role.replace("[", "[Datastore.Allocate, ");
+    let more = role.replace('[', "[Datastore.Allocate, ");
     Rig::of(Yard { with: vec![(role, more)], ..Yard::default() })
 }
 
@@ -86,7 +86,9 @@ async fn uploads_with_configs_do_not_outlive_the_vms() {
         None,
     );
     let found = rig.client(ADMIN).send(&list).await.unwrap();
-    for volume in found.iter().filter(|volume| volume.volid.file_name().ends_with(".raw")) {
+    for volume in found.iter().filter(|volume| {
+        volume.volid.file_name().rsplit_once('.').is_some_and(|(_, end)| end == "raw")
+    }) {
         assert_eq!(volume.size, Some(4096), "only zeros are left in {}", volume.volid);
     }
     // Nothing more can be done about it.
