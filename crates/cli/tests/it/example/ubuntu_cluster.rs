@@ -139,7 +139,11 @@ fn files(example: &Example) {
     let files: Vec<&String> = files.keys().collect();
     assert_eq!(files.len(), 1, "{files:?}");
     let start = "local:import/image-ubuntu-24.04-server-cloudimg-amd64-";
-    assert!(files[0].starts_with(start) && files[0].ends_with(".qcow2"), "{files:?}");
+    assert!(
+        files[0].starts_with(start)
+            && files[0].rsplit_once('.').is_some_and(|(_, end)| end == "qcow2"),
+        "{files:?}"
+    );
     let host = "pve2".parse().unwrap();
     let known = truth.runtime.block_on(truth.pve.send(&mapping::list(Some(&host)))).unwrap();
     assert_eq!(known.len(), 1, "{known:?}");
