@@ -17,7 +17,7 @@ use super::rig::{Rig, once};
 use super::way::Way;
 
 /// In the lab's time: long enough for the next run to meet the task.
-const SLOW: Duration = Duration::from_mins(1);
+const SLOW: Duration = Duration::from_mins(5);
 /// Runs that go on at the same time. They wait more than they work.
 const AT_ONCE: usize = 4;
 
@@ -115,7 +115,7 @@ impl Undisturbed {
             show::text(&second.plan)
         );
         let found = rig.picture(text).await;
-        assert_eq!(found, self.picture, "{place}");
+        assert_eq!(found, self.picture, "{place}\n{}", show::text(&second.plan));
         let third = rig.plan(text).await;
         assert!(third.is_empty(), "{place}\n{}", show::text(&third));
     }
