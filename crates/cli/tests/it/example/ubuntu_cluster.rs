@@ -81,6 +81,23 @@ runcmd:
   - systemctl enable --now qemu-guest-agent
 ";
 
+/// And for its network. MAC and ADDRESS are those of the node.
+const NETWORK: &str = "\
+version: 1
+config:
+    - type: physical
+      name: eth0
+      mac_address: MAC
+      subnets:
+        - type: static
+          address: ADDRESS
+          netmask: 255.255.255.0
+          gateway: 192.168.1.1
+    - type: nameserver
+      address:
+        - 192.168.1.1
+";
+
 #[test]
 fn ubuntu_cluster_is_as_its_inventory_says() {
     let example = Example::up("ubuntu-cluster", &[]);
@@ -93,7 +110,7 @@ fn ubuntu_cluster_is_as_its_inventory_says() {
 fn machines(example: &Example) {
     let vms = example.truth.vms();
     assert_eq!(vms.keys().copied().collect::<Vec<_>>(), (220..=226).collect::<Vec<_>>());
-    for (vmid, name, _, Derived { uuid, mac }) in NODES {
+    for (vmid, name, address, Derived { uuid, mac }) in NODES {
         let vm = &vms[&vmid];
         assert_eq!((vm.host.as_str(), &vm.pool), ("pve2", &None));
         let (cores, memory, disk) = if vmid < 223 { (2, 4096, 30) } else { (4, 8192, 125) };
@@ -125,7 +142,9 @@ fn machines(example: &Example) {
             lines.push_str("\nhostpci0: mapping=pci-pve2-0000-28-00-0,pcie=1,x-vga=1");
         }
         // What the guest was given is noted down by its hash.
-        let hash = digest(&SHA256, USER_DATA.replace("NAME", name).as_bytes());
+        let network = NETWORK.replace("MAC", &mac.to_lowercase()).replace("ADDRESS", address);
+        let given = USER_DATA.replace("NAME", name) + &network;
+        let hash = digest(&SHA256, given.as_bytes());
         let data: String = hash.as_ref()[..6].iter().map(|byte| format!("{byte:02x}")).collect();
         let notes = format!("{} data={data}", notes("ubuntu-cluster", name));
         assert_vm(vm, &notes, &lines);
