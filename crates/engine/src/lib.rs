@@ -9,6 +9,7 @@
 //! caller wants them.
 
 pub mod access;
+mod addon;
 pub mod desired;
 pub mod event;
 pub mod execute;

@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use clap::Args;
 use serde_json::json;
-use talmox_engine::plan::{self, DestroyOptions, Plan, show};
+use talmox_engine::observe::observe_images;
+use talmox_engine::plan::{self, Action, DestroyOptions, Plan, Step, show};
 
 use crate::args::{Format, Global};
 use crate::choose;
@@ -39,7 +40,7 @@ pub(crate) struct DestroyArgs {
     #[arg(long, short)]
     yes: bool,
 
-    /// Delete its images too
+    /// Delete its images too, but for those that somebody may need: what is kept is said, with the reason
     #[arg(long)]
     images: bool,
 
@@ -83,17 +84,22 @@ async fn destroy(
     printer: &Printer,
 ) -> Result<(), CommandError> {
     let _lock = session.lock("destroy")?;
-    let world = session.observe_only().await?;
-    let mut plan = plan::destroy(&session.desired, &world, DestroyOptions { images: args.images });
-    let deletes_images = plan.steps.iter().any(|step| step.id.as_str().starts_with("image/"));
-    if args.images && !deletes_images {
-        printer
-            .warn("no image was found to delete: those on storages that were not looked at stay");
+    let mut world = session.observe_only().await?;
+    let has_uploads = session.desired.nodes.iter().any(|node| node.vm.cidata.is_some());
+    if args.images || has_uploads {
+        world.images = observe_images(&session.desired, &session.pve, &world.pve).await;
     }
+    let mut plan = plan::destroy(&session.desired, &world, DestroyOptions { images: args.images });
     let leftovers = if args.secrets { Some(Leftovers::find(session)?) } else { None };
     plan.changes.extend(leftovers.iter().flat_map(Leftovers::changes));
-    if printer.format == Format::Text && !plan.is_empty() {
-        printer.say_raw(&printer.plan(&show::text(&plan), printer.color));
+    if printer.format == Format::Text {
+        // What is kept is said also where nothing goes.
+        let text = if plan.is_empty() { show::findings(&plan) } else { show::text(&plan) };
+        printer.say_raw(&printer.plan(&text, printer.color));
+    }
+    let is_image = |step: &Step| matches!(step.action, Action::DeleteImage(_));
+    if args.images && !plan.steps.iter().any(is_image) {
+        printer.say("No image is deleted.");
     }
     if plan.errors().next().is_some() {
         return Err(CommandError::failed("nothing was deleted")

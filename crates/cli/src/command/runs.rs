@@ -21,7 +21,8 @@ use crate::{report, words};
 const AFTER_HELP: &str = "\
 Examples:
   talmox runs
-  talmox runs RUN                      its events, one JSON line each";
+  talmox runs RUN                      one of them, as it was shown
+  talmox runs RUN --format json        all its events, a JSON line each";
 
 /// Show past runs of `up` and `destroy`
 #[derive(Debug, Args)]

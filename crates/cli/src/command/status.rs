@@ -9,7 +9,7 @@ use clap::Args;
 use serde_json::{Value as Json, json};
 use talmox_clock::Clock;
 use talmox_engine::observe::World;
-use talmox_engine::plan::{self, Change, OwnVm, locations};
+use talmox_engine::plan::{self, Change, OwnVm, locations, strangers};
 use talmox_engine::status::{Role, Sources, Subject, gather};
 use talmox_pve::api::qemu::Vm;
 
@@ -107,6 +107,7 @@ fn subjects(session: &Session, world: Option<&World>) -> Vec<Subject> {
         Some(world) => locations(desired, &world.pve).into_iter().map(|(_, vm)| vm).collect(),
         None => vec![None; desired.nodes.len()],
     };
+    let strangers = world.map(|world| strangers(desired, &world.pve)).unwrap_or_default();
     let subject = |(node, vm): (&talmox_engine::desired::DesiredNode, Option<Vm>)| Subject {
         name: node.name.clone(),
         role: match (node.is_talos, node.is_control_plane) {
@@ -114,6 +115,7 @@ fn subjects(session: &Session, world: Option<&World>) -> Vec<Subject> {
             (true, true) => Role::ControlPlane,
             (true, false) => Role::Worker,
         },
+        stranger: strangers.get(&node.name).cloned(),
         own: vm.map(|vm| OwnVm { vm, identity: desired.identity_of(&node.name) }),
         contact: node.contact,
     };

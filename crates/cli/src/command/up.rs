@@ -163,7 +163,7 @@ fn refuse(plan: &Plan, printer: &Printer) -> Result<(), CommandError> {
             .hint("what stands in the way is marked `error` above")
     } else {
         CommandError::failed("nothing was changed: `up` does not make such changes yet").hint(
-            "`up` makes clusters and adds nodes. Take the other changes out of the inventory, or make them by hand",
+            "`up` makes clusters, adds nodes and applies add-ons. Take the other changes out of the inventory, or make them by hand",
         )
     };
     Err(error.detail("plan", show::json(plan)))

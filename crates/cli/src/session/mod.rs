@@ -16,8 +16,9 @@ use talmox_engine::access::{ClusterAccess, WriteFiles};
 use talmox_engine::desired::{Desired, Inputs, Phase, needed_secrets};
 use talmox_engine::event::Events;
 use talmox_engine::execute::{Cancel, Outcome, execute};
+use talmox_engine::kube::KubeClient;
 use talmox_engine::lock::Lock;
-use talmox_engine::observe::{self, Pve, TalosAccess, World};
+use talmox_engine::observe::{self, Pve, Sources, TalosAccess, World};
 use talmox_engine::plan::{Options, Plan};
 use talmox_engine::step::Context;
 use talmox_engine::web::{Web, WebSettings};
@@ -170,20 +171,30 @@ impl Session {
 
     /// What there is, and whether what is missing can be made.
     pub(crate) async fn observe(&self) -> Result<World, CommandError> {
-        let web = Some(&self.web);
-        let seen = observe::observe(&self.desired, &self.pve, &self.access, web).await;
-        seen.map_err(proxmox::unreachable)
+        self.look(true).await
     }
 
     /// What there is, for who makes nothing.
     pub(crate) async fn observe_only(&self) -> Result<World, CommandError> {
-        let seen = observe::observe(&self.desired, &self.pve, &self.access, None).await;
-        seen.map_err(proxmox::unreachable)
+        self.look(false).await
     }
 
     /// What there is on Proxmox alone.
     pub(crate) async fn observe_proxmox(&self) -> Result<Pve, CommandError> {
         let seen = observe::observe_proxmox(&self.desired, &self.pve).await;
+        seen.map_err(proxmox::unreachable)
+    }
+
+    async fn look(&self, is_making: bool) -> Result<World, CommandError> {
+        let randomness = &mut environment::Kernel;
+        let settings = &self.access.settings;
+        let kube = KubeClient::new(&self.bundle, &self.api(), settings, randomness);
+        let kube = kube.map_err(|error| {
+            CommandError::failed("cannot make a certificate for Kubernetes").because(error)
+        })?;
+        let sources =
+            Sources { pve: &self.pve, talos: &self.access, kube: &kube, web: &self.web, is_making };
+        let seen = observe::observe(&self.desired, &sources).await;
         seen.map_err(proxmox::unreachable)
     }
 

@@ -10,7 +10,8 @@ use talmox_engine::access::ClusterAccess;
 use talmox_engine::desired::{Desired, Inputs, Login, Phase};
 use talmox_engine::event::{Event, Events, Stamped};
 use talmox_engine::execute::{Cancel, execute};
-use talmox_engine::observe::{TalosAccess, observe};
+use talmox_engine::kube::KubeClient;
+use talmox_engine::observe::{Sources, TalosAccess, observe};
 use talmox_engine::plan::{self, Contact, Options, Plan, StepId, show};
 use talmox_engine::step::Context;
 use talmox_engine::web::{Web, WebSettings};
@@ -124,8 +125,13 @@ impl Rig {
 
     /// What is to be done now, where files were written before or not.
     pub(crate) async fn plan(&self, desired: &Desired, has_client_files: bool) -> Plan {
-        let (client, access, web) = (self.client(), self.access(), self.web());
-        let world = observe(desired, &client, &access, Some(&web)).await.unwrap();
+        let (pve, talos, web) = (self.client(), self.access(), self.web());
+        let cluster = self.cluster(desired);
+        let randomness = &mut SystemRandomness::new();
+        let kube = KubeClient::new(&cluster.bundle, &cluster.api, &cluster.settings, randomness);
+        let kube = kube.unwrap();
+        let sources = Sources { pve: &pve, talos: &talos, kube: &kube, web: &web, is_making: true };
+        let world = observe(desired, &sources).await.unwrap();
         plan::plan(desired, &world, Options { has_client_files })
     }
 

@@ -107,6 +107,18 @@ impl BootImage {
     }
 }
 
+/// Whether a file is called as images are here: by what is in it, with some digits of a hash.
+pub(crate) fn is_image_name(file: &str) -> bool {
+    let Some((name, mark)) = file.strip_suffix(".qcow2").and_then(|stem| stem.rsplit_once('-'))
+    else {
+        return false;
+    };
+    let is_hash = mark.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let is_talos = name.starts_with("talos-v") && mark.len() == 16;
+    let is_other = name.starts_with("image-") && mark.len() == 12;
+    is_hash && (is_talos || is_other)
+}
+
 /// A file on a storage from which disks are made.
 pub(crate) fn import_volume(storage: &StorageId, file: &FileName) -> VolumeId {
     format!("{storage}:{}/{file}", Content::Import.as_str())
@@ -123,4 +135,29 @@ fn checksum(node: &Node) -> Option<Checksum> {
 pub(crate) fn hash(bytes: &[u8]) -> String {
     let hash = digest::digest(&digest::SHA256, bytes);
     hash.as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn images_are_known_by_their_names() {
+        for own in [
+            "talos-v1.11.2-nocloud-amd64-376567988ad37013.qcow2",
+            "talos-v1.12.0-metal-amd64-secureboot-376567988ad37013.qcow2",
+            "image-noble_server-0123456789ab.qcow2",
+        ] {
+            assert!(is_image_name(own), "{own}");
+        }
+        for other in [
+            "talos-v1.11.2-nocloud-amd64.qcow2",
+            "talos-v1.11.2-nocloud-amd64-376567988ad37013.raw",
+            "noble-server-0123456789ab.qcow2",
+            "image-noble.qcow2",
+            "talmox-0011223344556677-cp-1.raw",
+        ] {
+            assert!(!is_image_name(other), "{other}");
+        }
+    }
 }

@@ -23,7 +23,7 @@ use talmox_talos_config::secret::SecretText;
 use talmox_talos_config::secrets::Bundle;
 
 pub use boot_image::{BootImage, ImageSource};
-pub(crate) use boot_image::{hash, import_volume};
+pub(crate) use boot_image::{hash, import_volume, is_image_name};
 pub use cluster::{Addon, Desired, DesiredNode, Login, Timeouts};
 pub use identity::{NodeIdentity, SmbiosUuid};
 pub use image::{Image, Platform};

@@ -1,42 +1,113 @@
-//! Whether manifests are in the cluster already.
+//! What applying manifests would change: the API is asked to apply them, and to keep nothing of it.
 
+use kube::api::{Patch, PatchParams};
 use serde_json::Value;
 
+use super::apply::Kinds;
 use super::manifest::Manifest;
-use super::{KubeClient, KubeError};
+use super::rollout::trouble_of;
+use super::{FIELD_MANAGER, KubeClient, KubeError};
+
+/// How many fields of an object are named.
+const NAMED: usize = 3;
+
+/// What the API counts and notes by itself, whatever is said.
+const BOOKKEEPING: [&str; 3] = ["generation", "managedFields", "resourceVersion"];
+
+/// An object that is not as its manifest says. Fields are named and their values are not: any of them
+/// may be a secret.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ObjectChange {
+    /// `Deployment shop/till`.
+    pub object: String,
+    /// Such as `changes spec.replicas`.
+    pub what: String,
+}
 
 impl KubeClient {
-    /// Whether every one of them is there, and says what it should. What others added does not
+    /// The objects that are missing, say something else, or do not run. What others added does not
     /// matter.
-    pub async fn has(&self, manifests: &[Manifest]) -> Result<bool, KubeError> {
+    pub async fn changes(&self, manifests: &[Manifest]) -> Result<Vec<ObjectChange>, KubeError> {
+        let mut kinds = Kinds::new();
+        let mut changes = vec![];
         for manifest in manifests {
-            let found = match self.read(manifest).await {
-                Ok(Some(found)) => found,
-                Ok(None) | Err(KubeError::UnknownKind { .. }) => return Ok(false),
-                Err(error) => return Err(error),
-            };
-            if !covers(&found, &manifest.object) {
-                return Ok(false);
+            if let Some(what) = self.change(manifest, &mut kinds).await? {
+                changes.push(ObjectChange { object: manifest.to_string(), what });
             }
         }
-        Ok(true)
+        Ok(changes)
+    }
+
+    async fn change(
+        &self,
+        manifest: &Manifest,
+        kinds: &mut Kinds,
+    ) -> Result<Option<String>, KubeError> {
+        let is_new = || Ok(Some("is new".to_owned()));
+        let api = match self.api(manifest, kinds).await {
+            Ok(api) => api,
+            Err(KubeError::UnknownKind { .. }) => return is_new(),
+            Err(error) => return Err(error),
+        };
+        let read = self.ask(format!("read {manifest}"), api.get_opt(&manifest.name)).await?;
+        let Some(found) = read else { return is_new() };
+        let params = PatchParams::apply(FIELD_MANAGER).dry_run();
+        let patch = Patch::Apply(&manifest.object);
+        let tried = api.patch(&manifest.name, &params, &patch);
+        let applied = match self.ask(format!("try {manifest}"), tried).await {
+            Ok(applied) => applied,
+            Err(KubeError::Refused { status, .. }) if status.is_conflict() => {
+                return Ok(Some("is changed by somebody else too".to_owned()));
+            }
+            Err(error) => return Err(error),
+        };
+        let unreadable = |source: serde_json::Error| KubeError::Unreadable {
+            operation: format!("read {manifest}"),
+            source: source.into(),
+        };
+        let found = serde_json::to_value(found).map_err(unreadable)?;
+        let applied = serde_json::to_value(applied).map_err(unreadable)?;
+        let mut fields = vec![];
+        differing(&found, &applied, "", &mut fields);
+        fields.sort_unstable();
+        if !fields.is_empty() {
+            return Ok(Some(format!("changes {}", named(&fields))));
+        }
+        Ok(trouble_of(manifest, &found).map(|why| format!("does not run: {why}")))
     }
 }
 
-fn covers(found: &Value, wanted: &Value) -> bool {
-    match (found, wanted) {
-        (Value::Object(found), Value::Object(wanted)) => wanted.iter().all(|(key, wanted)| {
-            // The API turns this into `data` and forgets it.
-            key == "stringData" || covers(found.get(key).unwrap_or(&Value::Null), wanted)
-        }),
-        (Value::Array(found), Value::Array(wanted)) => {
-            found.len() == wanted.len()
-                && found.iter().zip(wanted).all(|(found, wanted)| covers(found, wanted))
+fn named(fields: &[String]) -> String {
+    let shown = fields[..fields.len().min(NAMED)].join(", ");
+    match fields.len().saturating_sub(NAMED) {
+        0 => shown,
+        more => format!("{shown} and {more} more"),
+    }
+}
+
+/// The paths of what differs, as deep as both sides go.
+fn differing(found: &Value, applied: &Value, path: &str, fields: &mut Vec<String>) {
+    match (found, applied) {
+        (Value::Object(old), Value::Object(new)) => {
+            let added = new.keys().filter(|key| !old.contains_key(*key));
+            for key in old.keys().chain(added) {
+                if path == "metadata" && BOOKKEEPING.contains(&key.as_str()) {
+                    continue;
+                }
+                let dot = if path.is_empty() { "" } else { "." };
+                let value = |side: &serde_json::Map<String, Value>| {
+                    side.get(key).cloned().unwrap_or(Value::Null)
+                };
+                differing(&value(old), &value(new), &format!("{path}{dot}{key}"), fields);
+            }
         }
-        // Nothing in it is as good as not there.
-        (Value::Null, Value::Object(wanted)) => wanted.is_empty(),
-        (Value::Null, Value::Array(wanted)) => wanted.is_empty(),
-        (found, wanted) => found == wanted,
+        (Value::Array(old), Value::Array(new)) if old.len() == new.len() => {
+            for (index, (old, new)) in old.iter().zip(new).enumerate() {
+                differing(old, new, &format!("{path}[{index}]"), fields);
+            }
+        }
+        (old, new) if old == new => {}
+        _ => fields.push(path.to_owned()),
     }
 }
 
@@ -46,17 +117,27 @@ mod tests {
 
     use super::*;
 
+    fn fields(found: &Value, applied: &Value) -> Vec<String> {
+        let mut fields = vec![];
+        differing(found, applied, "", &mut fields);
+        fields
+    }
+
     #[test]
-    fn what_others_add_does_not_matter() {
-        let found = json!({"metadata": {"name": "a", "uid": "1"}, "spec": {"ports": [{"port": 1, "protocol": "TCP"}]}});
-        for (wanted, is_there) in [
-            (json!({"metadata": {"name": "a"}, "spec": {"ports": [{"port": 1}]}}), true),
-            (json!({"metadata": {"name": "a", "labels": {}}, "stringData": {"a": "b"}}), true),
-            (json!({"spec": {"ports": [{"port": 2}]}}), false),
-            (json!({"spec": {"ports": []}}), false),
-            (json!({"metadata": {"labels": {"a": "b"}}}), false),
-        ] {
-            assert_eq!(covers(&found, &wanted), is_there, "{wanted}");
-        }
+    fn fields_are_named_and_bookkeeping_is_not() {
+        let found = json!({"metadata": {"name": "a", "generation": 1, "labels": {"a": "b"}},
+            "spec": {"ports": [{"port": 1}], "replicas": 1}});
+        let applied = json!({"metadata": {"name": "a", "generation": 2},
+            "spec": {"ports": [{"port": 2}], "replicas": 1, "paused": true}});
+        let expected = ["metadata.labels", "spec.ports[0].port", "spec.paused"];
+        assert_eq!(fields(&found, &applied), expected);
+        assert_eq!(fields(&found, &found), Vec::<String>::new());
+    }
+
+    #[test]
+    fn many_fields_are_counted() {
+        let fields = ["a", "b", "c", "d", "e"].map(str::to_owned);
+        assert_eq!(named(&fields), "a, b, c and 2 more");
+        assert_eq!(named(&fields[..2]), "a, b");
     }
 }

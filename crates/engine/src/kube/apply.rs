@@ -10,12 +10,9 @@ use kube::error::DiscoveryError;
 use kube::{Api, core::response::StatusCause};
 use serde_json::Value;
 
-use super::manifest::Manifest;
+use super::manifest::{DEFAULT_NAMESPACE, Manifest};
 use super::{FIELD_MANAGER, KubeClient, KubeError};
 use crate::patience::{Late, Patience};
-
-/// Where objects live that name no namespace.
-const DEFAULT_NAMESPACE: &str = "default";
 
 /// A field that somebody else set to another value and still looks after.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,7 +48,7 @@ fn list(conflicts: &[Conflict]) -> String {
 }
 
 /// Kinds that were asked for, and how they are addressed.
-type Kinds = BTreeMap<(String, String), (ApiResource, ApiCapabilities)>;
+pub(super) type Kinds = BTreeMap<(String, String), (ApiResource, ApiCapabilities)>;
 
 impl KubeClient {
     /// Applies all of them, those first that others need: namespaces, then definitions of kinds,
@@ -103,17 +100,26 @@ impl KubeClient {
     }
 
     async fn try_apply(&self, manifest: &Manifest, kinds: &mut Kinds) -> Result<(), KubeError> {
-        let key = (manifest.api_version.clone(), manifest.kind.clone());
-        let found = match kinds.get(&key) {
-            Some(found) => found.clone(),
-            None => kinds.entry(key).or_insert(self.kind(manifest).await?).clone(),
-        };
-        let api = self.api_of(manifest, &found);
+        let api = self.api(manifest, kinds).await?;
         let patch = Patch::Apply(&manifest.object);
         let params = PatchParams::apply(FIELD_MANAGER);
         let applied = api.patch(&manifest.name, &params, &patch);
         let applied = self.ask(format!("apply {manifest}"), applied).await;
         applied.map(|_| ()).map_err(|error| without_values(manifest, error))
+    }
+
+    /// Where objects like this one are.
+    pub(super) async fn api(
+        &self,
+        manifest: &Manifest,
+        kinds: &mut Kinds,
+    ) -> Result<Api<DynamicObject>, KubeError> {
+        let key = (manifest.api_version.clone(), manifest.kind.clone());
+        let found = match kinds.get(&key) {
+            Some(found) => found.clone(),
+            None => kinds.entry(key).or_insert(self.kind(manifest).await?).clone(),
+        };
+        Ok(self.api_of(manifest, &found))
     }
 
     fn api_of(

@@ -5,6 +5,9 @@ use std::fmt;
 use serde_json::{Map, Number, Value};
 use talmox_yaml::{Entry, Node, ReadError, Resolved, Scalar, Style};
 
+/// Where objects live that name no namespace.
+pub(super) const DEFAULT_NAMESPACE: &str = "default";
+
 /// One object to be applied. It may be a Secret, so it shows its name only.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Manifest {
@@ -65,6 +68,29 @@ fn add(object: &Value, manifests: &mut Vec<Manifest>) -> Result<(), &'static str
 }
 
 impl Manifest {
+    /// An object by its name, without what is in it.
+    pub(super) fn named(
+        api_version: &str,
+        kind: &str,
+        namespace: Option<&str>,
+        name: &str,
+    ) -> Self {
+        Self {
+            api_version: api_version.to_owned(),
+            kind: kind.to_owned(),
+            name: name.to_owned(),
+            namespace: namespace.map(str::to_owned),
+            object: Value::Null,
+        }
+    }
+
+    /// Whether both are about one object, in whatever version.
+    pub fn is_same(&self, other: &Self) -> bool {
+        let place = |one: &Self| one.namespace.clone().unwrap_or(DEFAULT_NAMESPACE.to_owned());
+        (self.group(), &self.kind, &self.name) == (other.group(), &other.kind, &other.name)
+            && place(self) == place(other)
+    }
+
     /// The part of `apiVersion` before the slash; empty for the oldest kinds.
     pub fn group(&self) -> &str {
         self.api_version.split_once('/').map_or("", |(group, _)| group)

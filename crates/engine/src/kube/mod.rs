@@ -10,6 +10,7 @@ mod connection;
 mod drain;
 mod error;
 mod manifest;
+mod record;
 mod rollout;
 mod tls;
 mod view;
@@ -22,11 +23,13 @@ use talmox_talos_api::{Address, Settings};
 use talmox_talos_config::random::Randomness;
 use talmox_talos_config::secrets::Bundle;
 
+pub use applied::ObjectChange;
 pub use apply::{ApplyError, Conflict};
 pub use connection::{ApiDialError, Unanswered};
 pub use drain::DrainError;
 pub use error::KubeError;
 pub use manifest::{Manifest, ManifestError, read_manifests};
+pub use record::Noted;
 pub use tls::KubeSetupError;
 pub use view::NodeFacts;
 

@@ -92,6 +92,17 @@ fn shortened(reasons: &[String]) -> String {
     }
 }
 
+/// Why a workload, as it was found, does not run as it says; nothing for any other object.
+pub(super) fn trouble_of(manifest: &Manifest, found: &Value) -> Option<String> {
+    if !is_workload(manifest) {
+        return None;
+    }
+    match judge(&manifest.kind, found) {
+        Standing::Up => None,
+        Standing::NotYet(why) | Standing::Failed(why) => Some(why),
+    }
+}
+
 fn is_workload(manifest: &Manifest) -> bool {
     matches!(
         (manifest.group(), manifest.kind.as_str()),

@@ -3,8 +3,11 @@
 
 mod addon;
 mod device;
+mod image;
+mod kubernetes;
 mod listener;
 mod proxmox;
+mod silent;
 pub(crate) mod source;
 mod talos;
 mod vip;
@@ -17,12 +20,12 @@ use talmox_pve::{Client, PveError};
 use talmox_talos_api::{Credentials, Settings};
 
 use crate::desired::Desired;
+use crate::kube::KubeClient;
 use crate::web::Web;
 
-pub use addon::addons;
 pub use world::{
-    Addons, Configured, EtcdSeen, IdSeen, PassedOn, PortSeen, Pve, SourceSeen, TalosSeen, Told,
-    VmSeen, World,
+    AddonSeen, Addons, Configured, EtcdSeen, IdSeen, ImagesSeen, KubernetesSeen, PassedOn,
+    PortSeen, Pve, Registered, SourceSeen, TalosSeen, Told, VipSeen, VmSeen, World,
 };
 
 /// The port of the Kubernetes API.
@@ -33,6 +36,18 @@ const KUBERNETES: u16 = 6443;
 pub struct TalosAccess {
     pub credentials: Credentials,
     pub settings: Settings,
+}
+
+/// Whom to ask.
+#[derive(Clone, Copy, Debug)]
+pub struct Sources<'a> {
+    pub pve: &'a Client,
+    pub talos: &'a TalosAccess,
+    pub kube: &'a KubeClient,
+    /// For the manifests of add-ons, and for images.
+    pub web: &'a Web,
+    /// Whether what is missing is to be made: only then the places are asked that images come from.
+    pub is_making: bool,
 }
 
 /// The first numbers for VMs from `first` on that are free, and that no node is meant to have.
@@ -50,26 +65,32 @@ pub async fn observe_proxmox(desired: &Desired, client: &Client) -> Result<Pve, 
     proxmox::observe(desired, client).await
 }
 
+/// Looks at what lies on the storages for images, of all hosts: what cleaning up depends on.
+pub async fn observe_images(desired: &Desired, client: &Client, pve: &Pve) -> ImagesSeen {
+    image::observe(desired, client, pve).await
+}
+
 /// Looks at all that a plan for this cluster depends on. An error means that Proxmox itself did not
-/// answer. Without `web` nobody is asked about images.
-pub async fn observe(
-    desired: &Desired,
-    client: &Client,
-    access: &TalosAccess,
-    web: Option<&Web>,
-) -> Result<World, PveError> {
+/// answer.
+pub async fn observe(desired: &Desired, sources: &Sources<'_>) -> Result<World, PveError> {
+    let Sources { pve: client, talos: access, .. } = *sources;
     // Nodes at known addresses need not wait for Proxmox.
     let nodes = talos::Looks::start(desired, access);
     let vip = vip::Look::start(desired, access);
-    let pve = proxmox::observe(desired, client).await?;
+    let mut pve = proxmox::observe(desired, client).await?;
     // Where something is to be made, addresses are silent, and waiting for them leaves time to ask.
-    let sources = async {
-        match web {
-            Some(web) => source::look(desired, &pve, web).await,
-            None => BTreeMap::new(),
+    let offers = async {
+        if sources.is_making {
+            source::look(desired, &pve, sources.web).await
+        } else {
+            BTreeMap::new()
         }
     };
-    let ((nodes, ports), vip, sources) =
-        tokio::join!(nodes.finish(desired, &pve, client, access), vip.finish(), sources);
-    Ok(World { pve, nodes, ports, vip, addons: Addons::new(), sources })
+    let ((mut nodes, ports), offers) =
+        tokio::join!(nodes.finish(desired, &pve, client, access), offers);
+    silent::look_again(desired, &mut pve, &nodes, client, access).await;
+    talos::look_elsewhere(desired, &pve, client, access, &mut nodes).await;
+    let (kubernetes, addons) = kubernetes::observe(desired, &nodes, sources).await;
+    let (vip, images) = (vip.finish().await, ImagesSeen::default());
+    Ok(World { pve, nodes, ports, vip, kubernetes, addons, sources: offers, images })
 }

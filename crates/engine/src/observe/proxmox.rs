@@ -70,9 +70,14 @@ fn joined<T>(result: Result<T, tokio::task::JoinError>) -> T {
 fn may_be_ours(desired: &Desired, guest: &Guest) -> bool {
     let has_tag = |tag: &str| guest.tags.iter().any(|known| known.eq_ignore_ascii_case(tag));
     let is_named = |name: &str| desired.nodes.iter().any(|node| node.name == name);
-    // What was made some seconds ago is in the list without its name.
+    // What was made some seconds ago is in the list without its name, or with the one that Proxmox gives to what has
+    // none yet.
     let (first, last) = desired.vmid_range;
-    let is_new = guest.name.is_none() && (first..=last).contains(&guest.vmid.get());
+    let is_unnamed = match &guest.name {
+        Some(name) => *name == format!("VM {}", guest.vmid),
+        None => true,
+    };
+    let is_new = is_unnamed && (first..=last).contains(&guest.vmid.get());
     guest.is_vm
         && !guest.template
         && (desired.nodes.iter().any(|node| node.vmid == Some(guest.vmid))

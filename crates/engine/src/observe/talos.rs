@@ -5,6 +5,8 @@ use std::net::IpAddr;
 
 use talmox_pve::Client as PveClient;
 use talmox_pve::api::qemu::{self, Vm};
+use talmox_pve::config::VmConfig;
+use talmox_pve::property::{IpConfig, Ipv4Config, Ipv6Config};
 use talmox_talos_api::client::{ResourceKind, Service};
 use talmox_talos_api::{Address, Client, Expected, Settings, Verdict, probe};
 use talmox_talos_config::secret::SecretText;
@@ -80,6 +82,51 @@ impl Looks {
     }
 }
 
+/// Looks for nodes that do not answer where they should at the address that their VMs were made
+/// with: the inventory may have given them another one since.
+pub(super) async fn look_elsewhere(
+    desired: &Desired,
+    pve: &Pve,
+    client: &PveClient,
+    access: &TalosAccess,
+    nodes: &mut BTreeMap<String, TalosSeen>,
+) {
+    let mut looks = JoinSet::new();
+    for placed in places(desired, pve).nodes {
+        let (node, State::Ours(found)) = (placed.node, &placed.state) else { continue };
+        let Contact::At(wanted) = node.contact else { continue };
+        let is_silent = matches!(nodes.get(&node.name), Some(TalosSeen::Nothing(_)));
+        if !node.is_talos || !is_silent || !found.seen.is_running {
+            continue;
+        }
+        let mut first = first_address(found.config);
+        if first.is_none() && node.vm.has_agent {
+            first = agent_address(client, &placed.own.vm, node).await;
+        }
+        if let Some(first) = first.filter(|first| *first != wanted) {
+            spawn(&mut looks, desired, node, first, access);
+        }
+    }
+    // Whoever else has that address by now is of no interest.
+    let found = looks.join_all().await.into_iter();
+    let ours = found.filter(|at| matches!(at.talos, TalosSeen::Ours(_)));
+    nodes.extend(ours.map(|at| (at.name, at.talos)));
+}
+
+/// The address that the cloud-init drive of a VM tells.
+fn first_address(config: &VmConfig) -> Option<IpAddr> {
+    let told = IpConfig::parse(config.get("ipconfig0")?);
+    let v4 = told.v4.and_then(|v4| match v4 {
+        Ipv4Config::Static { address, .. } => Some(IpAddr::V4(address)),
+        Ipv4Config::Dhcp => None,
+    });
+    let v6 = told.v6.and_then(|v6| match v6 {
+        Ipv6Config::Static { address, .. } => Some(IpAddr::V6(address)),
+        Ipv6Config::Dhcp | Ipv6Config::Auto => None,
+    });
+    v4.or(v6)
+}
+
 fn spawn(
     looks: &mut JoinSet<At>,
     desired: &Desired,
@@ -96,12 +143,11 @@ fn spawn(
     let is_control_plane = node.is_control_plane;
     let authority = desired.kubernetes_authority.clone();
     looks.spawn(async move {
-        let talos = Address::new(address.to_string());
-        let api = Address { port: KUBERNETES, ..talos.clone() };
+        let api = Address { host: address.to_string(), port: KUBERNETES };
         let reach = &access.settings.reach;
         let knocking = knock(&api, reach);
         tokio::pin!(knocking);
-        let look = look(&talos, &expected, is_control_plane, &access);
+        let look = look(address, &expected, is_control_plane, &access);
         tokio::pin!(look);
         // Who is known to be ours need not be waited for at another port.
         let (talos, socket) = tokio::select! {
@@ -148,11 +194,12 @@ fn is_global(ip: IpAddr) -> bool {
 }
 
 async fn look(
-    address: &Address,
+    at: IpAddr,
     expected: &Expected,
     is_control_plane: bool,
     access: &TalosAccess,
 ) -> TalosSeen {
+    let address = &Address::new(at.to_string());
     let mut settings: Settings = access.settings.clone();
     settings.limits.connect = settings.limits.connect.min(PATIENCE);
     let verdict = match probe(address, &access.credentials, None, &settings).await {
@@ -167,8 +214,8 @@ async fn look(
         }
         Verdict::Ours => match Client::new(address.clone(), &access.credentials, &settings) {
             Ok(client) => {
-                let configured = Box::pin(configured(&client, is_control_plane)).await;
-                TalosSeen::Ours(Box::new(configured))
+                let found = Box::pin(configured(&client, is_control_plane)).await;
+                TalosSeen::Ours(Box::new(Configured { address: Some(at), ..found }))
             }
             Err(error) => TalosSeen::Estranged(error.to_string()),
         },
@@ -214,6 +261,7 @@ async fn configured(client: &Client, is_control_plane: bool) -> Configured {
         _ => EtcdSeen::Unknown,
     };
     Configured {
+        address: None,
         version: version.ok().map(|version| version.tag),
         schematic,
         config: config.ok().flatten().map(|found| config_text(found.yaml())),

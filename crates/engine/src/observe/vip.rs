@@ -4,10 +4,10 @@ use talmox_talos_api::Address;
 use tokio::task::JoinHandle;
 
 use super::listener::{knock, who};
-use super::{KUBERNETES, PortSeen, TalosAccess};
+use super::{KUBERNETES, TalosAccess, VipSeen};
 use crate::desired::Desired;
 
-pub(super) struct Look(Option<JoinHandle<Option<PortSeen>>>);
+pub(super) struct Look(Option<JoinHandle<VipSeen>>);
 
 impl Look {
     pub(super) fn start(desired: &Desired, access: &TalosAccess) -> Self {
@@ -16,13 +16,20 @@ impl Look {
         let authority = desired.kubernetes_authority.clone();
         Self(address.map(|address| {
             tokio::spawn(async move {
-                let socket = knock(&address, &reach).await?;
-                Some(who(socket, &address, authority.as_deref()).await)
+                match knock(&address, &reach).await {
+                    Some(socket) => {
+                        VipSeen::Answers(who(socket, &address, authority.as_deref()).await)
+                    }
+                    None => VipSeen::Silent,
+                }
             })
         }))
     }
 
-    pub(super) async fn finish(self) -> Option<PortSeen> {
-        self.0?.await.unwrap_or_default()
+    pub(super) async fn finish(self) -> VipSeen {
+        match self.0 {
+            Some(look) => look.await.unwrap_or_default(),
+            None => VipSeen::NotAsked,
+        }
     }
 }

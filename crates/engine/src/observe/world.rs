@@ -1,6 +1,7 @@
 //! The world as plain data, so that plans can be made of worlds that never were.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 
 use talmox_pve::api::access::Permissions;
 use talmox_pve::api::cluster::{Guest, HostSeen, Resources, StorageSeen, Version};
@@ -8,11 +9,12 @@ use talmox_pve::api::mapping::PciMapping;
 use talmox_pve::api::node::{Bridge, PciDevice};
 use talmox_pve::api::storage::Volume;
 use talmox_pve::config::{PendingOption, VmConfig};
-use talmox_pve::id::{ConfigId, NodeName, StorageId, Upid, VmId};
+use talmox_pve::id::{ConfigId, NodeName, StorageId, Upid, VmId, VolumeId};
 use talmox_pve::property::HostPci;
 use talmox_talos_config::secret::SecretText;
 
 use crate::factory::Offer;
+use crate::kube::ObjectChange;
 
 /// An answer, or why there is none.
 pub type Told<T> = Result<T, String>;
@@ -25,12 +27,14 @@ pub struct World {
     pub nodes: BTreeMap<String, TalosSeen>,
     /// Who answers at further ports of a node's address, where that is not known to be a node of ours.
     pub ports: BTreeMap<(String, u16), PortSeen>,
-    /// Who answers at the virtual address, if anybody does.
-    pub vip: Option<PortSeen>,
+    pub vip: VipSeen,
+    pub kubernetes: KubernetesSeen,
     pub addons: Addons,
     /// What is heard from the places that images come from: the addresses of factories, and of files.
     /// Nothing, where nobody asked.
     pub sources: BTreeMap<String, SourceSeen>,
+    /// Where somebody wants to clean up.
+    pub images: ImagesSeen,
 }
 
 /// What a place says that images come from.
@@ -78,6 +82,17 @@ pub struct PassedOn {
     pub name: Option<String>,
     pub is_running: bool,
     pub devices: Vec<HostPci>,
+}
+
+/// What lies on the storages for images.
+#[derive(Clone, Debug, Default)]
+pub struct ImagesSeen {
+    /// The files that disks are made from; of a shared storage, as one of its hosts sees it.
+    pub contents: BTreeMap<(NodeName, StorageId), Told<Vec<Volume>>>,
+    /// Hosts on which somebody may be reading an image, and what tells it.
+    pub busy: BTreeMap<NodeName, String>,
+    /// Files that a VM which is not ours names in its config.
+    pub used: BTreeMap<VolumeId, VmId>,
 }
 
 /// A VM that may be ours.
@@ -128,6 +143,8 @@ pub enum TalosSeen {
 /// A node of the cluster.
 #[derive(Clone, Debug, Default)]
 pub struct Configured {
+    /// Where it answers.
+    pub address: Option<IpAddr>,
     /// Such as `v1.11.2`.
     pub version: Option<String>,
     pub schematic: Option<String>,
@@ -159,9 +176,61 @@ pub enum PortSeen {
     Stranger(String),
 }
 
-/// What is known of add-ons: for each that was looked for, whether it is in the cluster as it should
-/// be.
-pub type Addons = BTreeMap<String, bool>;
+/// Who holds the virtual address.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum VipSeen {
+    /// There is to be none.
+    #[default]
+    NotAsked,
+    Silent,
+    Answers(PortSeen),
+}
+
+/// What Kubernetes says.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum KubernetesSeen {
+    /// There is no cluster yet that could be asked, as far as can be seen.
+    #[default]
+    NotAsked,
+    /// There is one, and it does not answer.
+    Silent(String),
+    Answers(Registered),
+}
+
+/// Who is in a cluster, and how it is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Registered {
+    /// The nodes, by name.
+    pub nodes: BTreeSet<String>,
+    /// What keeps it from being well; nothing if it is, or if not all nodes have joined.
+    pub trouble: Option<String>,
+}
+
+/// What is known of add-ons.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Addons {
+    /// Those that could be looked for.
+    pub known: BTreeMap<String, AddonSeen>,
+    /// Objects that were applied for an add-on, and that no add-on has any more.
+    pub left: BTreeMap<String, Vec<String>>,
+}
+
+/// How an add-on stands.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AddonSeen {
+    /// Whether it was applied before, as far as the cluster's notes say.
+    pub is_noted: bool,
+    /// What applying it would change.
+    pub changes: Vec<ObjectChange>,
+}
+
+impl Configured {
+    /// Whether it is part of the cluster.
+    pub fn has_joined(&self, is_control_plane: bool) -> bool {
+        let has_etcd = !is_control_plane || matches!(self.etcd, EtcdSeen::Member { .. });
+        self.has_kubelet && has_etcd
+    }
+}
 
 impl PassedOn {
     pub(crate) fn of(host: &NodeName, is_running: bool, config: &VmConfig) -> Self {

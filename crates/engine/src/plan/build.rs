@@ -1,7 +1,7 @@
 use super::change::{Change, Finding, Severity};
-use super::place::{Places, places};
+use super::place::{Places, State, places};
 use super::steps::Steps;
-use super::{Plan, preflight, talos, vm};
+use super::{Plan, addon, preflight, standing, stranger, talos, vm};
 use crate::desired::Desired;
 use crate::observe::World;
 
@@ -28,6 +28,10 @@ pub fn plan(desired: &Desired, world: &World, options: Options) -> Plan {
     let mut places = places(desired, &world.pve);
     let mut findings = std::mem::take(&mut places.findings);
     findings.append(&mut places.troubles);
+    // What stands in the way at a number is an error, and among the findings already.
+    let absent = places.nodes.iter().filter(|placed| matches!(placed.state, State::Absent));
+    let absent = absent.map(|placed| placed.node);
+    findings.extend(stranger::warnings(desired, &world.pve, absent));
     let mut builder = Builder {
         desired,
         world,
@@ -44,7 +48,9 @@ pub fn plan(desired: &Desired, world: &World, options: Options) -> Plan {
         .collect();
     talos::plan(&mut builder, &vms);
     talos::removed(&mut builder);
+    addon::left(&mut builder);
     preflight::check(&mut builder);
+    standing::check(&mut builder);
     builder.changes.sort_by(|a, b| a.object.cmp(&b.object));
     Finding::sort(&mut builder.findings);
     Plan {

@@ -10,6 +10,8 @@ pub enum Object {
     File(String),
     /// The VM of a node.
     Vm(String),
+    /// A disk of it, such as `wk-1/scsi1`.
+    Disk(String),
     /// What runs in it: Talos, its config and its place in Kubernetes.
     Node(String),
     /// A file on a storage.
@@ -26,6 +28,7 @@ impl fmt::Display for Object {
         let (kind, name) = match self {
             Self::File(name) => ("file", name),
             Self::Vm(name) => ("vm", name),
+            Self::Disk(name) => ("disk", name),
             Self::Node(name) => ("node", name),
             Self::Image(name) => ("image", name),
             Self::Mapping(name) => ("mapping", name),

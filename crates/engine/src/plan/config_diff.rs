@@ -8,6 +8,7 @@ use talmox_yaml::{Node as Yaml, Value};
 
 use super::Builder;
 use super::change::{Change, Class, FieldChange, Finding, Object};
+use super::readdress::Readdressing;
 use crate::desired::DesiredNode;
 use crate::observe::Configured;
 
@@ -15,6 +16,7 @@ pub(super) fn node(builder: &mut Builder<'_>, node: &DesiredNode, found: &Config
     let desired = builder.desired;
     let mut fields = vec![];
     let mut class = Class::Live;
+    let mut notes: BTreeSet<&str> = BTreeSet::new();
     if let (Some(wanted), Some(version)) = (&desired.talos_version, &found.version)
         && wanted != version
     {
@@ -34,8 +36,14 @@ pub(super) fn node(builder: &mut Builder<'_>, node: &DesiredNode, found: &Config
     match &found.config {
         Some(config) => match differences(config, &node.config, release.unwrap_or_default()) {
             Some(differences) => {
-                let worst = differences.iter().map(|field| class_of(&field.path)).max();
-                class = class.max(worst.unwrap_or(Class::Live));
+                for field in &differences {
+                    let (own, note) = match Readdressing::of_config(&field.path) {
+                        Some(change) => change.class(node),
+                        None => (class_of(&field.path), None),
+                    };
+                    class = class.max(own);
+                    notes.extend(note);
+                }
                 fields.extend(differences);
             }
             None => builder.findings.push(
@@ -49,8 +57,18 @@ pub(super) fn node(builder: &mut Builder<'_>, node: &DesiredNode, found: &Config
         ),
     }
     if !fields.is_empty() {
-        builder.changes.push(Change::open(Object::Node(node.name.clone()), class, fields));
+        let change = Change::open(Object::Node(node.name.clone()), class, fields);
+        let notes: Vec<&str> = notes.into_iter().collect();
+        builder.changes.push(if notes.is_empty() { change } else { change.note(notes.join("; ")) });
     }
+}
+
+/// The name that a node's config gives it.
+pub(super) fn hostname(builder: &Builder<'_>, found: &Configured) -> Option<String> {
+    let release = builder.desired.talos_version.as_deref().and_then(Release::of);
+    let config = found.config.as_ref()?;
+    let mut all = flat(&Config::parse(config.expose(), release.unwrap_or_default()).ok()?);
+    all.remove("machine.network.hostname").or_else(|| all.remove("HostnameConfig.hostname"))
 }
 
 /// What differs, by path. `None` if one of the two is no config.

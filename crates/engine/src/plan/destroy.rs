@@ -1,21 +1,18 @@
 //! The end of a cluster: everything of it that is provably ours.
 
-use std::collections::BTreeSet;
-
-use talmox_pve::id::VolumeId;
-
-use super::Plan;
-use super::action::{Action, DeleteImage, DestroyVm, OwnVm, StopVm};
+use super::action::{Action, DestroyVm, OwnVm, StopVm};
 use super::change::{Change, Class, FieldChange, Finding, Object};
+use super::cleaning::Cleaning;
 use super::place::{Found, State, places};
 use super::steps::Steps;
+use super::{Plan, stranger};
 use crate::desired::Desired;
 use crate::observe::World;
 
 /// What else goes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DestroyOptions {
-    /// Images that no node of another inventory is known to need.
+    /// Images of this inventory that nobody is known to need.
     pub images: bool,
 }
 
@@ -41,28 +38,12 @@ pub fn destroy(desired: &Desired, world: &World, options: DestroyOptions) -> Pla
         gone.push(vm(desired, own, found, &mut plan.changes, &mut steps));
     }
     plan.findings.extend(places.troubles.iter().cloned());
+    let missing = stranger::missing(desired, &places);
+    plan.findings.extend(stranger::warnings(desired, &world.pve, missing));
+    let mut cleaning = Cleaning { desired, world, plan: &mut plan, steps: &mut steps, after: gone };
+    cleaning.uploads();
     if options.images {
-        for (host, storage) in world.pve.contents.keys() {
-            let Some(Ok(volumes)) = world.pve.contents.get(&(host.clone(), storage.clone())) else {
-                continue;
-            };
-            let own: BTreeSet<VolumeId> = desired
-                .nodes
-                .iter()
-                .filter_map(|node| Some(node.image.as_ref()?.volume(storage)))
-                .collect();
-            for volume in volumes.iter().filter(|volume| own.contains(&volume.volid)) {
-                let volume = volume.volid.clone();
-                let fields = vec![FieldChange::new("host", Some(host.to_string()), None)];
-                let object = Object::Image(volume.to_string());
-                plan.changes.push(Change::planned(object, Class::Destroy, fields));
-                let id = format!("image/{host}/{storage}/{}/delete", volume.file_name());
-                let deadline = desired.timeouts.task;
-                let action =
-                    Action::DeleteImage(DeleteImage { host: host.clone(), volume, deadline });
-                steps.add(id, None, gone.clone(), action);
-            }
-        }
+        cleaning.images();
     }
     plan.changes.sort_by(|a, b| a.object.cmp(&b.object));
     plan.steps = steps.in_order();

@@ -1,11 +1,15 @@
 //! How VMs differ from what the inventory says by now, and what it would take to change them.
 
-use talmox_pve::config::{Drift, drift};
-use talmox_pve::id::DiskSlot;
-use talmox_pve::property::{Drive, Net};
+use std::collections::BTreeSet;
+
+use talmox_pve::config::{Drift, VmConfig, drift};
+use talmox_pve::id::{DiskSlot, NodeName};
+use talmox_pve::property::{Drive, GIB, Net};
 
 use super::change::{Change, Class, FieldChange, Finding, Object};
 use super::place::{Found, Placed};
+use super::readdress::Readdressing;
+use super::surplus::surplus;
 use super::vm::user_data_mark;
 use super::{Builder, gpu};
 use crate::desired::DesiredNode;
@@ -13,21 +17,39 @@ use crate::desired::DesiredNode;
 /// Options that hold a secret, wherever it came from.
 const HIDDEN: &[&str] = &["cipassword", "sshkeys"];
 
+const GROWS: &str = "a disk grows at once, its file system with the next boot";
+const SHRINKS: &str = "no disk can shrink: keep its size in the inventory, or replace the node";
+const FIRST_BOOT: &str = "systems other than Talos read their settings at their first boot";
+
 pub(super) fn vm(builder: &mut Builder<'_>, placed: &Placed<'_>, found: &Found<'_>) {
     let node = placed.node;
     let pve = &builder.world.pve;
     let host = &found.seen.host;
     let hostpci = node.vm.gpu.as_ref().and_then(|gpu| gpu::wanted(gpu, found.config, host, pve));
-    let mut fields: Vec<(Class, FieldChange)> =
-        drift(&node.vm.wanted(hostpci.as_ref()), found.config)
-            .iter()
-            .map(|drift| (class(node, drift), field(drift)))
-            .collect();
-    if node.vm.gpu.is_none()
-        && let Some(device) = found.config.get("hostpci0")
-    {
-        let gone = FieldChange::new("hostpci0", Some(device.to_owned()), None);
-        fields.push((with_a_stop(node), gone));
+    let wanted = node.vm.wanted(hostpci.as_ref());
+    let drifted = drift(&wanted, found.config);
+    let mut notes: BTreeSet<&str> = BTreeSet::new();
+    let mut fields: Vec<(Class, FieldChange)> = vec![];
+    for one in &drifted {
+        let (class, note) = class(node, one);
+        notes.extend(note);
+        fields.push((class, field(one)));
+    }
+    for surplus in surplus(node, &wanted, found.config) {
+        let old = Some(shown(&surplus.key, &surplus.found));
+        if surplus.class == Class::Destroy {
+            let object = Object::Disk(format!("{}/{}", node.name, surplus.key));
+            let fields = vec![FieldChange::new("size", old, None)];
+            let change = Change::open(object, Class::Destroy, fields);
+            builder.changes.push(change.note("the inventory has no such disk any more"));
+        } else {
+            fields.push((surplus.class, FieldChange::new(&surplus.key, old, None)));
+        }
+    }
+    for (slot, old, new) in shrunk(node, found.config) {
+        notes.insert(SHRINKS);
+        fields.retain(|(_, field)| field.path != slot);
+        fields.push((Class::Replace, FieldChange::new(&slot, Some(old), Some(new))));
     }
     if let Some(vmid) = node.vmid.filter(|vmid| *vmid != placed.own.vm.vmid) {
         let old = Some(placed.own.vm.vmid.to_string());
@@ -43,9 +65,11 @@ pub(super) fn vm(builder: &mut Builder<'_>, placed: &Placed<'_>, found: &Found<'
     let data = user_data_mark(node);
     if data.is_some() && found.marker.data != data {
         let change = FieldChange::new("user-data", found.marker.data.clone(), data);
+        notes.insert(FIRST_BOOT);
         fields.push((Class::Replace, change));
     }
-    if let Some(wanted) = node.host.as_ref().filter(|wanted| *wanted != host) {
+    let is_elsewhere = |wanted: &&NodeName| *wanted != host && pve.host(wanted).is_some();
+    if let Some(wanted) = node.host.as_ref().filter(is_elsewhere) {
         let message = format!("its VM is on {host}, and the inventory says {wanted}");
         let hint = "it is followed to where it is; migrate it, or change `host:`";
         builder.findings.push(Finding::warning(&node.name, message).hint(hint));
@@ -67,36 +91,44 @@ pub(super) fn vm(builder: &mut Builder<'_>, placed: &Placed<'_>, found: &Found<'
     }
     fields.sort_by(|(_, a), (_, b)| a.path.cmp(&b.path));
     let class = fields.iter().map(|(class, _)| *class).max().unwrap_or(Class::Live);
-    let is_disk = |key: &str| {
-        let is_data = ["scsi", "virtio", "sata"].iter().any(|bus| key.starts_with(bus));
-        is_data && key.parse::<DiskSlot>().is_ok()
-    };
-    let grows = fields.iter().any(|(_, field)| field.old.is_some() && is_disk(&field.path));
     let fields = fields.into_iter().map(|(_, field)| field).collect();
     let change = Change::open(Object::Vm(node.name.clone()), class, fields);
-    builder.changes.push(if grows {
-        change.note("a disk grows at once, its file system with the next boot")
-    } else {
-        change
+    let notes: Vec<&str> = notes.into_iter().collect();
+    builder.changes.push(if notes.is_empty() { change } else { change.note(notes.join("; ")) });
+}
+
+/// Disks that are larger than they should be, each with what it is and what is wanted.
+fn shrunk(node: &DesiredNode, config: &VmConfig) -> Vec<(String, String, String)> {
+    let disks = node.vm.disks.iter().filter_map(|wanted| {
+        let found = config.drive(&wanted.slot)?;
+        let size = found.size()?;
+        // Storages round up.
+        let is_larger = size / GIB > u64::from(wanted.gib);
+        let new = format!("{} GiB on {}", wanted.gib, wanted.storage);
+        is_larger.then(|| (wanted.slot.to_string(), disk(&found), new))
     });
+    disks.collect()
 }
 
 fn field(drift: &Drift) -> FieldChange {
-    let shown = |text: &str| {
-        if HIDDEN.contains(&drift.key.as_str()) {
-            return "******".to_owned();
-        }
-        // A wanted disk is compared by what matters: where it is and how large at least.
-        if drift.key.parse::<DiskSlot>().is_ok() { disk(text) } else { text.to_owned() }
-    };
-    FieldChange::new(&drift.key, drift.found.as_deref().map(shown), Some(shown(&drift.wanted)))
+    let old = drift.found.as_deref().map(|found| shown(&drift.key, found));
+    FieldChange::new(&drift.key, old, Some(shown(&drift.key, &drift.wanted)))
 }
 
-fn disk(text: &str) -> String {
+fn shown(key: &str, text: &str) -> String {
+    if HIDDEN.contains(&key) {
+        return "******".to_owned();
+    }
+    // A disk is compared by what matters: where it is and how large.
     let drive = Drive::parse(text);
-    let Some(storage) = drive.storage().filter(|_| !drive.is_cdrom()) else {
-        return text.to_owned();
-    };
+    if key.parse::<DiskSlot>().is_ok() && drive.storage().is_some() && !drive.is_cdrom() {
+        return disk(&drive);
+    }
+    text.to_owned()
+}
+
+fn disk(drive: &Drive) -> String {
+    let storage = drive.storage().map(ToString::to_string).unwrap_or_default();
     let size = drive.size().map(|bytes| format!("{} GiB", bytes >> 30)).unwrap_or_default();
     let mut options = drive.options.clone();
     let _size = options.remove("size");
@@ -110,21 +142,42 @@ fn with_a_stop(node: &DesiredNode) -> Class {
     if node.is_talos { Class::Drain } else { Class::Reboot }
 }
 
-/// What it takes to change an option of a VM that runs.
-fn class(node: &DesiredNode, drift: &Drift) -> Class {
+/// What it takes to change an option of a VM that runs, and what people should know about that.
+fn class(node: &DesiredNode, drift: &Drift) -> (Class, Option<&'static str>) {
     let key = drift.key.as_str();
-    match key.trim_end_matches(|c: char| c.is_ascii_digit()) {
-        "description" | "tags" | "name" | "onboot" | "protection" | "hotplug" | "nameserver"
-        | "searchdomain" => Class::Live,
-        // The node keeps its first address beside any other.
-        "ipconfig" => Class::Replace,
-        "net" => match &drift.found {
-            Some(found) if is_same_card(&drift.wanted, found) => Class::Live,
-            Some(_) => with_a_stop(node),
-            None => Class::Live,
-        },
-        "scsi" | "virtio" if drift.found.is_none() => Class::Live,
+    let found = drift.found.as_deref();
+    if let Some(change) = Readdressing::of_option(key, &drift.wanted, found) {
+        return change.class(node);
+    }
+    let class = match (key.trim_end_matches(|c: char| c.is_ascii_digit()), found) {
+        ("net", Some(found)) if !is_same_card(&drift.wanted, found) => with_a_stop(node),
+        ("scsi" | "virtio" | "sata", Some(found)) => return of_disk(node, &drift.wanted, found),
+        (
+            "description" | "tags" | "name" | "onboot" | "protection" | "hotplug" | "nameserver"
+            | "searchdomain" | "net" | "scsi" | "virtio",
+            _,
+        ) => Class::Live,
         _ => with_a_stop(node),
+    };
+    (class, None)
+}
+
+/// A disk that is there and should be another: larger, elsewhere, or with other options.
+fn of_disk(node: &DesiredNode, wanted: &str, found: &str) -> (Class, Option<&'static str>) {
+    let (wanted, found) = (Drive::parse(wanted), Drive::parse(found));
+    let is_larger = wanted.size().zip(found.size()).is_some_and(|(wanted, found)| wanted > found);
+    let options = |drive: &Drive| {
+        let mut options = drive.options.clone();
+        let _size = options.remove("size");
+        options
+    };
+    if is_larger {
+        (with_a_stop(node), Some(GROWS))
+    } else if wanted.storage() != found.storage() && options(&wanted) == options(&found) {
+        // Proxmox copies it while it is used.
+        (Class::Live, None)
+    } else {
+        (with_a_stop(node), None)
     }
 }
 

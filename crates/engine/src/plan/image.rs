@@ -19,8 +19,7 @@ pub(super) fn fetch(
     let host = fetching_host(builder, host);
     let contents = builder.world.pve.contents.get(&(host.clone(), storage.clone()));
     let listed = contents.and_then(|told| told.as_ref().ok());
-    let found = listed.and_then(|volumes| volumes.iter().find(|one| one.volid == volume));
-    let present = found.map(|found| found.size.unwrap_or_default());
+    let is_present = listed.is_some_and(|all| all.iter().any(|one| one.volid == volume));
     let id = format!("image/{host}/{storage}/{}", image.file);
     let step = StepId::new(id.clone());
     if builder.steps.has(&step) {
@@ -30,7 +29,7 @@ pub(super) fn fetch(
     if preflight::may_download(&builder.world.pve.permissions, &host) {
         ways.insert(0, FetchWay::Download);
     }
-    if present.is_none() {
+    if !is_present {
         let fields = vec![FieldChange::set("from", &image.url), FieldChange::set("host", &host)];
         let object = Object::Image(volume.to_string());
         builder.changes.push(Change::planned(object, Class::Create, fields));
@@ -42,7 +41,7 @@ pub(super) fn fetch(
         url: image.url.clone(),
         checksum: image.checksum.clone(),
         ways,
-        present,
+        is_present,
         deadline: builder.desired.timeouts.image,
     });
     (volume, builder.steps.add(id, None, after, action))

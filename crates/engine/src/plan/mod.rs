@@ -4,8 +4,10 @@
 //! carries it out.
 
 mod action;
+mod addon;
 mod build;
 mod change;
+mod cleaning;
 mod config_diff;
 mod destroy;
 mod differ;
@@ -13,10 +15,15 @@ mod gpu;
 mod image;
 pub(crate) mod place;
 mod preflight;
+mod readdress;
 mod saved;
 pub mod show;
+mod source;
+mod standing;
 mod step;
 mod steps;
+mod stranger;
+mod surplus;
 mod talos;
 mod template;
 mod vm;
@@ -27,7 +34,7 @@ pub use action::{
     Action, AddonSource, ApplyAddon, ApplyConfig, AwaitHealth, AwaitMember, AwaitUbuntu, AwaitVip,
     BootstrapEtcd, Burden, CloneVm, ConfigBy, Contact, CreateMapping, CreateVm, DeleteImage,
     DestroyVm, DetachCidata, Evidence, FetchImage, FetchWay, FinishVm, HealthGoal, MakeTemplate,
-    Manifest, OwnVm, PostSchematic, ResizeDisk, ScrubCidata, StartVm, StopVm, TalosNode,
+    Manifest, OwnVm, PostSchematic, ResizeDisk, SCRUBBED, ScrubCidata, StartVm, StopVm, TalosNode,
     UploadCidata, Witness, WriteClientFiles,
 };
 pub use build::{Options, plan};
@@ -36,6 +43,7 @@ pub use destroy::{DestroyOptions, destroy};
 pub use place::{future_locations, locations};
 pub use saved::{SavedPlan, SavedPlanError};
 pub use step::{Step, StepId};
+pub use stranger::strangers;
 pub use template::{MissingTemplate, missing_templates, templates};
 
 /// A plan.

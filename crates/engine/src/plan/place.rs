@@ -8,10 +8,15 @@ use talmox_pve::id::{NodeName, Upid, VmId};
 
 use super::action::OwnVm;
 use super::change::Finding;
+use super::stranger;
 use super::vm::user_data_mark;
 use crate::desired::{Desired, DesiredNode};
 use crate::observe::{IdSeen, Pve, VmSeen};
 use crate::ownership::{Marker, Owner, Stage};
+
+/// What to do about a node that got another name.
+pub(super) const RENAMED: &str = "a node that gets another name is one that goes and one that comes. Keep the old name; \
+     or let the old node stay, and give the new one a vmid and an address of its own";
 
 /// A node's VM at its place.
 #[derive(Clone, Debug)]
@@ -102,6 +107,8 @@ pub(crate) fn places<'a>(desired: &'a Desired, pve: &'a Pve) -> Places<'a> {
         last: desired.vmid_range.1,
     };
     numbers.taken.extend(owned.values().map(|(vmid, _)| *vmid));
+    let places_of: BTreeMap<VmId, String> =
+        owned.iter().map(|(name, (vmid, _))| (*vmid, name.clone())).collect();
     let hosts = spread(desired, pve);
     for node in &desired.nodes {
         let identity = desired.identity_of(&node.name);
@@ -136,7 +143,11 @@ pub(crate) fn places<'a>(desired: &'a Desired, pve: &'a Pve) -> Places<'a> {
             );
             continue;
         };
-        let (state, finding) = state_of(&node.name, vmid, pve, &mut places.unasked);
+        let other = places_of.get(&vmid);
+        let (state, finding) = match other {
+            Some(other) => (State::Blocked, Some(taken_by(desired, node, vmid, other))),
+            None => state_of(desired, node, vmid, pve, &mut places.unasked),
+        };
         places.findings.extend(finding);
         let making = match &state {
             State::BeingMade(upid) => Some(upid.node()),
@@ -227,20 +238,33 @@ fn unreadable(node: &str, pve: &Pve) -> Option<Finding> {
     Some(Finding::error(node, message).hint("bring the host up, or give the node its `vmid:`"))
 }
 
+/// The number of a node is that of another node's VM.
+fn taken_by(desired: &Desired, node: &DesiredNode, vmid: VmId, other: &str) -> Finding {
+    if desired.node(other).is_some() {
+        let message = format!("vmid {vmid} is that of {other}");
+        let hint = "a VM keeps its number: give the node another `vmid:`, or none";
+        return Finding::error(&node.name, message).hint(hint);
+    }
+    let message = format!("vmid {vmid} is that of {other}, which the inventory has no longer");
+    Finding::error(&node.name, message).hint(RENAMED)
+}
+
 /// What is at a number that no VM of ours has.
 fn state_of<'a>(
-    node: &str,
+    desired: &Desired,
+    node: &DesiredNode,
     vmid: VmId,
     pve: &Pve,
     unasked: &mut BTreeSet<VmId>,
 ) -> (State<'a>, Option<Finding>) {
+    let name = &node.name;
     match pve.ids.get(&vmid) {
         Some(IdSeen::Free) => return (State::Absent, None),
         Some(IdSeen::Taken { making: Some(upid), .. }) => {
             return (State::BeingMade(upid.clone()), None);
         }
         Some(IdSeen::Taken { made_by_us: true, lock: Some(lock), .. }) => {
-            return (State::Blocked, Some(stuck(node, vmid, lock)));
+            return (State::Blocked, Some(stuck(name, vmid, lock)));
         }
         Some(IdSeen::Taken { .. }) => {}
         None => {
@@ -253,13 +277,15 @@ fn state_of<'a>(
     if let Some(Err(reason)) = pve.vms.get(&vmid).map(|seen| &seen.config) {
         let message = format!("VM {vmid} cannot be read: {reason}");
         let hint = "without its config nobody knows whose it is; is its host up?";
-        return (State::Blocked, Some(Finding::error(node, message).hint(hint)));
+        return (State::Blocked, Some(Finding::error(name, message).hint(hint)));
     }
-    let name = pve.guest(vmid).and_then(|guest| guest.name.clone());
-    let called = name.map(|name| format!(" ({name})")).unwrap_or_default();
-    let message = format!("vmid {vmid} is taken by a VM{called} that is not ours");
+    let called = pve.guest(vmid).and_then(|guest| guest.name.clone());
+    let called = called.map(|name| format!(" ({name})")).unwrap_or_default();
+    let why = stranger::find(desired, node, pve).map(|stranger| format!(": {}", stranger.reason));
+    let why = why.unwrap_or_default();
+    let message = format!("vmid {vmid} is taken by a VM{called} that is not ours{why}");
     let hint = "give the node another `vmid:`, or none; talmox never touches that VM";
-    (State::Blocked, Some(Finding::error(node, message).hint(hint)))
+    (State::Blocked, Some(Finding::error(name, message).hint(hint)))
 }
 
 /// Numbers for nodes without one: the first that nobody has.

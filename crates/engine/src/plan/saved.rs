@@ -123,5 +123,6 @@ fn of_world(world: &World) -> String {
             other => add(format_args!("{name} {other:?}")),
         }
     }
+    add(format_args!("{:?}", world.addons));
     hash(text.as_bytes())
 }

@@ -5,16 +5,15 @@ use std::collections::BTreeMap;
 use talmox_talos_api::Expected;
 
 use super::action::{
-    Action, ApplyAddon, ApplyConfig, AwaitHealth, AwaitMember, AwaitUbuntu, AwaitVip,
-    BootstrapEtcd, ConfigBy, Evidence, HealthGoal, TalosNode, Witness, WriteClientFiles,
+    Action, ApplyConfig, AwaitHealth, AwaitMember, AwaitUbuntu, AwaitVip, BootstrapEtcd, ConfigBy,
+    Evidence, HealthGoal, TalosNode, Witness, WriteClientFiles,
 };
 use super::change::{Change, Class, FieldChange, Finding, Object};
 use super::place::Placed;
 use super::step::StepId;
 use super::vm::{self, VmPlan};
-use super::{Builder, config_diff, preflight};
-use crate::desired::Addon;
-use crate::observe::{EtcdSeen, TalosSeen};
+use super::{Builder, addon, config_diff, preflight};
+use crate::observe::{EtcdSeen, KubernetesSeen, TalosSeen, VipSeen};
 
 /// How often a machine that does not come up is reset.
 const RESETS: u32 = 2;
@@ -78,7 +77,7 @@ fn node(builder: &mut Builder<'_>, placed: &Placed<'_>, vm: &VmPlan) -> NodePlan
     let node = placed.node;
     let seen = builder.world.nodes.get(&node.name).cloned().unwrap_or_default();
     if vm.is_fresh
-        && let Some(finding) = preflight::address_in_use(builder.world, node)
+        && let Some(finding) = preflight::address_in_use(builder, node)
     {
         builder.findings.push(finding);
         return NodePlan::default();
@@ -86,9 +85,8 @@ fn node(builder: &mut Builder<'_>, placed: &Placed<'_>, vm: &VmPlan) -> NodePlan
     match &seen {
         TalosSeen::Ours(found) if vm.runs_after.is_none() => {
             config_diff::node(builder, node, found);
-            let has_etcd = !node.is_control_plane || matches!(found.etcd, EtcdSeen::Member { .. });
             vm::detach(builder, placed, None);
-            let has_joined = found.has_kubelet && has_etcd;
+            let has_joined = found.has_joined(node.is_control_plane);
             if !has_joined {
                 let (old, new) = (Some("waiting".to_owned()), Some("member".to_owned()));
                 let fields = vec![FieldChange::new("cluster", old, new)];
@@ -111,12 +109,12 @@ fn node(builder: &mut Builder<'_>, placed: &Placed<'_>, vm: &VmPlan) -> NodePlan
         }
         _ => {}
     }
-    let apply = apply(builder, placed, vm);
+    let apply = apply(builder, placed, vm, &seen);
     vm::detach(builder, placed, Some(apply.clone()));
     NodePlan { apply: Some(apply), has_joined: false }
 }
 
-fn apply(builder: &mut Builder<'_>, placed: &Placed<'_>, vm: &VmPlan) -> StepId {
+fn apply(builder: &mut Builder<'_>, placed: &Placed<'_>, vm: &VmPlan, seen: &TalosSeen) -> StepId {
     let node = placed.node;
     let timeouts = builder.desired.timeouts;
     let by = if node.vm.cidata.is_some() { ConfigBy::Volume } else { ConfigBy::Maintenance };
@@ -143,22 +141,51 @@ fn apply(builder: &mut Builder<'_>, placed: &Placed<'_>, vm: &VmPlan) -> StepId 
         needs: if node.is_control_plane { vec![] } else { vec![StepId::new(BOOTSTRAP)] },
         deadline: timeouts.boot * (resets + 1) + timeouts.bootstrap,
     };
+    builder.changes.extend(come_up(builder, placed, vm, seen));
+    let id = format!("talos/{}/apply", node.name);
+    let after = vm.runs_after.clone();
+    builder.steps.add(id, Some(&node.name), after, Action::ApplyConfig(action))
+}
+
+/// What it means for a node that it is given its config, or waited for: one that was there before
+/// comes back as it was.
+fn come_up(
+    builder: &Builder<'_>,
+    placed: &Placed<'_>,
+    vm: &VmPlan,
+    seen: &TalosSeen,
+) -> Option<Change> {
+    let node = placed.node;
+    let object = Object::Node(node.name.clone());
+    let is_empty = vm.is_fresh || matches!(seen, TalosSeen::Maintenance { .. });
+    if !is_empty && was_there(builder, &node.name) {
+        let (old, new) = (Some("does not answer".to_owned()), Some("runs".to_owned()));
+        let fields = vec![FieldChange::new("talos", old, new)];
+        // With a VM that is started, all is said.
+        let is_told = vm.runs_after.is_some();
+        return (!is_told).then(|| Change::planned(object, Class::Live, fields));
+    }
     let version = builder.desired.talos_version.clone().unwrap_or_default();
     let role = if node.is_control_plane { "control plane" } else { "worker" };
     let mut fields = vec![FieldChange::set("role", role), FieldChange::set("talos", version)];
     fields.extend(node.addresses.first().map(|address| FieldChange::set("address", address)));
-    let object = Object::Node(node.name.clone());
-    builder.changes.push(Change::planned(object, Class::Create, fields));
-    let id = format!("talos/{}/apply", node.name);
-    let after = vm.runs_after.clone();
-    builder.steps.add(id, Some(&node.name), after, Action::ApplyConfig(action))
+    Some(Change::planned(object, Class::Create, fields))
+}
+
+/// Whether a node has been in the cluster, by what Kubernetes says. While that cannot be asked, the
+/// files that are written when a cluster is up must do: it is a matter of words alone.
+fn was_there(builder: &Builder<'_>, name: &str) -> bool {
+    match &builder.world.kubernetes {
+        KubernetesSeen::Answers(registered) => registered.nodes.contains(name),
+        KubernetesSeen::NotAsked | KubernetesSeen::Silent(_) => builder.options.has_client_files,
+    }
 }
 
 fn other_system(builder: &mut Builder<'_>, placed: &Placed<'_>, vm: &VmPlan) {
     let Some(start) = vm.runs_after.clone() else { return };
     let node = placed.node;
     if vm.is_fresh {
-        builder.findings.extend(preflight::address_in_use(builder.world, node));
+        builder.findings.extend(preflight::address_in_use(builder, node));
     }
     let action = Action::AwaitUbuntu(AwaitUbuntu {
         own: placed.own.clone(),
@@ -215,9 +242,12 @@ fn bootstrap(
         deadline: builder.desired.timeouts.bootstrap,
     };
     let name = &first.node.name;
-    let fields = vec![FieldChange::set("etcd", format!("bootstrapped on {name}"))];
-    let object = Object::Cluster(builder.desired.cluster.clone());
-    builder.changes.push(Change::planned(object, Class::Create, fields));
+    let is_fresh = control_planes.iter().any(|placed| vms[&placed.node.name].is_fresh);
+    if is_fresh || !was_there(builder, name) {
+        let fields = vec![FieldChange::set("etcd", format!("bootstrapped on {name}"))];
+        let object = Object::Cluster(builder.desired.cluster.clone());
+        builder.changes.push(Change::planned(object, Class::Create, fields));
+    }
     Some(builder.steps.add(BOOTSTRAP, Some(name), after, Action::BootstrapEtcd(action)))
 }
 
@@ -249,16 +279,27 @@ fn cluster(
 ) {
     let desired = builder.desired;
     let all: Vec<TalosNode> = nodes.iter().map(|placed| talos_node(placed)).collect();
-    let is_changed = !joined.is_empty() || bootstrap.is_some();
+    let is_new = !joined.is_empty() || bootstrap.is_some();
     let mut ready: Vec<StepId> = joined.to_vec();
+    let mut open = vec![];
     builder.findings.extend(preflight::virtual_address(builder, bootstrap.is_some()));
-    if let (Some(address), Some(bootstrap)) = (desired.vip, bootstrap) {
+    let is_silent = builder.world.vip == VipSeen::Silent;
+    if let Some(address) = desired.vip.filter(|_| bootstrap.is_some() || is_silent) {
         let deadline = desired.timeouts.bootstrap;
         let action = Action::AwaitVip(AwaitVip { address, port: 6443, deadline });
-        ready.push(builder.steps.add("vip", None, [bootstrap.clone()], action));
+        let after = bootstrap.map_or(joined, std::slice::from_ref);
+        ready.push(builder.steps.add("vip", None, after.to_vec(), action));
+        open.push(FieldChange::new("vip", Some("silent".into()), Some("answers".into())));
     }
-    if is_changed || !builder.options.has_client_files {
-        if !is_changed {
+    let trouble = trouble(builder).filter(|_| !is_new);
+    let is_changed = is_new || trouble.is_some();
+    open.extend(trouble.map(|why| FieldChange::new("health", Some(why), Some("well".into()))));
+    if !is_new && !open.is_empty() {
+        let object = Object::Cluster(desired.cluster.clone());
+        builder.changes.push(Change::planned(object, Class::Live, open));
+    }
+    if is_new || !builder.options.has_client_files {
+        if !is_new {
             let fields = vec![FieldChange::set("client files", "kubeconfig, talosconfig")];
             let object = Object::Cluster(desired.cluster.clone());
             builder.changes.push(Change::planned(object, Class::Create, fields));
@@ -273,11 +314,7 @@ fn cluster(
         builder.steps.add("kubeconfig", None, ready.clone(), action);
     }
     // Without a network for pods nothing is ready before the add-on that brings one.
-    let goal = if desired.has_cni || !desired.addons.is_empty() {
-        HealthGoal::Ready
-    } else {
-        HealthGoal::Registered
-    };
+    let goal = if desired.has_network() { HealthGoal::Ready } else { HealthGoal::Registered };
     let deadline = desired.timeouts.health;
     let health = Action::AwaitHealth(AwaitHealth { nodes: all, goal, deadline });
     if is_changed && desired.has_cni {
@@ -285,27 +322,23 @@ fn cluster(
     }
     let mut applied = vec![];
     for addon in &desired.addons {
-        applied.extend(plan_addon(builder, addon, &ready));
+        applied.extend(addon::apply(builder, addon, &ready));
     }
     if (is_changed || !applied.is_empty()) && !desired.has_cni {
         builder.steps.add("cluster/health", None, ready.into_iter().chain(applied), health);
     }
 }
 
-fn plan_addon(builder: &mut Builder<'_>, addon: &Addon, after: &[StepId]) -> Option<StepId> {
-    let known = builder.world.addons.get(&addon.name).copied();
-    if known == Some(true) {
-        return None;
+/// What keeps a cluster from being well whose nodes have all joined: an earlier run may have ended
+/// before it was.
+fn trouble(builder: &Builder<'_>) -> Option<String> {
+    match &builder.world.kubernetes {
+        KubernetesSeen::NotAsked => None,
+        KubernetesSeen::Silent(reason) => {
+            Some(format!("the Kubernetes API does not answer: {reason}"))
+        }
+        KubernetesSeen::Answers(registered) => registered.trouble.clone(),
     }
-    let object = Object::Addon(addon.name.clone());
-    builder.changes.push(Change::planned(object, Class::Create, vec![]));
-    let action = Action::ApplyAddon(ApplyAddon {
-        name: addon.name.clone(),
-        source: addon.source.clone(),
-        deadline: builder.desired.timeouts.health,
-    });
-    let id = format!("addon/{}", addon.name);
-    Some(builder.steps.add(id, None, after.iter().cloned(), action))
 }
 
 /// Whether anything of a removed node would be lost with it.

@@ -1,20 +1,21 @@
 //! What is to be done about VMs.
 
-use talmox_pve::api::cluster::Guest;
-use talmox_pve::api::qemu::{self, Vm};
-use talmox_pve::config::{VmConfig, VmOptions, drift};
+use talmox_pve::api::qemu;
+use talmox_pve::config::{VmOptions, drift};
 use talmox_pve::id::{DiskSlot, FileName, Upid, VolumeId};
-use talmox_pve::property::{GIB, HostPci};
+use talmox_pve::property::HostPci;
+use talmox_talos_config::cidata::network_config;
 
 use super::action::{
     Action, CloneVm, CreateVm, DetachCidata, FinishVm, ResizeDisk, ScrubCidata, StartVm,
     UploadCidata,
 };
-use super::change::{Change, Class, FieldChange, Finding, Object};
+use super::change::{Change, Class, FieldChange, Object};
 use super::place::{Found, Placed, State};
+use super::source::{Template, surplus_of_template, template};
 use super::step::StepId;
 use super::{Builder, differ, gpu, image};
-use crate::desired::{DesiredNode, hash, import_volume};
+use crate::desired::{Desired, DesiredNode, hash, import_volume};
 use crate::ownership::{Marker, Stage};
 
 /// What became of a node's VM, for whoever goes on with the node.
@@ -135,71 +136,6 @@ enum Source {
     Template(Template),
 }
 
-struct Template {
-    vm: Vm,
-    has_cloudinit: bool,
-    /// What a clone has from it and should not.
-    surplus: Vec<String>,
-}
-
-/// The template by its name or vmid, on the node's host if there are several.
-fn template(
-    builder: &Builder<'_>,
-    node: &DesiredNode,
-    placed: &Placed<'_>,
-) -> Result<Template, Finding> {
-    let wanted = node.template.as_deref().unwrap_or_default();
-    let pve = &builder.world.pve;
-    let is_it = |guest: &&Guest| {
-        guest.template
-            && (guest.name.as_deref() == Some(wanted) || guest.vmid.to_string() == wanted)
-    };
-    let mut known: Vec<&Guest> = pve.resources.guests.iter().filter(is_it).collect();
-    let host = &placed.own.vm.node;
-    known.sort_by_key(|guest| (guest.node != *host, guest.vmid));
-    let Some(guest) = known.first() else {
-        let message = format!("there is no template {wanted} that we may see");
-        return Err(Finding::error(&node.name, message).hint(
-            "talmox template create makes one; put it into the pool, so that it can be seen",
-        ));
-    };
-    if guest.node != *host {
-        let message = format!("the template {wanted} is on {}, and not on {host}", guest.node);
-        return Err(Finding::error(&node.name, message)
-            .hint(format!("make the template on {host} too, or put the node on {}", guest.node)));
-    }
-    let seen = pve.vms.get(&guest.vmid).and_then(|seen| seen.config.as_ref().ok());
-    let Some(config) = seen else {
-        let message = format!("the config of the template {wanted} cannot be read");
-        return Err(Finding::error(&node.name, message).hint("VM.Audit on it is needed"));
-    };
-    let system = &node.vm.disks[0];
-    let Some(disk) = config.drive(&system.slot) else {
-        let message = format!("the template {wanted} has no disk at {}", system.slot);
-        return Err(
-            Finding::error(&node.name, message).hint("set `disk_bus:` as the template has it")
-        );
-    };
-    if disk.size().is_some_and(|size| size > u64::from(system.gib) * GIB) {
-        let message =
-            format!("the disk of the template {wanted} is larger than {} GiB", system.gib);
-        return Err(Finding::error(&node.name, message)
-            .hint("disks cannot shrink: give the node a larger one"));
-    }
-    let surplus = surplus(node, config);
-    let vm = Vm::new(&guest.node, guest.vmid);
-    Ok(Template { vm, has_cloudinit: config.cloudinit().is_some(), surplus })
-}
-
-/// Network cards that a template has and the node has not: a clone must lose them.
-fn surplus(node: &DesiredNode, config: &VmConfig) -> Vec<String> {
-    let is_surplus = |key: &&str| {
-        let is_net = key.strip_prefix("net").or_else(|| key.strip_prefix("ipconfig"));
-        is_net.is_some_and(|rest| rest.parse::<u8>().is_ok()) && node.vm.options.get(key).is_none()
-    };
-    config.iter().map(|(key, _)| key).filter(is_surplus).map(str::to_owned).collect()
-}
-
 /// Goes on with a VM that was made and never started.
 fn go_on(builder: &mut Builder<'_>, placed: &Placed<'_>, found: &Found<'_>) -> VmPlan {
     let node = placed.node;
@@ -217,7 +153,7 @@ fn go_on(builder: &mut Builder<'_>, placed: &Placed<'_>, found: &Found<'_>) -> V
         Stage::Clone => {
             let has_cloudinit = found.config.cloudinit().is_some();
             let set = node.vm.after_clone(hostpci.as_ref(), has_cloudinit);
-            (set, surplus(node, found.config))
+            (set, surplus_of_template(node, found.config))
         }
         _ => (changed_since(node, hostpci.as_ref(), found), vec![]),
     };
@@ -327,15 +263,27 @@ fn description(builder: &Builder<'_>, node: &DesiredNode, stage: Stage) -> Strin
 
 /// Of systems that cannot be asked for their config, what they were given is noted down.
 pub(super) fn user_data_mark(node: &DesiredNode) -> Option<String> {
-    (!node.is_talos).then(|| hash(node.config.expose().as_bytes())[..12].to_owned())
+    let network = node.first_network.as_ref().map(network_config).unwrap_or_default();
+    let data = format!("{}{network}", node.config.expose());
+    (!node.is_talos).then(|| hash(data.as_bytes())[..12].to_owned())
 }
 
 /// The name under which a node's config is uploaded: its own, in whatever cluster.
 fn cidata_volume(builder: &Builder<'_>, node: &DesiredNode) -> VolumeId {
-    let file: FileName = format!("talmox-{}-{}.raw", builder.desired.mark, node.name)
+    let file: FileName = format!("{}{}.raw", upload_prefix(builder.desired), node.name)
         .parse()
         .expect("invariant: node names are host names");
     import_volume(&builder.desired.image_storage, &file)
+}
+
+fn upload_prefix(desired: &Desired) -> String {
+    format!("talmox-{}-", desired.mark)
+}
+
+/// Whether a file is such an upload of this cluster, of a node that it has or had.
+pub(super) fn is_upload_of(desired: &Desired, file: &str) -> bool {
+    let rest = file.strip_prefix(&upload_prefix(desired));
+    rest.is_some_and(|rest| rest.strip_suffix(".raw").is_some())
 }
 
 fn created(node: &DesiredNode, placed: &Placed<'_>, note: Option<&str>) -> Change {

@@ -99,10 +99,12 @@ fn guest_of(guests: &Seen<Vec<Guest>>, subject: &Subject) -> Seen<Vm> {
         Seen::Is(guests) => guests,
     };
     let vmid = subject.own.as_ref().map(|own| own.vm.vmid);
-    match guests.iter().find(|guest| Some(guest.vmid) == vmid && guest.is_vm) {
-        Some(guest) => Seen::Is(Vm::new(&guest.node, guest.vmid)),
-        None => Seen::Unknown("there is no such VM".to_owned()),
+    let found = guests.iter().find(|guest| Some(guest.vmid) == vmid && guest.is_vm);
+    if let Some(guest) = found {
+        return Seen::Is(Vm::new(&guest.node, guest.vmid));
     }
+    let none = || "there is no such VM".to_owned();
+    Seen::Unknown(subject.stranger.clone().unwrap_or_else(none))
 }
 
 fn registered_as(nodes: &Seen<Vec<NodeFacts>>, subject: &Subject) -> Seen<KubernetesStatus> {

@@ -50,6 +50,8 @@ pub struct Subject {
     pub role: Role,
     /// Nothing if it has no VM, or nobody knows which.
     pub own: Option<OwnVm>,
+    /// What is there in place of its VM, and is not ours.
+    pub stranger: Option<String>,
     pub contact: Contact,
 }
 
@@ -91,10 +93,13 @@ pub fn authorities(bundle: &Bundle) -> Result<Vec<AuthorityLife>, PkiError> {
 
 /// What a plan would change about a node, or about nothing in particular: a line for each object.
 pub(crate) fn drift(changes: &[Change], node: Option<&str>) -> Vec<String> {
-    let about = |change: &&Change| match (&change.object, node) {
-        (Object::Vm(name) | Object::Node(name), Some(node)) => name == node,
-        (Object::Vm(_) | Object::Node(_), None) => false,
-        (_, node) => node.is_none(),
+    let about = |change: &&Change| {
+        let own = match &change.object {
+            Object::Vm(name) | Object::Node(name) => Some(name.as_str()),
+            Object::Disk(name) => name.split('/').next(),
+            _ => None,
+        };
+        own == node
     };
     let line = |change: &Change| {
         let fields: Vec<&str> = change.fields.iter().map(|field| field.path.as_str()).collect();

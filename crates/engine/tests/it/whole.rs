@@ -9,8 +9,8 @@ use talmox_engine::access::{ClientFiles, ClusterAccess};
 use talmox_engine::desired::{Desired, Inputs, Login, Phase};
 use talmox_engine::event::Events;
 use talmox_engine::execute::{Cancel, Outcome, StepResult, execute};
-use talmox_engine::kube::endpoints;
-use talmox_engine::observe::{TalosAccess, observe};
+use talmox_engine::kube::{KubeClient, endpoints};
+use talmox_engine::observe::{self, TalosAccess};
 use talmox_engine::plan::{Options, OwnVm, Plan, Severity, plan};
 use talmox_engine::status::{Role, Sources, Status, Subject, gather};
 use talmox_engine::step::Context;
@@ -104,9 +104,17 @@ impl Whole {
             credentials: self.access().credentials.clone(),
             settings: self.access().settings.clone(),
         };
-        let world = observe(&self.desired, &self.context.pve, &access, Some(&self.context.web))
-            .await
-            .unwrap();
+        let randomness = &mut SystemRandomness::new();
+        let cluster = self.access();
+        let kube = KubeClient::new(&cluster.bundle, &cluster.api, &cluster.settings, randomness);
+        let sources = observe::Sources {
+            pve: &self.context.pve,
+            talos: &access,
+            kube: &kube.unwrap(),
+            web: &self.context.web,
+            is_making: true,
+        };
+        let world = observe::observe(&self.desired, &sources).await.unwrap();
         let has_client_files = !self.files.lock().unwrap().is_empty();
         let plan = plan(&self.desired, &world, Options { has_client_files });
         let errors: Vec<_> =
@@ -135,6 +143,7 @@ impl Whole {
                 vm: Vm::new(&"pve1".parse().unwrap(), node.vmid.unwrap()),
                 identity: self.desired.identity_of(&node.name),
             }),
+            stranger: None,
             contact: node.contact,
         };
         let subjects: Vec<Subject> = self.desired.nodes.iter().map(subject).collect();

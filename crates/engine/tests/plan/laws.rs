@@ -5,10 +5,9 @@ use std::collections::BTreeSet;
 use talmox_engine::desired::Desired;
 use talmox_engine::observe::World;
 use talmox_engine::plan::{SavedPlan, SavedPlanError, show};
-use talmox_pve::config::VmOptions;
 
 use crate::support::{HEAD, desired, home, home_with, plan, single};
-use crate::world::{carry_out, empty, put, settled, template, vmid};
+use crate::world::{carry_out, empty, template};
 
 /// Clusters that come up in different ways, each with the world it starts from.
 fn clusters() -> Vec<(Desired, World)> {
@@ -116,23 +115,6 @@ fn no_secret_is_shown() {
             }
         }
     }
-}
-
-#[test]
-fn other_spellings_are_no_change() {
-    let desired = home();
-    let mut world = settled(&desired);
-    let by_hand = VmOptions::new()
-        .set("cores", "02")
-        .set("memory", "current=4096")
-        .set("boot", "order=scsi0,legacy=cdn")
-        .set("cpu", "cputype=host")
-        .set("onboot", "1")
-        .set("nameserver", "1.1.1.1,8.8.8.8")
-        .set("ipconfig0", "gw=10.0.0.1,ip=10.0.0.11/16");
-    put(&mut world.pve, vmid(300), &by_hand, &["protection".to_owned(), "numa".to_owned()]);
-    let plan = plan(&desired, &world);
-    assert!(plan.is_empty(), "{}", show::text(&plan));
 }
 
 #[test]

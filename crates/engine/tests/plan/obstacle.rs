@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use insta::assert_snapshot;
 use talmox_engine::factory::Offer;
-use talmox_engine::observe::{PassedOn, PortSeen, SourceSeen, TalosSeen, World};
+use talmox_engine::observe::{PassedOn, PortSeen, SourceSeen, TalosSeen, VipSeen, World};
 use talmox_engine::plan::{Severity, show};
 use talmox_pve::api::mapping::{Mapped, MappedDevice, PciMapping};
 use talmox_pve::api::node::{Bridge, PciDevice};
@@ -62,19 +62,19 @@ fn whoever_has_the_address_of_a_new_node_is_named() {
 fn the_virtual_address_is_the_clusters_alone() {
     let desired = home();
     let mut world = empty();
-    world.vip = Some(stranger("the Kubernetes API of another cluster"));
+    world.vip = VipSeen::Answers(stranger("the Kubernetes API of another cluster"));
     assert_eq!(
         errors(&plan(&desired, &world)),
         [
             "network.vip: 10.0.0.20 is in use: the Kubernetes API of another cluster answers at port 6443"
         ]
     );
-    world.vip = Some(PortSeen::Ours);
+    world.vip = VipSeen::Answers(PortSeen::Ours);
     assert_eq!(errors(&plan(&desired, &world)).len(), 1, "before there is a cluster");
     let mut world = settled(&desired);
-    world.vip = Some(PortSeen::Ours);
+    world.vip = VipSeen::Answers(PortSeen::Ours);
     assert!(plan(&desired, &world).findings.is_empty());
-    world.vip = Some(stranger("something that does not speak TLS"));
+    world.vip = VipSeen::Answers(stranger("something that does not speak TLS"));
     let plan = plan(&desired, &world);
     assert_eq!(errors(&plan), Vec::<String>::new());
     assert_eq!(
@@ -235,7 +235,8 @@ fn names_that_somebody_else_has_are_told() {
     foreign(&mut world, 250, "cp-1", "precious");
     let plan = plan(&single("cores: 2"), &world);
     assert_eq!(errors(&plan), Vec::<String>::new());
-    assert_eq!(warnings(&plan), ["cp-1: VM 250 on pve1 has the same name, and is not ours"]);
+    let place = "cp-1: VM 250 (cp-1) on pve1 is there in its place, and is not ours";
+    assert_eq!(warnings(&plan), [format!("{place}: it does not carry talmox's marker")]);
 }
 
 #[test]
@@ -313,7 +314,8 @@ fn everything_is_in_one_report() {
     world.pve.resources.storages[0].content = vec!["iso".to_owned(), "backup".to_owned()];
     world.pve.resources.hosts[0].memory = Some(60 << 30);
     world.pve.resources.storages[1].used = world.pve.resources.storages[1].total;
-    world.vip = Some(stranger("a TLS server with a certificate for nas.lan by nas.lan"));
+    world.vip =
+        VipSeen::Answers(stranger("a TLS server with a certificate for nas.lan by nas.lan"));
     world
         .nodes
         .insert("cp-2".to_owned(), TalosSeen::Stranger("a node of another cluster".to_owned()));

@@ -163,6 +163,7 @@ fn the_end() {
     let desired = home();
     let mut world = settled(&desired);
     put(&mut world.pve, vmid(300), &VmOptions::new().protection(true), &[]);
+    world.images.contents = world.pve.contents.clone();
     let plan = destroy(&desired, &world, DestroyOptions { images: true });
     assert_snapshot!(show::text(&plan));
     assert_snapshot!("the_end_as_a_graph", show::graph(&plan));

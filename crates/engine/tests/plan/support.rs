@@ -114,3 +114,8 @@ pub(crate) fn ids(plan: &Plan) -> Vec<&str> {
 pub(crate) fn errors(plan: &Plan) -> Vec<String> {
     plan.errors().map(|finding| format!("{}: {}", finding.subject, finding.message)).collect()
 }
+
+pub(crate) fn warnings(plan: &Plan) -> Vec<String> {
+    let warnings = plan.findings.iter().filter(|it| it.severity == plan::Severity::Warning);
+    warnings.map(|finding| format!("{}: {}", finding.subject, finding.message)).collect()
+}

@@ -119,7 +119,12 @@ fn marker_and_uuid_must_both_agree() {
     put(&mut world.pve, vmid(300), &smbios, &[]);
     crate::world::taken(&mut world, 300);
     let plan = plan(&desired, &world);
-    assert_eq!(errors(&plan), ["cp-1: vmid 300 is taken by a VM (cp-1) that is not ours"]);
+    let taken = "cp-1: vmid 300 is taken by a VM (cp-1) that is not ours";
+    let why = format!(
+        "it has our marker, but the UUID 00000000-0000-4000-8000-000000000000 and not {}",
+        desired.nodes[0].identity.uuid
+    );
+    assert_eq!(errors(&plan), [format!("{taken}: {why}")]);
 }
 
 #[test]

@@ -160,6 +160,7 @@ fn carry_out_step(desired: &Desired, step: &Step, world: &mut World) {
         Action::ApplyConfig(apply) => {
             let node = desired.node(&apply.node.name).unwrap();
             let configured = Configured {
+                address: node.addresses.first().copied(),
                 version: desired.talos_version.clone(),
                 schematic: node.schematic.clone(),
                 config: Some(apply.config.clone()),

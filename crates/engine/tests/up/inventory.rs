@@ -100,5 +100,7 @@ pub(crate) fn desired(text: &str, bundle: &Bundle) -> Desired {
     let inputs =
         Inputs { cluster, bundle, secrets: &secrets, files: &BTreeMap::new(), phase: Phase::Final };
     let login = Login { user: "talmox@pve".to_owned(), token: Some("ci".to_owned()) };
-    Desired::of(&inputs, &BTreeMap::new(), login).unwrap()
+    let files = cluster.file.addons.values().flat_map(|addon| addon.files.iter());
+    let manifests = files.map(|file| (file.span, vec![super::addon::manifest(&file.value.0)]));
+    Desired::of(&inputs, &manifests.collect(), login).unwrap()
 }

@@ -1,10 +1,13 @@
 //! From an inventory to a cluster in the lab, with all that can go wrong on the way.
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
+mod addon;
 mod budget;
+mod cleaning;
 #[path = "../common/mod.rs"]
 mod common;
 mod crash;
+mod drift;
 mod fault;
 mod inventory;
 mod machine;

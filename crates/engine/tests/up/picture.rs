@@ -14,7 +14,6 @@ use talmox_pve::api::storage;
 use talmox_pve::id::Upid;
 use talmox_talos_api::client::ResourceKind;
 use talmox_talos_api::{Address, Client};
-use talmox_talos_config::random::SystemRandomness;
 
 use super::rig::{ADMIN, Rig};
 
@@ -74,9 +73,14 @@ impl Rig {
         vms
     }
 
+    /// Somebody pulls the plug, just now.
+    pub(crate) async fn stop_vm_now(&self, vmid: u32) {
+        self.change(vmid, |vm| qemu::stop(vm, false)).await;
+    }
+
     /// Somebody pulls the plug, so long ago that the list of all VMs knows.
     pub(crate) async fn stop_vm(&self, vmid: u32) {
-        self.change(vmid, |vm| qemu::stop(vm, false)).await;
+        self.stop_vm_now(vmid).await;
         let is_it = |guest: &Guest| guest.vmid.get() == vmid && guest.status == "running";
         while self.guests().await.iter().any(is_it) {
             self.lab.clock().sleep(Duration::from_secs(1)).await;
@@ -104,9 +108,7 @@ impl Rig {
     }
 
     pub(crate) fn kube(&self, text: &str) -> KubeClient {
-        let access = self.cluster(&self.desired(text));
-        let randomness = &mut SystemRandomness::new();
-        KubeClient::new(&access.bundle, &access.api, &access.settings, randomness).unwrap()
+        self.kube_of(&self.desired(text))
     }
 
     pub(crate) async fn node(&self, address: IpAddr, is_control_plane: bool) -> NodePicture {

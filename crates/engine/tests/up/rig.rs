@@ -10,7 +10,8 @@ use talmox_engine::access::{ClientFiles, ClusterAccess};
 use talmox_engine::desired::Desired;
 use talmox_engine::event::{Event, Events, Stamped};
 use talmox_engine::execute::{Cancel, Outcome, execute};
-use talmox_engine::observe::{TalosAccess, World, observe};
+use talmox_engine::kube::KubeClient;
+use talmox_engine::observe::{Sources, TalosAccess, World, observe, observe_images};
 use talmox_engine::plan::{self, Contact, DestroyOptions, Options, Plan, StepId, show};
 use talmox_engine::step::{Context, Cut, CutHook, Moment};
 use talmox_lab::pve::{Action as FaultAction, Profile};
@@ -146,8 +147,10 @@ impl Rig {
     }
 
     pub(crate) async fn look(&self, desired: &Desired) -> Result<World, PveError> {
-        let (client, web) = (self.client(self.token), common::web(&self.lab, []));
-        in_time(observe(desired, &client, &self.access(), Some(&web))).await
+        let (pve, talos) = (self.client(self.token), self.access());
+        let (kube, web) = (self.kube_of(desired), common::web(&self.lab, []));
+        let sources = Sources { pve: &pve, talos: &talos, kube: &kube, web: &web, is_making: true };
+        in_time(observe(desired, &sources)).await
     }
 
     /// What is to be done now.
@@ -171,9 +174,14 @@ impl Rig {
     }
 
     pub(crate) async fn destroy(&self, text: &str) -> Ran {
+        self.destroy_with(text, DestroyOptions::default()).await
+    }
+
+    pub(crate) async fn destroy_with(&self, text: &str, options: DestroyOptions) -> Ran {
         let desired = self.desired(text);
-        let world = self.look(&desired).await.unwrap();
-        let plan = plan::destroy(&desired, &world, DestroyOptions::default());
+        let mut world = self.look(&desired).await.unwrap();
+        world.images = observe_images(&desired, &self.client(self.token), &world.pve).await;
+        let plan = plan::destroy(&desired, &world, options);
         assert_eq!(plan.errors().count(), 0, "{}", show::text(&plan));
         self.carry_out(plan, text, None).await
     }
@@ -196,6 +204,12 @@ impl Rig {
             _ = in_time(execute(&plan, &context, &cancel, &events)) => {}
             () = begun => {}
         }
+    }
+
+    pub(crate) fn kube_of(&self, desired: &Desired) -> KubeClient {
+        let access = self.cluster(desired);
+        let randomness = &mut SystemRandomness::new();
+        KubeClient::new(&access.bundle, &access.api, &access.settings, randomness).unwrap()
     }
 
     fn context(&self, text: &str, cut: Option<CutHook>) -> Context {

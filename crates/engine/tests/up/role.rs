@@ -144,3 +144,16 @@ async fn the_printed_roles_are_enough_without_a_pool() {
         comes_up_with_its_roles(bare(release), &pair().replace("pool: talos, ", "")).await;
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_printed_roles_are_enough_for_other_systems() {
+    let image = "https://cloud-images.ubuntu.com/releases/noble/release/ubuntu-24.04-server-cloudimg-amd64.img";
+    let worker = format!(
+        "{{name: wk-1, ip: 10.0.0.21, os: ubuntu, image: {{url: '{image}'}}, \
+         cloud_init: {{packages: [qemu-guest-agent]}}}}"
+    );
+    let text = pair().replace("{name: wk-1, ip: 10.0.0.21}", &worker);
+    for release in RELEASES {
+        comes_up_with_its_roles(bare(release), &text).await;
+    }
+}

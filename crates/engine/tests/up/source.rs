@@ -1,6 +1,6 @@
 //! Where images come from is asked before anything is begun, and only where something is to be made.
 
-use talmox_engine::observe::observe;
+use talmox_engine::observe::{Sources, observe};
 use talmox_engine::plan::{self, Options, show};
 use talmox_engine::web::{Web, WebSettings};
 use talmox_talos_api::Reach;
@@ -14,7 +14,10 @@ impl Rig {
         let reach = Reach::new([("factory.talos.dev", "127.0.0.1:1")]);
         let web = Web::new(WebSettings { reach, authorities: vec![] }).unwrap();
         let (desired, client) = (self.desired(text), self.client(self.token));
-        let world = observe(&desired, &client, &self.access(), Some(&web)).await.unwrap();
+        let (talos, kube) = (self.access(), self.kube_of(&desired));
+        let sources =
+            Sources { pve: &client, talos: &talos, kube: &kube, web: &web, is_making: true };
+        let world = observe(&desired, &sources).await.unwrap();
         show::findings(&plan::plan(&desired, &world, Options { has_client_files: true }))
     }
 }

@@ -260,7 +260,7 @@ mod tests {
         for (columns, left_out) in [
             (None, &[][..]),
             (Some(80), &[]),
-            (Some(29), &["CPU"]),
+            (Some(28), &["CPU"]),
             (Some(20), &["HOST", "CPU"]),
             (Some(10), &["ROLE", "CPU"]),
             (Some(5), &["ROLE", "HOST", "CPU"]),

@@ -81,6 +81,23 @@ runcmd:
   - systemctl enable --now qemu-guest-agent
 ";
 
+/// And for its network. MAC and ADDRESS are those of the node.
+const NETWORK: &str = "\
+version: 1
+config:
+    - type: physical
+      name: eth0
+      mac_address: MAC
+      subnets:
+        - type: static
+          address: ADDRESS
+          netmask: 255.255.255.0
+          gateway: 192.168.1.1
+    - type: nameserver
+      address:
+        - 192.168.1.1
+";
+
 #[test]
 fn ubuntu_cluster_is_as_its_inventory_says() {
     let example = Example::up("ubuntu-cluster", &[]);
@@ -93,7 +110,7 @@ fn ubuntu_cluster_is_as_its_inventory_says() {
 fn machines(example: &Example) {
     let vms = example.truth.vms();
     assert_eq!(vms.keys().copied().collect::<Vec<_>>(), (220..=226).collect::<Vec<_>>());
-    for (vmid, name, _, Derived { uuid, mac }) in NODES {
+    for (vmid, name, address, Derived { uuid, mac }) in NODES {
         let vm = &vms[&vmid];
         assert_eq!((vm.host.as_str(), &vm.pool), ("pve2", &None));
         let (cores, memory, disk) = if vmid < 223 { (2, 4096, 30) } else { (4, 8192, 125) };
@@ -125,7 +142,9 @@ fn machines(example: &Example) {
             lines.push_str("\nhostpci0: mapping=pci-pve2-0000-28-00-0,pcie=1,x-vga=1");
         }
         // What the guest was given is noted down by its hash.
-        let hash = digest(&SHA256, USER_DATA.replace("NAME", name).as_bytes());
+        let network = NETWORK.replace("MAC", &mac.to_lowercase()).replace("ADDRESS", address);
+        let given = USER_DATA.replace("NAME", name) + &network;
+        let hash = digest(&SHA256, given.as_bytes());
         let data: String = hash.as_ref()[..6].iter().map(|byte| format!("{byte:02x}")).collect();
         let notes = format!("{} data={data}", notes("ubuntu-cluster", name));
         assert_vm(vm, &notes, &lines);
@@ -139,8 +158,11 @@ fn files(example: &Example) {
     let files: Vec<&String> = files.keys().collect();
     assert_eq!(files.len(), 1, "{files:?}");
     let start = "local:import/image-ubuntu-24.04-server-cloudimg-amd64-";
-    let mark = files[0].strip_prefix(start).and_then(|rest| rest.strip_suffix(".qcow2"));
-    assert_eq!(mark.map(str::len), Some(12), "{files:?}");
+    assert!(
+        files[0].starts_with(start)
+            && files[0].rsplit_once('.').is_some_and(|(_, end)| end == "qcow2"),
+        "{files:?}"
+    );
     let host = "pve2".parse().unwrap();
     let known = truth.runtime.block_on(truth.pve.send(&mapping::list(Some(&host)))).unwrap();
     assert_eq!(known.len(), 1, "{known:?}");

@@ -41,9 +41,9 @@ pub struct FetchImage {
     pub checksum: Option<Checksum>,
     /// To be tried in this order: a host may be without a way to the Internet.
     pub ways: Vec<FetchWay>,
-    /// The size of the file that is there under this name. It is fetched again only if that is not
-    /// the size it should have.
-    pub present: Option<u64>,
+    /// Whether a file of this name was there when the plan was made. Whether it is sound the step
+    /// finds out; as it is most of the time, no right to write there is asked for beforehand.
+    pub is_present: bool,
     pub deadline: Duration,
 }
 
@@ -66,6 +66,9 @@ pub struct UploadCidata {
     pub network: FirstNetwork,
     pub deadline: Duration,
 }
+
+/// How many zeros are left of an upload in the end. No volume with a config is as small.
+pub const SCRUBBED: usize = 4096;
 
 /// Overwrites an upload with zeros, by uploading something else under its name.
 #[derive(Clone, Debug)]

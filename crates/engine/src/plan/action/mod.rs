@@ -15,7 +15,8 @@ pub use cluster::{
     WriteClientFiles,
 };
 pub use image::{
-    CreateMapping, DeleteImage, FetchImage, FetchWay, PostSchematic, ScrubCidata, UploadCidata,
+    CreateMapping, DeleteImage, FetchImage, FetchWay, PostSchematic, SCRUBBED, ScrubCidata,
+    UploadCidata,
 };
 pub use vm::{
     CloneVm, CreateVm, DestroyVm, DetachCidata, FinishVm, MakeTemplate, OwnVm, ResizeDisk, StartVm,

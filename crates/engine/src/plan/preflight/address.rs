@@ -1,23 +1,28 @@
 //! Whether the addresses that nodes and the cluster are to have are free.
 
-use super::super::Builder;
 use super::super::action::Contact;
 use super::super::change::Finding;
+use super::super::place::RENAMED;
+use super::super::{Builder, config_diff};
 use crate::desired::DesiredNode;
-use crate::observe::{EtcdSeen, PortSeen, TalosSeen, World};
+use crate::observe::{EtcdSeen, PortSeen, TalosSeen, VipSeen, World};
 
 const TALOS: u16 = 50000;
 
 /// Who has the address of a node whose VM has never been started. Whoever answers there, it is not
 /// that VM.
-pub(in crate::plan) fn in_use(world: &World, node: &DesiredNode) -> Option<Finding> {
+pub(in crate::plan) fn in_use(builder: &Builder<'_>, node: &DesiredNode) -> Option<Finding> {
+    let world = builder.world;
     let talos = world.nodes.get(&node.name).and_then(|seen| match seen {
         TalosSeen::NotAsked | TalosSeen::Nothing(_) => None,
         TalosSeen::Maintenance { mismatch: Some(mismatch) } => {
             Some(format!("a Talos in maintenance mode ({mismatch})"))
         }
         TalosSeen::Maintenance { mismatch: None } => Some("a Talos in maintenance mode".to_owned()),
-        TalosSeen::Ours(_) => Some("another node of this cluster".to_owned()),
+        TalosSeen::Ours(found) => Some(match config_diff::hostname(builder, found) {
+            Some(name) => format!("the node {name} of this cluster"),
+            None => "another node of this cluster".to_owned(),
+        }),
         TalosSeen::NotTalos(who) | TalosSeen::Stranger(who) | TalosSeen::Estranged(who) => {
             Some(who.clone())
         }
@@ -33,7 +38,12 @@ pub(in crate::plan) fn in_use(world: &World, node: &DesiredNode) -> Option<Findi
         Contact::AskAgent => String::new(),
     };
     let message = format!("its address{address} is in use: {who} answers at port {port}");
-    let hint = "give the node another `ip:`, or turn off what has the address";
+    let is_ours = matches!(world.nodes.get(&node.name), Some(TalosSeen::Ours(_)));
+    let hint = if is_ours && !builder.places.removed.is_empty() {
+        RENAMED
+    } else {
+        "give the node another `ip:`, or turn off what has the address"
+    };
     Some(Finding::error(&node.name, message).hint(hint))
 }
 
@@ -42,7 +52,9 @@ pub(in crate::plan) fn virtual_address(
     builder: &Builder<'_>,
     is_bootstrapped: bool,
 ) -> Option<Finding> {
-    let (address, seen) = (builder.desired.vip?, builder.world.vip.as_ref()?);
+    let (Some(address), VipSeen::Answers(seen)) = (builder.desired.vip, &builder.world.vip) else {
+        return None;
+    };
     let error = |message: String, hint: &str| Finding::error("network.vip", message).hint(hint);
     match seen {
         PortSeen::Ours if is_bootstrapped => Some(error(

@@ -10,8 +10,12 @@ pub(super) fn check(builder: &Builder<'_>, findings: &mut Vec<Finding>) {
     for placed in &builder.places.nodes {
         let node = placed.node;
         let guests = builder.world.pve.resources.guests.iter();
+        let is_absent = matches!(placed.state, State::Absent);
         let doubles = guests.filter(|guest| {
-            guest.vmid != placed.own.vm.vmid && guest.name.as_deref() == Some(node.name.as_str())
+            // What is there in the place of a VM of ours is told of as such.
+            let is_told = is_absent && builder.world.pve.vms.contains_key(&guest.vmid);
+            let is_other = guest.vmid != placed.own.vm.vmid && !is_told;
+            is_other && guest.name.as_deref() == Some(node.name.as_str())
         });
         for double in doubles {
             let message =

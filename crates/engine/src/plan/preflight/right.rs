@@ -123,7 +123,7 @@ fn needs(builder: &Builder<'_>, action: &Action) -> Vec<Need> {
             let vm = of(&ubuntu.own.identity.node, ubuntu.own.vm.vmid);
             vec![vm.need(agent_right(builder), Role::Agent)]
         }
-        Action::FetchImage(fetch) if fetch.present.is_none() => {
+        Action::FetchImage(fetch) if !fetch.is_present => {
             on_images(fetch.volume.storage().as_str())
         }
         Action::UploadCidata(upload) => on_images(upload.volume.storage().as_str()),

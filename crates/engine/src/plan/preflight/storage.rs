@@ -61,7 +61,7 @@ pub(super) fn check_templates(builder: &Builder<'_>, findings: &mut Vec<Finding>
 fn check_uses<'a>(builder: &'a Builder<'_>, mut uses: Uses<'a>, findings: &mut Vec<Finding>) {
     for step in builder.steps.iter() {
         if let Action::FetchImage(fetch) = &step.action
-            && fetch.present.is_none()
+            && !fetch.is_present
         {
             uses.entry((&fetch.host, fetch.volume.storage())).or_default().images += IMAGE;
         }

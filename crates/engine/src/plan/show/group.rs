@@ -101,6 +101,7 @@ fn kind(object: &Object) -> &'static str {
     match object {
         Object::File(_) => "files",
         Object::Vm(_) => "vms",
+        Object::Disk(_) => "disks",
         Object::Node(_) => "nodes",
         Object::Image(_) => "images",
         Object::Mapping(_) => "mappings",
@@ -113,6 +114,7 @@ fn name(object: &Object) -> &str {
     match object {
         Object::File(name)
         | Object::Vm(name)
+        | Object::Disk(name)
         | Object::Node(name)
         | Object::Image(name)
         | Object::Mapping(name)

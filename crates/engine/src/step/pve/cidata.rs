@@ -7,10 +7,10 @@ use talmox_talos_config::cidata::{Cidata, Image};
 
 use super::super::{Done, StepContext, StepError};
 use super::error;
-use crate::plan::{ScrubCidata, UploadCidata};
+use crate::plan::{SCRUBBED, ScrubCidata, UploadCidata};
 
-/// What a scrubbed upload consists of. No volume with a config is as small.
-const ZEROS: &[u8] = &[0; 4096];
+/// What a scrubbed upload consists of.
+const ZEROS: &[u8] = &[0; SCRUBBED];
 
 /// Uploads a volume. What lies under its name is overwritten: what is in it cannot be seen.
 pub(in crate::step) async fn upload_cidata(

@@ -1,17 +1,18 @@
 //! Applies the manifests of an add-on and waits until they work.
 
-use aws_lc_rs::digest::{SHA256, digest};
-
-use crate::kube::{ApplyError, Manifest, read_manifests};
+use crate::addon::{AddonError, manifests};
+use crate::kube::{ApplyError, KubeError};
 use crate::patience::{LOOK, Patience};
-use crate::plan::{AddonSource, ApplyAddon};
+use crate::plan::ApplyAddon;
 use crate::step::{Done, StepContext, StepError};
 
 pub(in crate::step) async fn apply_addon(
     step: &ApplyAddon,
     context: &StepContext,
 ) -> Result<Done, StepError> {
-    let manifests = read(step, context).await?;
+    let doing = format!("add-on {}", step.name);
+    let read = context.wait(manifests(&step.name, &step.source, &context.run.web)).await?;
+    let manifests = read.map_err(|error| unreadable(&doing, error))?;
     let kube = context.cluster()?.kube()?;
     let tell = |reason: &str| context.waits(reason);
     let (clock, deadline) = (context.run.clock, context.deadline);
@@ -23,45 +24,32 @@ pub(in crate::step) async fn apply_addon(
             }
             _ => "running the same command again goes on from here",
         };
-        StepError::failed(format!("add-on {}", step.name)).caused_by(error).hint(hint)
+        StepError::failed(&*doing).caused_by(error).hint(hint)
     };
-    // Applying the same again changes nothing, so it may be broken off and begun anew.
-    let applied = context.act(context.wait(kube.apply(&manifests, patience))).await?;
-    applied.map_err(failed)?;
+    let unnoted = |error: KubeError| {
+        let may_pass = error.may_pass();
+        let plain = if may_pass { StepError::retry(&*doing) } else { StepError::failed(&*doing) };
+        plain.caused_by(error).hint("running the same command again goes on from here")
+    };
+    // Applying the same again changes nothing, so it may be broken off and begun anew. It is noted
+    // down first: killed in between, what was applied is still found again.
+    let act = async {
+        context.wait(kube.note(&step.name, &manifests)).await?.map_err(unnoted)?;
+        context.wait(kube.apply(&manifests, patience)).await?.map_err(failed)
+    };
+    context.act(act).await?;
     context.wait(kube.await_rollout(&manifests, patience)).await?.map_err(failed)?;
     Ok(Done::Acted)
 }
 
-async fn read(step: &ApplyAddon, context: &StepContext) -> Result<Vec<Manifest>, StepError> {
-    let unreadable = |error| StepError::failed(format!("add-on {}", step.name)).caused_by(error);
-    match &step.source {
-        AddonSource::Texts(texts) => {
-            let mut manifests = vec![];
-            for text in texts {
-                manifests.extend(read_manifests(&text.origin, &text.text).map_err(unreadable)?);
-            }
-            Ok(manifests)
+fn unreadable(doing: &str, error: AddonError) -> StepError {
+    match error {
+        AddonError::Fetch { url, source } => {
+            StepError::web(&format!("{doing}: fetch {url}"), source)
         }
-        AddonSource::Url { url, checksum } => {
-            let doing = format!("fetch the manifests of the add-on {}", step.name);
-            let fetched = context.wait(context.run.web.get(url)).await?;
-            let bytes = fetched.map_err(|error| StepError::web(&doing, error))?;
-            if let Some(wanted) = checksum {
-                check(&bytes, wanted, &doing)?;
-            }
-            let text = String::from_utf8(bytes)
-                .map_err(|_| StepError::failed(format!("{doing}: it is no text")))?;
-            read_manifests(url, &text).map_err(unreadable)
-        }
+        error @ AddonError::Checksum { .. } => StepError::failed(doing)
+            .caused_by(error)
+            .hint("find out what changed before you change the checksum"),
+        error => StepError::failed(doing).caused_by(error),
     }
-}
-
-fn check(bytes: &[u8], wanted: &str, doing: &str) -> Result<(), StepError> {
-    let found: String =
-        digest(&SHA256, bytes).as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
-    if found.eq_ignore_ascii_case(wanted.trim_start_matches("sha256:")) {
-        return Ok(());
-    }
-    Err(StepError::failed(format!("{doing}: its SHA-256 is {found}, not {wanted}"))
-        .hint("find out what changed before you change the checksum"))
 }

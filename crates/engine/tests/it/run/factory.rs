@@ -29,7 +29,7 @@ async fn a_machine_is_made_of_a_schematic() {
             url: format!("{FACTORY}/image/{}/v1.11.2/nocloud-amd64.qcow2", schematic.id()),
             checksum: None,
             ways: vec![way],
-            present: None,
+            is_present: false,
             deadline: DEADLINE,
         };
         let create = CreateVm {

@@ -34,7 +34,7 @@ fn fetch(ways: &[FetchWay], checksum: Option<Checksum>) -> [Step; 1] {
         url: URL.to_owned(),
         checksum,
         ways: ways.to_vec(),
-        present: None,
+        is_present: false,
         deadline: DEADLINE,
     };
     [step("image", Action::FetchImage(fetch), &[])]

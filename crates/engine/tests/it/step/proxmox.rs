@@ -136,6 +136,7 @@ async fn a_vm_is_shown_as_proxmox_sees_it() {
         name: name(ADDRESS),
         role: Role::Ubuntu,
         own: Some(own_vm(&name(ADDRESS))),
+        stranger: None,
         contact: Contact::AskAgent,
     };
     let limit = Duration::from_secs(5);

@@ -13,6 +13,7 @@ fn subject(address: &str, role: Role) -> Subject {
         name: name(address),
         role,
         own: Some(own_vm(&name(address))),
+        stranger: None,
         contact: Contact::At(address.parse().unwrap()),
     }
 }

@@ -1,0 +1,156 @@
+//! What was applied for each add-on, so that it is found again when the inventory has the add-on no
+//! longer: every object carries a label, and a note in the cluster says which objects there are.
+//! Without the note all kinds of objects would have to be searched.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::Api;
+use kube::api::{ListParams, Patch, PatchParams};
+use serde_json::json;
+
+use super::manifest::Manifest;
+use super::{FIELD_MANAGER, KubeClient, KubeError};
+use crate::desired::hash;
+
+const NAMESPACE: &str = "kube-system";
+
+/// What objects of add-ons are known by, and the notes about them.
+const LABEL: &str = "talmox.dev/addon";
+
+/// Names that are not short and plain are told apart by a hash.
+const LONGEST: usize = 40;
+
+/// The objects of an add-on, by name alone, as they were noted down.
+pub type Noted = BTreeMap<String, Vec<Manifest>>;
+
+impl KubeClient {
+    /// What was ever noted down, by the names of add-ons.
+    pub async fn noted(&self) -> Result<Noted, KubeError> {
+        let params = ListParams::default().labels(LABEL);
+        let found = self.ask("list the notes about add-ons", self.notes().list(&params)).await?;
+        let read = |note: ConfigMap| {
+            let mut data = note.data.unwrap_or_default();
+            let objects = data.remove("objects").unwrap_or_default();
+            Some((data.remove("addon")?, objects.lines().filter_map(object).collect()))
+        };
+        Ok(found.items.into_iter().filter_map(read).collect())
+    }
+
+    /// Notes down what is about to be applied, beside what was and is still there.
+    pub async fn note(&self, addon: &str, manifests: &[Manifest]) -> Result<(), KubeError> {
+        let before = self.noted().await?.remove(addon).unwrap_or_default();
+        let mut lines: Vec<String> = manifests.iter().map(line).collect();
+        for old in self.left_over(addon, &before, manifests).await? {
+            lines.push(line(&old));
+        }
+        let name = format!("talmox-addon-{}", slug(addon));
+        let note = json!({
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {"name": name, "namespace": NAMESPACE, "labels": {LABEL: slug(addon)}},
+            "data": {"addon": addon, "objects": lines.join("\n")},
+        });
+        // Nobody else has any business in it.
+        let params = PatchParams::apply(FIELD_MANAGER).force();
+        let api = self.notes();
+        let patch = Patch::Apply(&note);
+        let noted = api.patch(&name, &params, &patch);
+        self.ask(format!("note down the add-on {addon}"), noted).await.map(|_| ())
+    }
+
+    /// Those of an add-on's `noted` objects that none of `manifests` is about, and that are still there
+    /// as its own.
+    pub async fn left_over(
+        &self,
+        addon: &str,
+        noted: &[Manifest],
+        manifests: &[Manifest],
+    ) -> Result<Vec<Manifest>, KubeError> {
+        let mut left = vec![];
+        for old in noted.iter().filter(|old| !manifests.iter().any(|one| one.is_same(old))) {
+            let found = match self.read(old).await {
+                Ok(found) => found.unwrap_or_default(),
+                Err(KubeError::UnknownKind { .. }) => continue,
+                Err(error) => return Err(error),
+            };
+            if found["metadata"]["labels"][LABEL] == slug(addon) {
+                left.push(old.clone());
+            }
+        }
+        Ok(left)
+    }
+
+    fn notes(&self) -> Api<ConfigMap> {
+        Api::namespaced(self.inner.clone(), NAMESPACE)
+    }
+}
+
+impl Manifest {
+    /// The same as an object of this add-on.
+    #[must_use]
+    pub fn of_addon(mut self, addon: &str) -> Self {
+        let labels = &mut self.object["metadata"]["labels"];
+        if !labels.is_object() {
+            *labels = json!({});
+        }
+        labels[LABEL] = slug(addon).into();
+        self
+    }
+}
+
+fn line(manifest: &Manifest) -> String {
+    let Manifest { api_version, kind, name, namespace, .. } = manifest;
+    format!("{api_version} {kind} {} {name}", namespace.as_deref().unwrap_or("-"))
+}
+
+fn object(line: &str) -> Option<Manifest> {
+    let mut words = line.split(' ');
+    let (api_version, kind) = (words.next()?, words.next()?);
+    let namespace = words.next().filter(|namespace| *namespace != "-");
+    Some(Manifest::named(api_version, kind, namespace, words.next()?))
+}
+
+/// An add-on's name in the letters that names and labels may have.
+fn slug(addon: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    let is_name = addon.chars().all(is_plain) && !addon.starts_with('-') && !addon.ends_with('-');
+    if is_name && !addon.is_empty() && addon.len() <= LONGEST {
+        return addon.to_owned();
+    }
+    hash(addon.as_bytes())[..16].to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::manifest::read_manifests;
+    use super::*;
+
+    #[test]
+    fn a_line_is_read_as_it_was_written() {
+        for namespace in [None, Some("shop")] {
+            let manifest = Manifest::named("apps/v1", "Deployment", namespace, "till");
+            assert_eq!(object(&line(&manifest)), Some(manifest));
+        }
+        assert_eq!(object("v1 ConfigMap"), None);
+    }
+
+    #[test]
+    fn objects_of_add_ons_say_so() {
+        let text = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n---\n\
+            apiVersion: v1\nkind: ConfigMap\nmetadata: {name: b, labels: {own: x}}\n";
+        let found = read_manifests("x.yaml", text).unwrap();
+        let labels =
+            |at: usize| found[at].clone().of_addon("net").object["metadata"]["labels"].take();
+        assert_eq!(labels(0), json!({"talmox.dev/addon": "net"}));
+        assert_eq!(labels(1), json!({"own": "x", "talmox.dev/addon": "net"}));
+    }
+
+    #[test]
+    fn any_name_becomes_one_that_kubernetes_takes() {
+        assert_eq!(slug("net"), "net");
+        for odd in ["", "My net", "-net", &"long".repeat(20)] {
+            assert_eq!(slug(odd).len(), 16, "{odd}");
+        }
+    }
+}

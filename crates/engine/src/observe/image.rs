@@ -1,0 +1,115 @@
+//! What lies on the storages for images, and who may need it: for whoever wants to clean up there.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use talmox_pve::Client;
+use talmox_pve::api::cluster::Guest;
+use talmox_pve::api::qemu::{self, Vm};
+use talmox_pve::api::storage::{self, Content};
+use talmox_pve::api::task::{self, Filter, TaskState};
+use talmox_pve::config::VmConfig;
+use talmox_pve::id::{NodeName, VmId, VolumeId};
+use tokio::task::JoinSet;
+
+use super::world::{ImagesSeen, Pve, Told};
+use crate::desired::Desired;
+use crate::plan::place::{Placed, State, places};
+
+/// Tasks that read images, or are about to.
+const READERS: [&str; 4] = ["qmcreate", "qmclone", "imgcopy", "download"];
+
+/// How many tasks of a host are looked at. Those that run come first.
+const TASKS: u32 = 200;
+
+/// Looks at all hosts that images of this cluster may lie on.
+pub(super) async fn observe(desired: &Desired, client: &Client, pve: &Pve) -> ImagesSeen {
+    let hosts = hosts(desired, pve);
+    let mut seen = ImagesSeen::default();
+    for host in &hosts {
+        let list = storage::content(host, &desired.image_storage, Some(Content::Import), None);
+        let told: Told<_> = client.send(&list).await.map_err(|error| error.to_string());
+        let place = (host.clone(), desired.image_storage.clone());
+        seen.contents.insert(place, told);
+    }
+    seen.busy = busy(desired, client, pve).await;
+    seen.used = used(desired, client, pve, &seen).await;
+    seen
+}
+
+/// The VMs of this cluster: what they need nobody needs when they are gone.
+fn own(desired: &Desired, pve: &Pve) -> BTreeSet<VmId> {
+    let places = places(desired, pve);
+    let is_own = |placed: &&Placed<'_>| matches!(placed.state, State::Ours(_));
+    let nodes = places.nodes.iter().filter(is_own).map(|placed| placed.own.vm.vmid);
+    nodes.chain(places.removed.iter().map(|(own, _)| own.vm.vmid)).collect()
+}
+
+/// Hosts that have the storage; of a shared one, the first.
+fn hosts(desired: &Desired, pve: &Pve) -> Vec<NodeName> {
+    let storages = pve.resources.storages.iter();
+    let own = storages.filter(|seen| seen.storage == desired.image_storage);
+    let working: Vec<_> = own.filter(|seen| pve.is_online(&seen.node)).collect();
+    match working.iter().find(|seen| seen.shared) {
+        Some(shared) => vec![shared.node.clone()],
+        None => working.into_iter().map(|seen| seen.node.clone()).collect(),
+    }
+}
+
+/// Hosts on which somebody makes a VM or fetches an image at this moment, and what tells it. Nothing
+/// says which image it is, so any may be.
+async fn busy(desired: &Desired, client: &Client, pve: &Pve) -> BTreeMap<NodeName, String> {
+    let mut busy = BTreeMap::new();
+    let own = own(desired, pve);
+    for guest in pve.resources.guests.iter().filter(|guest| !own.contains(&guest.vmid)) {
+        if matches!(guest.lock.as_deref(), Some("create" | "clone")) {
+            let what = format!("VM {} is being made there", guest.vmid);
+            busy.insert(guest.node.clone(), what);
+        }
+    }
+    let online = pve.resources.hosts.iter().filter(|host| pve.is_online(&host.node));
+    for host in online {
+        let filter = Filter { limit: Some(TASKS), ..Filter::default() };
+        let tasks = client.send(&task::list(&host.node, &filter)).await.unwrap_or_default();
+        let reads = |task: &&task::TaskEntry| {
+            task.state == TaskState::Running && READERS.contains(&task.upid.kind())
+        };
+        if let Some(task) = tasks.iter().find(reads) {
+            let what = format!("a task of {} runs there ({})", task.upid.user(), task.upid.kind());
+            busy.entry(host.node.clone()).or_insert(what);
+        }
+    }
+    busy
+}
+
+/// Files that a VM names in its config, and which VM that is. Disks that were made from an image
+/// are copies, and name it no longer.
+async fn used(
+    desired: &Desired,
+    client: &Client,
+    pve: &Pve,
+    seen: &ImagesSeen,
+) -> BTreeMap<VolumeId, VmId> {
+    let mut looks = JoinSet::new();
+    let is_strange = |guest: &&Guest| guest.is_vm && !pve.vms.contains_key(&guest.vmid);
+    for guest in pve.resources.guests.iter().filter(is_strange) {
+        let (client, vm) = (client.clone(), Vm::new(&guest.node, guest.vmid));
+        looks.spawn(async move { (vm.vmid, client.send(&qemu::config(&vm)).await) });
+    }
+    let strange = looks.join_all().await.into_iter();
+    let mut configs: BTreeMap<VmId, VmConfig> =
+        strange.filter_map(|(vmid, config)| Some((vmid, config.ok()?))).collect();
+    let known = pve.vms.iter().filter_map(|(vmid, seen)| Some((*vmid, seen.config.clone().ok()?)));
+    configs.extend(known);
+    for vmid in own(desired, pve) {
+        configs.remove(&vmid);
+    }
+    let mut used = BTreeMap::new();
+    for volume in seen.contents.values().flatten().flatten() {
+        let name = volume.volid.to_string();
+        let names = |config: &VmConfig| config.iter().any(|(_, value)| value.contains(&name));
+        if let Some((vmid, _)) = configs.iter().find(|(_, config)| names(config)) {
+            used.insert(volume.volid.clone(), *vmid);
+        }
+    }
+    used
+}

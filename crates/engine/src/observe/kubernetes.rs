@@ -1,0 +1,86 @@
+//! Kubernetes, once there is a cluster that can be asked: who is registered, whether all is well,
+//! and the add-ons.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use talmox_talos_api::health::{Check, Health, Report, Settings, State, Subject, look};
+use talmox_talos_api::{Address, Client};
+use tokio::time::timeout;
+
+use super::world::{Addons, EtcdSeen, KubernetesSeen, Registered, TalosSeen};
+use super::{Sources, addon};
+use crate::desired::Desired;
+
+/// For the first answer, of a socket, hence in real time.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+pub(super) async fn observe(
+    desired: &Desired,
+    nodes: &BTreeMap<String, TalosSeen>,
+    sources: &Sources<'_>,
+) -> (KubernetesSeen, Addons) {
+    let is_member = |seen: &TalosSeen| match seen {
+        TalosSeen::Ours(found) => matches!(found.etcd, EtcdSeen::Member { .. }),
+        _ => false,
+    };
+    if !nodes.values().any(is_member) {
+        return (KubernetesSeen::NotAsked, Addons::default());
+    }
+    let known = match timeout(PATIENCE, Box::pin(sources.kube.nodes())).await {
+        Ok(Ok(known)) => known,
+        Ok(Err(error)) => return (KubernetesSeen::Silent(error.reason()), Addons::default()),
+        Err(_) => {
+            let reason = "no answer came in time".to_owned();
+            return (KubernetesSeen::Silent(reason), Addons::default());
+        }
+    };
+    let trouble = trouble(desired, nodes, sources);
+    let addons = addon::addons(desired, sources.kube, sources.web);
+    let (trouble, addons) = Box::pin(async { tokio::join!(trouble, addons) }).await;
+    let registered =
+        Registered { nodes: known.into_iter().map(|node| node.name).collect(), trouble };
+    (KubernetesSeen::Answers(registered), addons.unwrap_or_default())
+}
+
+/// What keeps the cluster from being well, by the checks that end a bring-up. Only where all nodes
+/// have joined: otherwise their joining is waited for anyway.
+async fn trouble(
+    desired: &Desired,
+    nodes: &BTreeMap<String, TalosSeen>,
+    sources: &Sources<'_>,
+) -> Option<String> {
+    let mut subjects = vec![];
+    for node in desired.nodes.iter().filter(|node| node.is_talos) {
+        let Some(TalosSeen::Ours(found)) = nodes.get(&node.name) else { return None };
+        if !found.has_joined(node.is_control_plane) {
+            return None;
+        }
+        let at = found.address?;
+        let access = sources.talos;
+        let address = Address::new(at.to_string());
+        subjects.push(Subject {
+            name: node.name.clone(),
+            is_control_plane: node.is_control_plane,
+            addresses: vec![at],
+            client: Client::new(address, &access.credentials, &access.settings).ok()?,
+        });
+    }
+    let has_cni = desired.has_network();
+    let mut health = Health::new(sources.talos.settings.clock, Settings { has_cni });
+    let (views, kube) =
+        Box::pin(async { tokio::join!(look(&subjects), sources.kube.view()) }).await;
+    health.update(&views, kube.as_ref().ok());
+    health.reports().iter().find_map(waiting)
+}
+
+fn waiting(report: &Report) -> Option<String> {
+    // Who takes a node out of service means it; that is no illness.
+    if report.check == Check::Schedulable {
+        return None;
+    }
+    match &report.state {
+        State::Waiting(why) => Some(why.split("; ").next().unwrap_or_default().to_owned()),
+        State::Passed | State::Skipped(_) => None,
+    }
+}

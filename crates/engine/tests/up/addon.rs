@@ -1,0 +1,140 @@
+//! Add-ons in a running cluster: applied once, again when they changed, and missed when they are gone.
+
+use talmox_engine::plan::{Class, Manifest, show};
+
+use super::inventory::{HEAD, PAIR, pair};
+use super::rig::Rig;
+
+const GREETING: &str = "\
+apiVersion: v1
+kind: Namespace
+metadata: {name: shop}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: greeting, namespace: shop}
+data: {text: hello, colour: blue}
+---
+apiVersion: v1
+kind: Secret
+metadata: {name: till, namespace: shop}
+stringData: {password: hunter2}
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: till, namespace: shop}
+spec:
+  replicas: 1
+  selector: {matchLabels: {app: till}}
+  template:
+    metadata: {labels: {app: till}}
+    spec:
+      containers:
+        - {name: main, image: 'till:1', resources: {requests: {cpu: 1000m, memory: 64Mi}}}
+";
+
+/// As Talos's own: with it, nodes become ready.
+const NETWORK: &str = "\
+apiVersion: apps/v1
+kind: DaemonSet
+metadata: {name: kube-flannel, namespace: kube-system}
+spec:
+  selector: {matchLabels: {k8s-app: flannel}}
+  template:
+    metadata: {labels: {k8s-app: flannel}}
+    spec:
+      hostNetwork: true
+      tolerations: [{operator: Exists}]
+      containers: [{name: kube-flannel, image: 'flannel:v0.26'}]
+";
+
+/// The files that inventories here name.
+pub(crate) fn manifest(name: &str) -> Manifest {
+    let text = match name {
+        "shop.yaml" => GREETING.to_owned(),
+        "shop-changed.yaml" => GREETING
+            .replace("text: hello, colour: blue", "text: goodbye")
+            .replace("hunter2", "s3cret"),
+        "shop-smaller.yaml" => GREETING.split("---\n").take(3).collect::<Vec<_>>().join("---\n"),
+        "network.yaml" => NETWORK.to_owned(),
+        other => panic!("there is no file {other}"),
+    };
+    Manifest { origin: name.to_owned(), text }
+}
+
+fn with_shop(file: &str) -> String {
+    format!("{HEAD}addons: [{{name: shop, files: [{file}]}}]\n{PAIR}")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_add_on_is_applied_once_and_again_when_it_changed() {
+    let rig = Rig::start();
+    let text = with_shop("shop.yaml");
+    rig.up(&text).await.assert_done();
+    let again = rig.plan(&text).await;
+    assert!(again.is_empty(), "{}", show::text(&again));
+
+    let changed = with_shop("shop-changed.yaml");
+    let plan = rig.plan(&changed).await;
+    let shown = show::text(&plan);
+    assert_eq!(plan.open_changes().count(), 0, "{shown}");
+    assert!(shown.contains("~ add-on shop  (live)"), "{shown}");
+    assert!(shown.contains("ConfigMap shop/greeting"), "{shown}");
+    assert!(shown.contains("changes data.colour, data.text"), "{shown}");
+    assert!(shown.contains("Secret shop/till"), "{shown}");
+    assert!(
+        !shown.contains("goodbye") && !shown.contains("s3cret"),
+        "values may be secrets: {shown}"
+    );
+    let ran = rig.up(&changed).await;
+    ran.assert_done();
+    assert_eq!(ran.plan.steps.len(), 1);
+    let again = rig.plan(&changed).await;
+    assert!(again.is_empty(), "{}", show::text(&again));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_an_add_on_has_no_longer_is_seen_and_left_alone() {
+    let rig = Rig::start();
+    rig.up(&with_shop("shop.yaml")).await.assert_done();
+    let smaller = rig.plan(&with_shop("shop-smaller.yaml")).await;
+    let shown = show::text(&smaller);
+    assert_eq!(smaller.open_changes().count(), 1, "{shown}");
+    assert!(shown.contains("- add-on shop  (destroy, not yet)"), "{shown}");
+    assert!(shown.contains("Deployment shop/till"), "{shown}");
+    assert!(shown.contains("its manifests have no such objects any more"), "{shown}");
+
+    // Moved to an add-on of another name, nothing is left over.
+    let renamed = with_shop("shop.yaml").replace("name: shop", "name: store");
+    let plan = rig.plan(&renamed).await;
+    assert_eq!(plan.open_changes().count(), 0, "{}", show::text(&plan));
+    rig.up(&renamed).await.assert_done();
+    let again = rig.plan(&renamed).await;
+    assert!(again.is_empty(), "{}", show::text(&again));
+
+    let gone = rig.plan(&pair()).await;
+    let open: Vec<_> = gone.open_changes().collect();
+    let shown = show::text(&gone);
+    assert_eq!(open.len(), 1, "{shown}");
+    assert_eq!((open[0].class, open[0].fields.len()), (Class::Destroy, 4), "{shown}");
+    assert!(gone.steps.is_empty(), "{shown}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cluster_without_a_network_is_not_well_until_an_add_on_brings_one() {
+    let rig = Rig::start();
+    let bare = format!("{}{PAIR}", HEAD.replace("vip:", "cni: none, vip:"));
+    rig.up(&bare).await.assert_done();
+    let again = rig.plan(&bare).await;
+    assert!(again.is_empty(), "registered and NotReady is the end: {}", show::text(&again));
+
+    let text = format!("{bare}addons: [{{name: net, files: [network.yaml]}}]\n");
+    let plan = rig.plan(&text).await;
+    let ids: Vec<&str> = plan.steps.iter().map(|step| step.id.as_str()).collect();
+    assert_eq!(ids, ["addon/net", "cluster/health"], "{}", show::text(&plan));
+    assert!(show::text(&plan).contains("is not ready → well"), "{}", show::text(&plan));
+    rig.up(&text).await.assert_done();
+    rig.picture(&text).await.assert_whole(&["cp-1"], &["wk-1"]);
+    let again = rig.plan(&text).await;
+    assert!(again.is_empty(), "{}", show::text(&again));
+}
