@@ -193,10 +193,12 @@ async fn what_is_made_in_a_real_api_server_runs_on_nodes_of_the_lab() {
     let other = json!({"spec": {"template": {"spec": {"containers": containers}}}});
     client.merge(&path, &other).await.unwrap().found().unwrap();
     until(&mut client, &path, has_rolled).await;
-    let pods = client.list("/api/v1/namespaces/team/pods").await.unwrap();
-    // Those of before may still be on their way out.
-    let mut staying = pods.iter().filter(|pod| !is_going(pod));
-    assert!(staying.all(|pod| text(pod, "/spec/containers/0/image") == "web:2"), "{pods:#?}");
+    // Those of before are told to go by and by.
+    let is_new = |pod: &Value| is_going(pod) || text(pod, "/spec/containers/0/image") == "web:2";
+    until(&mut client, "/api/v1/namespaces/team/pods", |pods| {
+        list(pods, "/items").iter().all(is_new)
+    })
+    .await;
 
     let cordon = json!({"spec": {"unschedulable": true}});
     client.merge("/api/v1/nodes/node-21", &cordon).await.unwrap().found().unwrap();
@@ -208,7 +210,8 @@ async fn what_is_made_in_a_real_api_server_runs_on_nodes_of_the_lab() {
 
     client.delete(&path, &json!({"propagationPolicy": "Foreground"})).await.unwrap();
     until_gone(&mut client, &path).await;
-    assert!(client.list("/api/v1/namespaces/team/pods").await.unwrap().is_empty());
+    until(&mut client, "/api/v1/namespaces/team/pods", |pods| list(pods, "/items").is_empty())
+        .await;
     create(&mut client, "/api/v1/namespaces/team/configmaps", &json!({"metadata": {"name": "a"}}))
         .await;
     client.delete("/api/v1/namespaces/team", &json!({})).await.unwrap();
