@@ -3,7 +3,7 @@
 use serde_json::Value as Json;
 
 use crate::lab::{IN_FILE, Served};
-use crate::support::{Cluster, Run, SECRETS};
+use crate::support::{Cluster, Folder, Run, SECRETS, talmox};
 
 fn has(cluster: &Cluster, path: &str) -> bool {
     cluster.folder.path().join(path).exists()
@@ -159,4 +159,17 @@ fn of_several_clusters_all_are_looked_at_and_only_named_ones_are_changed() {
     assert!(run.stderr.contains("did you mean `dev`?"), "{}", run.stderr);
     let run = cluster.run(&format!("plan --graph dot {lab}"));
     assert_eq!(run.code, 64);
+}
+
+#[test]
+fn the_first_cluster_needs_nothing_and_minds_no_leftovers() {
+    let (here, temporary) = (Folder::new(), Folder::new());
+    let built_in = include_str!("../../src/rehearsal/quickstart.yaml");
+    temporary.write("talmox-quickstart-1/quickstart/cluster.yaml", built_in);
+    let mut command = talmox();
+    command.current_dir(here.path()).env("TMPDIR", temporary.path()).env("HOME", here.path());
+    let up = fine(Run::from(command.args(["up", "--lab"]).output().unwrap())).stderr;
+    assert!(up.contains("5 nodes are Ready: Kubernetes v1."), "{up}");
+    let left = std::fs::read_dir(temporary.path()).unwrap().count();
+    assert_eq!(left, 1, "it takes its own folder away");
 }
