@@ -1,6 +1,8 @@
 //! Words: in columns for people, and out of a command line, as sops splits it for editors and key
 //! commands: quotes and backslashes, but nothing else that a shell does.
 
+pub(crate) use talmox_engine::plan::show::{aligned, wrapped};
+
 /// Splits a command line. `None` if a quote is not closed, or there is no word at all.
 pub(crate) fn split(text: &str) -> Option<Vec<String>> {
     let mut words = vec![];
@@ -31,39 +33,6 @@ pub(crate) fn quoted(word: &str) -> String {
         return word.to_owned();
     }
     format!("'{}'", word.replace('\'', "'\\''"))
-}
-
-/// Rows with their cells below each other, two spaces apart.
-pub(crate) fn aligned<R: AsRef<[String]>>(rows: &[R]) -> String {
-    let rows: Vec<&[String]> = rows.iter().map(R::as_ref).collect();
-    let columns = rows.iter().map(|row| row.len()).max().unwrap_or_default();
-    let width = |column: usize| {
-        let cells = rows.iter().filter_map(|row| row.get(column));
-        cells.map(|cell| cell.chars().count()).max().unwrap_or_default()
-    };
-    let widths: Vec<usize> = (0..columns).map(width).collect();
-    let line = |row: &&[String]| {
-        let cells = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:width$}"));
-        format!("{}\n", cells.collect::<Vec<_>>().join("  ").trim_end())
-    };
-    rows.iter().map(line).collect()
-}
-
-/// A text in lines of so many columns. Words that are longer stay whole.
-pub(crate) fn wrapped(text: &str, columns: usize) -> Vec<String> {
-    let mut lines = vec![String::new()];
-    for word in text.split(' ') {
-        let line = lines.last_mut().expect("invariant: there is always a line");
-        if line.is_empty() {
-            line.push_str(word);
-        } else if line.chars().count() + 1 + word.chars().count() <= columns {
-            line.push(' ');
-            line.push_str(word);
-        } else {
-            lines.push(word.to_owned());
-        }
-    }
-    lines
 }
 
 /// A text of at most so many columns, with an ellipsis for what is left out.

@@ -10,6 +10,7 @@ use talmox_pve::api::mapping::{Mapped, MappedDevice, PciMapping};
 use talmox_pve::api::node::{Bridge, PciDevice};
 use talmox_pve::property::HostPci;
 
+use crate::preflight::device;
 use crate::support::{HEAD, desired, errors, home, plan, single};
 use crate::world::{empty, foreign, host, settled, vmid};
 
@@ -136,18 +137,6 @@ fn holder(devices: &[&str], is_running: bool) -> PassedOn {
 /// A world in which the device is there, and has a name.
 fn with_device() -> World {
     let mut world = empty();
-    let device = PciDevice {
-        address: "0000:28:00.0".to_owned(),
-        vendor: "10de".to_owned(),
-        device: "2204".to_owned(),
-        subsystem_vendor: None,
-        subsystem_device: None,
-        class: "030000".to_owned(),
-        iommu_group: Some(12),
-        vendor_name: None,
-        device_name: None,
-        mediated: false,
-    };
     let mapped = MappedDevice {
         node: host("pve1"),
         path: "0000:28:00.0".to_owned(),
@@ -156,7 +145,7 @@ fn with_device() -> World {
         subsystem_id: None,
     };
     let mapped = Mapped { devices: vec![mapped], ..Mapped::default() };
-    world.pve.devices.insert(host("pve1"), Ok(vec![device]));
+    world.pve.devices.insert(host("pve1"), Ok(vec![device()]));
     world.pve.mappings = Some(Ok(vec![PciMapping { id: "rtx".parse().unwrap(), mapped }]));
     world
 }

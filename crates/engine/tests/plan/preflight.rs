@@ -167,7 +167,7 @@ fn what_is_being_made_is_waited_for() {
     assert_eq!(create.action.burden().host, Some(host("pve2")), "where the task runs");
 }
 
-fn device() -> PciDevice {
+pub(crate) fn device() -> PciDevice {
     PciDevice {
         address: "0000:28:00.0".to_owned(),
         vendor: "10de".to_owned(),

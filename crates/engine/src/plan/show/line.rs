@@ -1,14 +1,15 @@
 //! Lines of text: in columns, and of a length that can be read.
 
 /// Rows with their cells below each other, two spaces apart.
-pub(super) fn aligned(rows: &[Vec<String>]) -> String {
-    let columns = rows.iter().map(Vec::len).max().unwrap_or_default();
+pub fn aligned<R: AsRef<[String]>>(rows: &[R]) -> String {
+    let rows: Vec<&[String]> = rows.iter().map(R::as_ref).collect();
+    let columns = rows.iter().map(|row| row.len()).max().unwrap_or_default();
     let width = |column: usize| {
         let cells = rows.iter().filter_map(|row| row.get(column));
         cells.map(|cell| cell.chars().count()).max().unwrap_or_default()
     };
     let widths: Vec<usize> = (0..columns).map(width).collect();
-    let line = |row: &Vec<String>| {
+    let line = |row: &&[String]| {
         let cells = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:width$}"));
         format!("{}\n", cells.collect::<Vec<_>>().join("  ").trim_end())
     };
@@ -16,7 +17,7 @@ pub(super) fn aligned(rows: &[Vec<String>]) -> String {
 }
 
 /// A text in lines of so many columns. Words that are longer stay whole.
-pub(super) fn wrapped(text: &str, columns: usize) -> Vec<String> {
+pub fn wrapped(text: &str, columns: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     for word in text.split(' ') {
         let line = lines.last_mut().expect("invariant: there is always a line");

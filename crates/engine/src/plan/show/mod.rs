@@ -9,5 +9,6 @@ mod text;
 
 pub use graph::{dot, graph};
 pub use json::json;
+pub use line::{aligned, wrapped};
 pub use svg::svg;
 pub use text::{findings, text};
