@@ -1,5 +1,6 @@
 //! A plan is carried out: shown as it goes on, written down, and stopped by Ctrl-C.
 
+use std::io;
 use std::path::PathBuf;
 
 use talmox_engine::access::WriteFiles;
@@ -7,7 +8,7 @@ use talmox_engine::event::Events;
 use talmox_engine::execute::Cancel;
 use talmox_engine::plan::Plan;
 use talmox_engine::run_log::RunLog;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::error::CommandError;
 use crate::printer::Printer;
@@ -32,8 +33,9 @@ pub(super) async fn carry_out(
     let (events, listener) = Events::channel(session.clock);
     let cancel = Cancel::default();
     let is_rehearsal = session.is_alone();
-    let watching =
-        tokio::spawn(watch_for_interrupts(cancel.clone(), printer.clone(), is_rehearsal));
+    // From here on nothing is broken off halfway, not even before the first step.
+    let watching = Interrupts::new()
+        .map(|all| tokio::spawn(watch(all, cancel.clone(), printer.clone(), is_rehearsal)));
     let running = async {
         let outcome = session.execute(plan, write_files, &cancel, &events).await;
         drop(events);
@@ -41,7 +43,9 @@ pub(super) async fn carry_out(
     };
     let (outcome, ()) =
         tokio::join!(running, report::follow(listener, log, session.clock, printer));
-    watching.abort();
+    if let Ok(watching) = watching {
+        watching.abort();
+    }
     if outcome.is_done() {
         return Ok(());
     }
@@ -49,19 +53,31 @@ pub(super) async fn carry_out(
     Err(report::not_done(&outcome, rest, printer))
 }
 
+/// Ctrl-C, and what service managers send.
+struct Interrupts {
+    interrupted: Signal,
+    terminated: Signal,
+}
+
+impl Interrupts {
+    fn new() -> io::Result<Self> {
+        let interrupted = signal(SignalKind::interrupt())?;
+        Ok(Self { interrupted, terminated: signal(SignalKind::terminate())? })
+    }
+
+    async fn next(&mut self) {
+        tokio::select! {
+            _ = self.interrupted.recv() => {}
+            _ = self.terminated.recv() => {}
+        }
+    }
+}
+
 /// The first Ctrl-C stops cleanly, which the events tell; a second one quits at once.
-async fn watch_for_interrupts(cancel: Cancel, printer: Printer, is_rehearsal: bool) {
-    let Ok(mut interrupted) = signal(SignalKind::interrupt()) else { return };
-    let Ok(mut terminated) = signal(SignalKind::terminate()) else { return };
-    tokio::select! {
-        _ = interrupted.recv() => {}
-        _ = terminated.recv() => {}
-    }
+async fn watch(mut interrupts: Interrupts, cancel: Cancel, printer: Printer, is_rehearsal: bool) {
+    interrupts.next().await;
     cancel.cancel();
-    tokio::select! {
-        _ = interrupted.recv() => {}
-        _ = terminated.recv() => {}
-    }
+    interrupts.next().await;
     printer.say(if is_rehearsal {
         "\nQuit at once, and the lab with it."
     } else {

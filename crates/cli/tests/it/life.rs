@@ -86,7 +86,7 @@ fn a_token_outlives_the_cluster() {
     let again = fine(cluster.run_with("secrets init", ""));
     assert!(again.stderr.contains("wrote"), "{}", again.stderr);
     let nothing = fine(cluster.run(&format!("destroy --format json {IN_FILE}"))).stdout;
-    assert_eq!(nothing, "{\"cluster\":\"dev\",\"changed\":false}\n");
+    assert_eq!(nothing, "{\"cluster\":\"dev\",\"changed\":false,\"findings\":[]}\n");
     fine(cluster.run(&format!("destroy --secrets --yes {IN_FILE}")));
     let shown = fine(cluster.run("secrets show")).stdout;
     assert!(shown.contains("proxmox.token"), "{shown}");

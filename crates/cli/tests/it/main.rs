@@ -6,6 +6,7 @@ mod check;
 mod clients;
 mod cluster;
 mod config;
+mod ending;
 mod example;
 mod exchange;
 mod help;

@@ -33,6 +33,14 @@ impl Login {
     pub fn is_root(&self) -> bool {
         self.user == "root@pam" && self.token.is_none()
     }
+
+    /// As Proxmox names who began a task.
+    pub fn id(&self) -> String {
+        match &self.token {
+            Some(token) => format!("{}!{token}", self.user),
+            None => self.user.clone(),
+        }
+    }
 }
 
 /// How long to wait for what.

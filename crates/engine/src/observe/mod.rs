@@ -7,6 +7,7 @@ mod image;
 mod kubernetes;
 mod listener;
 mod proxmox;
+mod removed;
 mod silent;
 pub(crate) mod source;
 mod talos;
@@ -63,6 +64,12 @@ pub async fn free_numbers(
 /// Looks at Proxmox alone.
 pub async fn observe_proxmox(desired: &Desired, client: &Client) -> Result<Pve, PveError> {
     proxmox::observe(desired, client).await
+}
+
+/// Looks at every VM there is for those that are of this cluster, whatever people did to all but their markers: what
+/// ending the cluster depends on.
+pub async fn observe_removed(desired: &Desired, client: &Client, pve: &mut Pve) {
+    removed::look_everywhere(desired, client, pve).await;
 }
 
 /// Looks at what lies on the storages for images, of all hosts: what cleaning up depends on.

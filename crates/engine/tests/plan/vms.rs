@@ -100,7 +100,7 @@ fn untouched(desired: &Desired, reason: &str) {
     let own = talmox_engine::plan::destroy(
         desired,
         &world,
-        talmox_engine::plan::DestroyOptions { images: false },
+        talmox_engine::plan::DestroyOptions::default(),
     );
     assert!(own.steps.is_empty(), "{reason}: {:?}", ids(&own));
 }

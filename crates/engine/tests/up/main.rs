@@ -8,6 +8,7 @@ mod cleaning;
 mod common;
 mod crash;
 mod drift;
+mod ending;
 mod fault;
 mod inventory;
 mod machine;

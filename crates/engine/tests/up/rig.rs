@@ -11,7 +11,9 @@ use talmox_engine::desired::Desired;
 use talmox_engine::event::{Event, Events, Stamped};
 use talmox_engine::execute::{Cancel, Outcome, execute};
 use talmox_engine::kube::KubeClient;
-use talmox_engine::observe::{Sources, TalosAccess, World, observe, observe_images};
+use talmox_engine::observe::{
+    Sources, TalosAccess, World, observe, observe_images, observe_removed,
+};
 use talmox_engine::plan::{self, Contact, DestroyOptions, Options, Plan, StepId, show};
 use talmox_engine::step::{Context, Cut, CutHook, Moment};
 use talmox_lab::pve::{Action as FaultAction, Profile};
@@ -178,12 +180,18 @@ impl Rig {
     }
 
     pub(crate) async fn destroy_with(&self, text: &str, options: DestroyOptions) -> Ran {
-        let desired = self.desired(text);
-        let mut world = self.look(&desired).await.unwrap();
-        world.images = observe_images(&desired, &self.client(self.token), &world.pve).await;
-        let plan = plan::destroy(&desired, &world, options);
+        let plan = self.end(text, options).await;
         assert_eq!(plan.errors().count(), 0, "{}", show::text(&plan));
         self.carry_out(plan, text, None).await
+    }
+
+    /// What `talmox destroy` would do now.
+    pub(crate) async fn end(&self, text: &str, options: DestroyOptions) -> Plan {
+        let (desired, client) = (self.desired(text), self.client(self.token));
+        let mut world = self.look(&desired).await.unwrap();
+        world.images = observe_images(&desired, &client, &world.pve).await;
+        observe_removed(&desired, &client, &mut world.pve).await;
+        plan::destroy(&desired, &world, options)
     }
 
     /// What `talmox up` does until this step begins; there it is killed.
