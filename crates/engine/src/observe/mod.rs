@@ -6,6 +6,7 @@ mod device;
 mod image;
 mod kubernetes;
 mod listener;
+mod other_system;
 mod proxmox;
 mod removed;
 mod silent;
@@ -97,7 +98,9 @@ pub async fn observe(desired: &Desired, sources: &Sources<'_>) -> Result<World, 
         tokio::join!(nodes.finish(desired, &pve, client, access), offers);
     silent::look_again(desired, &mut pve, &nodes, client, access).await;
     talos::look_elsewhere(desired, &pve, client, access, &mut nodes).await;
+    let silent = other_system::look_at_all(desired, &pve, client, access).await;
     let (kubernetes, addons) = kubernetes::observe(desired, &nodes, sources).await;
     let (vip, images) = (vip.finish().await, ImagesSeen::default());
-    Ok(World { pve, nodes, ports, vip, kubernetes, addons, sources: offers, images })
+    let sources = offers;
+    Ok(World { pve, nodes, ports, silent, vip, kubernetes, addons, sources, images })
 }

@@ -27,6 +27,8 @@ pub struct World {
     pub nodes: BTreeMap<String, TalosSeen>,
     /// Who answers at further ports of a node's address, where that is not known to be a node of ours.
     pub ports: BTreeMap<(String, u16), PortSeen>,
+    /// Nodes with another system than Talos whose VMs run and that are not up, and why.
+    pub silent: BTreeMap<String, String>,
     pub vip: VipSeen,
     pub kubernetes: KubernetesSeen,
     pub addons: Addons,
@@ -126,7 +128,9 @@ pub enum TalosSeen {
     #[default]
     NotAsked,
     Nothing(String),
-    /// Something that takes connections and is no Talos; or one that is not up yet.
+    /// Something that takes connections and says nothing: a machine that hangs, or is not up yet.
+    Mute(String),
+    /// Something that takes connections and is no Talos.
     NotTalos(String),
     /// A machine without a config.
     Maintenance {

@@ -192,7 +192,7 @@ async fn talos(address: IpAddr, sources: &Sources) -> Result<TalosStatus, String
     let (client, in_maintenance) = match verdict {
         Verdict::Ours => (access.client(address).map_err(|error| error.to_string())?, false),
         Verdict::Maintenance(found) => (found.client, true),
-        other => return Err(other.to_string()),
+        other => return Err(format!("{other}; {}", other.advice())),
     };
     let version = client.version().await.ok().map(|version| version.tag);
     if in_maintenance {

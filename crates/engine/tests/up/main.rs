@@ -18,6 +18,7 @@ mod picture;
 mod pveum;
 mod rig;
 mod role;
+mod silence;
 mod source;
 mod story;
 mod stranger;

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use talmox_engine::access::{ClientFiles, ClusterAccess};
+use talmox_engine::access::{ClientFiles, ClusterAccess, PROVISIONAL};
 use talmox_engine::desired::Desired;
 use talmox_engine::event::{Event, Events, Stamped};
 use talmox_engine::execute::{Cancel, Outcome, execute};
@@ -64,6 +64,8 @@ pub(crate) struct Rig {
     /// With whose rights talmox works.
     pub(crate) token: &'static str,
     pub(crate) files: Arc<Mutex<Vec<ClientFiles>>>,
+    /// Addresses of the cluster that cannot be reached from here, by how they begin.
+    pub(crate) closed: &'static [&'static str],
     record: PathBuf,
     _folder: TempDir,
 }
@@ -102,6 +104,7 @@ impl Rig {
             bundle: inventory::bundle(),
             token: TALMOX,
             files: Arc::default(),
+            closed: &[],
             record,
             _folder: folder,
         }
@@ -118,7 +121,10 @@ impl Rig {
         let credentials =
             TalosCredentials::issue(&self.bundle, &[Role::Admin], day, now, randomness).unwrap();
         let mut settings = TalosSettings::new(self.lab.clock());
-        settings.reach = Reach::new(self.lab.ready().reach);
+        settings.reach = Reach::new(self.lab.ready().reach.into_iter().map(|(address, at)| {
+            let is_closed = self.closed.iter().any(|start| address.starts_with(start));
+            (address, if is_closed { "127.0.0.1:1".to_owned() } else { at })
+        }));
         TalosAccess { credentials, settings }
     }
 
@@ -159,7 +165,8 @@ impl Rig {
     pub(crate) async fn plan(&self, text: &str) -> Plan {
         let desired = self.desired(text);
         let world = self.look(&desired).await.unwrap();
-        let has_client_files = !self.files.lock().unwrap().is_empty();
+        let is_whole = |made: &ClientFiles| !made.kubeconfig.expose().starts_with(PROVISIONAL);
+        let has_client_files = self.files.lock().unwrap().last().is_some_and(is_whole);
         plan::plan(&desired, &world, Options { has_client_files })
     }
 

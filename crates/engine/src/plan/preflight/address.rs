@@ -23,9 +23,10 @@ pub(in crate::plan) fn in_use(builder: &Builder<'_>, node: &DesiredNode) -> Opti
             Some(name) => format!("the node {name} of this cluster"),
             None => "another node of this cluster".to_owned(),
         }),
-        TalosSeen::NotTalos(who) | TalosSeen::Stranger(who) | TalosSeen::Estranged(who) => {
-            Some(who.clone())
-        }
+        TalosSeen::Mute(who)
+        | TalosSeen::NotTalos(who)
+        | TalosSeen::Stranger(who)
+        | TalosSeen::Estranged(who) => Some(who.clone()),
     });
     let mut others = world.ports.iter().filter(|((name, _), _)| *name == node.name);
     let other = others.next().map(|((_, port), seen)| match seen {
