@@ -31,6 +31,8 @@ pub(crate) enum Moment {
     Reset,
     Paused,
     Resumed,
+    /// Something about its network cards changed while it runs.
+    Replugged,
     /// It is off, whoever did it.
     Stopped,
 }
