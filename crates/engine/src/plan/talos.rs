@@ -13,7 +13,7 @@ use super::place::Placed;
 use super::step::StepId;
 use super::vm::{self, VmPlan};
 use super::{Builder, addon, config_diff, preflight};
-use crate::observe::{EtcdSeen, KubernetesSeen, TalosSeen, VipSeen};
+use crate::observe::{AddonRead, EtcdSeen, KubernetesSeen, TalosSeen, VipSeen};
 
 /// How often a machine that does not come up is reset.
 const RESETS: u32 = 2;
@@ -314,7 +314,7 @@ fn cluster(
         builder.steps.add("kubeconfig", None, ready.clone(), action);
     }
     // Without a network for pods nothing is ready before the add-on that brings one.
-    let goal = if desired.has_network() { HealthGoal::Ready } else { HealthGoal::Registered };
+    let goal = goal(builder);
     let deadline = desired.timeouts.health;
     let health = Action::AwaitHealth(AwaitHealth { nodes: all, goal, deadline });
     if is_changed && desired.has_cni {
@@ -326,6 +326,19 @@ fn cluster(
     }
     if (is_changed || !applied.is_empty()) && !desired.has_cni {
         builder.steps.add("cluster/health", None, ready.into_iter().chain(applied), health);
+    }
+}
+
+/// Nodes become ready with a network for pods: by Talos, by an add-on, or by whoever has brought one.
+fn goal(builder: &Builder<'_>) -> HealthGoal {
+    let desired = builder.desired;
+    let mut read = builder.world.addons.read.values();
+    if desired.has_cni || read.any(AddonRead::brings_network) {
+        HealthGoal::Ready
+    } else if desired.addons.is_empty() {
+        HealthGoal::Registered
+    } else {
+        HealthGoal::Settled
     }
 }
 
