@@ -151,6 +151,13 @@ fn a_live_check_says_what_stands_in_the_way_and_changes_nothing() {
     }
     assert!(!cluster.folder.path().join("inventory/dev/secrets.sops.yaml").exists());
     assert_eq!(cluster.run("check --lab").code, 64);
+
+    // Of several clusters, one that cannot come up does not hide the next.
+    let other = text.replace("10.0.", "10.1.").replace("name: ", "name: lab-");
+    cluster.folder.write("inventory/lab/cluster.yaml", &other);
+    let run = cluster.run(&format!("check --live {FAST}"));
+    let told = "dev: 1 error\n\nlab: nothing stands in the way\n";
+    assert_eq!((run.code, run.stdout.as_str()), (1, told), "{}", run.stderr);
 }
 
 #[test]

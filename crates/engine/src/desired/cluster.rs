@@ -140,7 +140,11 @@ impl Desired {
             nodes,
             talos_version: file.talos_version.get().map(ToString::to_string),
             kubernetes_version: cluster.kubernetes_version().map(|version| version.to_string()),
-            endpoint: cluster.endpoint().map(|url| url.to_string()),
+            // Where nothing of ours serves it, only what somebody wrote down is to be believed.
+            endpoint: cluster
+                .endpoint()
+                .filter(|_| is_talos || file.endpoint.get().is_some())
+                .map(|url| url.to_string()),
             vip: file
                 .network
                 .vip
