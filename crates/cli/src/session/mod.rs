@@ -186,13 +186,17 @@ impl Session {
         seen.map_err(proxmox::unreachable)
     }
 
-    async fn look(&self, is_making: bool) -> Result<World, CommandError> {
+    /// A client of the cluster's Kubernetes.
+    pub(crate) fn kube(&self) -> Result<KubeClient, CommandError> {
         let randomness = &mut environment::Kernel;
         let settings = &self.access.settings;
-        let kube = KubeClient::new(&self.bundle, &self.api(), settings, randomness);
-        let kube = kube.map_err(|error| {
+        KubeClient::new(&self.bundle, &self.api(), settings, randomness).map_err(|error| {
             CommandError::failed("cannot make a certificate for Kubernetes").because(error)
-        })?;
+        })
+    }
+
+    async fn look(&self, is_making: bool) -> Result<World, CommandError> {
+        let kube = self.kube()?;
         let sources =
             Sources { pve: &self.pve, talos: &self.access, kube: &kube, web: &self.web, is_making };
         let seen = observe::observe(&self.desired, &sources).await;

@@ -21,6 +21,7 @@ mod render;
 mod runs;
 mod secrets;
 mod seeds;
+mod stop;
 mod support;
 mod talos;
 #[path = "../common/truth.rs"]

@@ -186,11 +186,6 @@ impl Desired {
         self.nodes.iter().filter(|node| node.is_control_plane && node.is_talos)
     }
 
-    /// Whether pods get a network: by Talos, or by an add-on.
-    pub fn has_network(&self) -> bool {
-        self.has_cni || !self.addons.is_empty()
-    }
-
     /// What the VM of a node of this name is recognised by, whether or not the inventory still has
     /// such a node.
     pub fn identity_of(&self, node: &str) -> Identity {

@@ -26,8 +26,8 @@ use crate::kube::KubeClient;
 use crate::web::Web;
 
 pub use world::{
-    AddonSeen, Addons, Configured, EtcdSeen, IdSeen, ImagesSeen, KubernetesSeen, PassedOn,
-    PortSeen, Pve, Registered, SourceSeen, TalosSeen, Told, VipSeen, VmSeen, World,
+    AddonRead, AddonSeen, Addons, Configured, EtcdSeen, IdSeen, ImagesSeen, KubernetesSeen,
+    PassedOn, PortSeen, Pve, Registered, SourceSeen, TalosSeen, Told, VipSeen, VmSeen, World,
 };
 
 /// The port of the Kubernetes API.
@@ -94,12 +94,13 @@ pub async fn observe(desired: &Desired, sources: &Sources<'_>) -> Result<World, 
             BTreeMap::new()
         }
     };
-    let ((mut nodes, ports), offers) =
-        tokio::join!(nodes.finish(desired, &pve, client, access), offers);
+    let read = addon::read(desired, sources.web);
+    let ((mut nodes, ports), offers, read) =
+        tokio::join!(nodes.finish(desired, &pve, client, access), offers, read);
     silent::look_again(desired, &mut pve, &nodes, client, access).await;
     talos::look_elsewhere(desired, &pve, client, access, &mut nodes).await;
     let silent = other_system::look_at_all(desired, &pve, client, access).await;
-    let (kubernetes, addons) = kubernetes::observe(desired, &nodes, sources).await;
+    let (kubernetes, addons) = kubernetes::observe(desired, &nodes, sources, read).await;
     let (vip, images) = (vip.finish().await, ImagesSeen::default());
     let sources = offers;
     Ok(World { pve, nodes, ports, silent, vip, kubernetes, addons, sources, images })

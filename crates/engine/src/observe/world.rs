@@ -14,7 +14,7 @@ use talmox_pve::property::HostPci;
 use talmox_talos_config::secret::SecretText;
 
 use crate::factory::Offer;
-use crate::kube::ObjectChange;
+use crate::kube::{Manifest, ObjectChange};
 
 /// An answer, or why there is none.
 pub type Told<T> = Result<T, String>;
@@ -217,6 +217,20 @@ pub struct Addons {
     pub known: BTreeMap<String, AddonSeen>,
     /// Objects that were applied for an add-on, and that no add-on has any more.
     pub left: BTreeMap<String, Vec<String>>,
+    /// What they consist of.
+    pub read: BTreeMap<String, AddonRead>,
+    /// Those of the namespaces they need that the cluster has; nothing if it cannot be asked.
+    pub namespaces: Option<BTreeSet<String>>,
+}
+
+/// What an add-on consists of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AddonRead {
+    Objects(Vec<Manifest>),
+    /// It could not be fetched now, in words.
+    Unreachable(String),
+    /// It is there and of no use, in words.
+    Wrong(String),
 }
 
 /// How an add-on stands.
@@ -226,6 +240,16 @@ pub struct AddonSeen {
     pub is_noted: bool,
     /// What applying it would change.
     pub changes: Vec<ObjectChange>,
+}
+
+impl AddonRead {
+    /// Whether it is known to bring a network for pods.
+    pub fn brings_network(&self) -> bool {
+        match self {
+            Self::Objects(manifests) => manifests.iter().any(Manifest::brings_network),
+            Self::Unreachable(_) | Self::Wrong(_) => false,
+        }
+    }
 }
 
 impl Configured {

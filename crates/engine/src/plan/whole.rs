@@ -10,7 +10,7 @@ use super::change::{Change, Class, FieldChange, Object};
 use super::place::Placed;
 use super::step::StepId;
 use super::{Builder, addon, preflight, talos};
-use crate::observe::{KubernetesSeen, VipSeen};
+use crate::observe::{AddonRead, KubernetesSeen, VipSeen};
 
 /// What concerns the cluster as a whole, once its nodes have joined.
 pub(super) fn plan(
@@ -61,7 +61,7 @@ pub(super) fn plan(
         builder.steps.add("kubeconfig", None, joined.to_vec(), action);
     }
     // Without a network for pods nothing is ready before the add-on that brings one.
-    let goal = if desired.has_network() { HealthGoal::Ready } else { HealthGoal::Registered };
+    let goal = goal(builder);
     let deadline = desired.timeouts.health;
     let health = Action::AwaitHealth(AwaitHealth { nodes: all, goal, deadline });
     if is_changed && desired.has_cni {
@@ -84,6 +84,19 @@ fn shared_address(builder: &Builder<'_>, awaited_by: Option<StepId>) -> Option<S
     let endpoint = builder.desired.endpoint.as_ref();
     let is_endpoint = endpoint.is_some_and(|url| url.trim_end_matches('/') == own);
     is_endpoint.then_some(SharedAddress { address, port: 6443, awaited_by })
+}
+
+/// Nodes become ready with a network for pods: by Talos, by an add-on, or by whoever has brought one.
+fn goal(builder: &Builder<'_>) -> HealthGoal {
+    let desired = builder.desired;
+    let mut read = builder.world.addons.read.values();
+    if desired.has_cni || read.any(AddonRead::brings_network) {
+        HealthGoal::Ready
+    } else if desired.addons.is_empty() {
+        HealthGoal::Registered
+    } else {
+        HealthGoal::Settled
+    }
 }
 
 /// What keeps a cluster from being well whose nodes have all joined: an earlier run may have ended

@@ -119,8 +119,10 @@ pub struct AwaitVip {
 pub enum HealthGoal {
     /// All nodes are ready.
     Ready,
-    /// All nodes are registered; without a network for pods they cannot be ready.
+    /// All nodes are registered, and ready if pods have a network: nobody is known to bring one.
     Registered,
+    /// The same, but one of the add-ons may bring a network a while after it was applied.
+    Settled,
 }
 
 #[derive(Clone, Debug)]

@@ -9,7 +9,7 @@ use talmox_talos_config::client::{kubeconfig, talosconfig};
 
 use super::node::Etcd;
 use super::rig::{Rig, shape, talos_node};
-use crate::kube::cluster::{Cluster, VIP};
+use crate::kube::cluster::{Cluster, VIP, flannel, is_ready};
 
 const ADDRESS: &str = "10.0.0.11";
 
@@ -131,6 +131,27 @@ async fn a_shared_address_that_does_not_answer_is_gone_around() {
     assert!(kube.starts_with(PROVISIONAL), "it is not marked");
     assert!(kube.contains(&format!("server: https://{}\n", cluster.address)), "no server");
     assert!(kube.contains("tls-server-name: 10.0.0.11\n"), "no name");
+}
+
+#[tokio::test]
+async fn a_network_that_somebody_has_brought_makes_nodes_ready() {
+    let cluster = Cluster::start(&["cp-11"]).await;
+    let rig = grown(&cluster).await;
+    cluster.store.create("daemonsets.apps", flannel()).unwrap();
+    let told = rig.run(health(HealthGoal::Registered)).await;
+    assert!(matches!(told.result, StepResult::Already), "{:?}", told.result);
+    assert_eq!(told.notes, Vec::<String>::new());
+    assert!(is_ready(&cluster.store.get("nodes", "", "cp-11").unwrap()));
+}
+
+#[tokio::test]
+async fn add_ons_get_a_while_to_bring_a_network() {
+    let cluster = Cluster::start(&["cp-11"]).await;
+    let rig = grown(&cluster).await;
+    let told = rig.run(health(HealthGoal::Settled)).await;
+    assert!(matches!(told.result, StepResult::Already), "{:?}", told.result);
+    assert!(told.waits.iter().any(|why| why.contains("may still bring one")), "{:?}", told.waits);
+    assert_eq!(told.notes.len(), 1);
 }
 
 #[tokio::test]
