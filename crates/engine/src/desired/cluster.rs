@@ -33,6 +33,14 @@ impl Login {
     pub fn is_root(&self) -> bool {
         self.user == "root@pam" && self.token.is_none()
     }
+
+    /// As Proxmox names who began a task.
+    pub fn id(&self) -> String {
+        match &self.token {
+            Some(token) => format!("{}!{token}", self.user),
+            None => self.user.clone(),
+        }
+    }
 }
 
 /// How long to wait for what.
@@ -176,11 +184,6 @@ impl Desired {
 
     pub fn control_planes(&self) -> impl Iterator<Item = &DesiredNode> {
         self.nodes.iter().filter(|node| node.is_control_plane && node.is_talos)
-    }
-
-    /// Whether pods get a network: by Talos, or by an add-on.
-    pub fn has_network(&self) -> bool {
-        self.has_cni || !self.addons.is_empty()
     }
 
     /// What the VM of a node of this name is recognised by, whether or not the inventory still has

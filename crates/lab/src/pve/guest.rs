@@ -144,6 +144,15 @@ impl Site {
         }
     }
 
+    /// A host has its power back.
+    pub(crate) fn switch_on_host(&self, name: &str) {
+        let now = self.now();
+        if let Some(host) = self.world().hosts.get_mut(name) {
+            host.online = true;
+            host.booted = now;
+        }
+    }
+
     /// The guest boots again by itself. Changes that are pending stay so.
     pub(crate) fn guest_reset(&self, vmid: u32) {
         let found = self.world().vms.get(&vmid).and_then(|vm| {
