@@ -6,7 +6,7 @@ use super::world::{World, until};
 
 async fn until_silent(world: &World, number: u8) {
     until("silence", || async {
-        matches!(world.probe(number).await, Verdict::Nothing(_)).then_some(())
+        matches!(world.probe(number).await, Verdict::Nothing(_) | Verdict::Mute(_)).then_some(())
     })
     .await;
 }
