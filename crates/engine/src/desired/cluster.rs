@@ -108,6 +108,8 @@ pub struct DesiredNode {
     pub has_gateway: bool,
     /// What it must have in the end; empty where DHCP decides.
     pub addresses: Vec<IpAddr>,
+    /// MACs, in lower case, of the further cards that have what DHCP gives them.
+    pub leased: Vec<String>,
 }
 
 impl DesiredNode {
@@ -236,6 +238,7 @@ fn derive(
         contact: node.contact().map_or(Contact::AskAgent, Contact::At),
         has_gateway: placement.gateway.is_given(),
         addresses: if boot == Boot::Dhcp { vec![] } else { addresses(node) },
+        leased: leased(node, &rendered.identity),
         identity: rendered.identity,
     })
 }
@@ -245,6 +248,13 @@ fn addresses(node: &Node) -> Vec<IpAddr> {
     let further = node.settings().hardware.nics.values();
     let further = further.filter_map(|nic| nic.ip.get().map(|ip| ip.address));
     node.address().into_iter().chain(further).collect()
+}
+
+fn leased(node: &Node, identity: &NodeIdentity) -> Vec<String> {
+    let further = node.settings().hardware.nics.values().zip(identity.macs.iter().skip(1));
+    let asking =
+        further.filter(|(nic, _)| nic.ip.get().is_none() && nic.dhcp.get() != Some(&false));
+    asking.map(|(_, mac)| mac.to_string().to_lowercase()).collect()
 }
 
 /// Systems other than Talos learn about all their cards from the volume.

@@ -136,6 +136,7 @@ fn apply(builder: &mut Builder<'_>, placed: &Placed<'_>, vm: &VmPlan, seen: &Tal
         talos_version: builder.desired.talos_version.clone().unwrap_or_default(),
         hostname: node.name.clone(),
         addresses: node.addresses.clone(),
+        leased: node.leased.clone(),
         resets,
         boot: timeouts.boot,
         needs: if node.is_control_plane { vec![] } else { vec![StepId::new(BOOTSTRAP)] },

@@ -50,6 +50,8 @@ pub struct ApplyConfig {
     /// The addresses that it must have in the end, of each network card at most one; empty where
     /// DHCP decides.
     pub addresses: Vec<IpAddr>,
+    /// MACs, in lower case, of the cards whose addresses are for DHCP to choose.
+    pub leased: Vec<String>,
     /// How often a VM whose port stays closed is reset.
     pub resets: u32,
     /// For the port to open, each time.

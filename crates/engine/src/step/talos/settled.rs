@@ -22,7 +22,7 @@ pub(super) async fn look(step: &ApplyConfig, client: &Client) -> Result<Look<Str
     }
     let links = client.list(ResourceKind::LINK_STATUS).await?;
     let addresses = client.list(ResourceKind::ADDRESS_STATUS).await?;
-    if let Some(problem) = misplaced(&by_card(&links, &addresses), &step.addresses) {
+    if let Some(problem) = misplaced(&by_card(&links, &addresses, &step.leased), &step.addresses) {
         return Ok(Look::NotYet(problem));
     }
     if let Some(problem) = node_ip(step, client).await? {
@@ -31,12 +31,21 @@ pub(super) async fn look(step: &ApplyConfig, client: &Client) -> Result<Look<Str
     Ok(Look::Done(version.tag))
 }
 
-/// The global addresses of each network card. A shared address has no network around it, and does
-/// not count: it comes and goes.
-fn by_card(links: &[Resource], addresses: &[Resource]) -> BTreeMap<String, Vec<IpAddr>> {
+/// The global addresses of each network card but those that DHCP is asked for. A shared address has no network around it,
+/// and does not count: it comes and goes.
+fn by_card(
+    links: &[Resource],
+    addresses: &[Resource],
+    leased: &[String],
+) -> BTreeMap<String, Vec<IpAddr>> {
+    let is_leased = |link: &Resource| {
+        let mac = link.text("hardwareAddr").unwrap_or_default().to_lowercase();
+        leased.contains(&mac)
+    };
     let is_card = |link: &&Resource| {
         link.text("type").as_deref() == Some("ether")
             && link.text("kind").unwrap_or_default().is_empty()
+            && !is_leased(link)
     };
     let mut cards: BTreeMap<String, Vec<IpAddr>> =
         links.iter().filter(is_card).map(|link| (link.id.clone(), vec![])).collect();

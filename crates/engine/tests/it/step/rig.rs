@@ -220,6 +220,7 @@ pub(crate) fn apply_config(address: &str) -> ApplyConfig {
         talos_version: "v1.11.2".to_owned(),
         hostname: name(address),
         addresses: vec![address.parse().unwrap()],
+        leased: vec![],
         resets: 2,
         boot: Duration::from_mins(3),
         needs: vec![],
