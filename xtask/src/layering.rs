@@ -12,14 +12,22 @@ use crate::Problems;
 /// held to the same rule, but for those in `IN_TESTS`.
 const ALLOWED: &[(&str, &[&str])] = &[
     ("talmox-clock", &[]),
+    ("talmox-tls", &[]),
     ("talmox-yaml", &[]),
     ("talmox-model", &["talmox-yaml"]),
     ("talmox-talos-config", &["talmox-yaml"]),
-    ("talmox-pve", &["talmox-clock"]),
-    ("talmox-talos-api", &["talmox-clock", "talmox-talos-config", "talmox-yaml"]),
+    ("talmox-pve", &["talmox-clock", "talmox-tls"]),
+    ("talmox-talos-api", &["talmox-clock", "talmox-talos-config", "talmox-tls", "talmox-yaml"]),
     (
         "talmox-lab",
-        &["talmox-clock", "talmox-pve", "talmox-talos-api", "talmox-talos-config", "talmox-yaml"],
+        &[
+            "talmox-clock",
+            "talmox-pve",
+            "talmox-talos-api",
+            "talmox-talos-config",
+            "talmox-tls",
+            "talmox-yaml",
+        ],
     ),
     (
         "talmox-engine",
@@ -29,6 +37,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "talmox-pve",
             "talmox-talos-api",
             "talmox-talos-config",
+            "talmox-tls",
             "talmox-yaml",
         ],
     ),

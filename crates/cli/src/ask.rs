@@ -1,8 +1,15 @@
 //! Questions to a person.
 
 use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
+use std::time::Duration;
 
 use crate::error::CommandError;
+use crate::interrupt;
+
+/// Between two looks whether somebody wants to stop.
+const LOOK: Duration = Duration::from_millis(50);
 
 /// Goes on only if somebody says yes.
 pub(crate) fn yes(question: &str) -> Result<(), CommandError> {
@@ -31,10 +38,28 @@ fn answer(question: &str, hint: &str) -> Result<String, CommandError> {
     let mut stderr = io::stderr().lock();
     // A question that cannot be shown is answered by nobody.
     stderr.write_all(question.as_bytes()).and_then(|()| stderr.flush()).ok();
-    let mut line = String::new();
-    io::stdin()
-        .lock()
-        .read_line(&mut line)
-        .map_err(|error| CommandError::failed("cannot read the answer").because(error))?;
-    Ok(line.trim().to_owned())
+    let line =
+        line().map_err(|error| CommandError::failed("cannot read the answer").because(error))?;
+    match line {
+        Some(line) => Ok(line.trim().to_owned()),
+        None => Err(interrupt::stopped()),
+    }
+}
+
+/// A line from the terminal; nothing if somebody wants to stop. Reading cannot be broken off, so it is left to a thread.
+fn line() -> io::Result<Option<String>> {
+    let (answer, answers) = mpsc::channel();
+    thread::spawn(move || {
+        let mut line = String::new();
+        let read = io::stdin().lock().read_line(&mut line).map(|_| line);
+        // Nobody may be there any more.
+        answer.send(read).ok();
+    });
+    loop {
+        match answers.recv_timeout(LOOK) {
+            Ok(read) => return read.map(Some),
+            Err(RecvTimeoutError::Timeout) if !interrupt::is_wanted() => {}
+            Err(_) => return Ok(None),
+        }
+    }
 }

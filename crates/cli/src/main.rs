@@ -9,6 +9,7 @@ mod command;
 mod disk;
 mod environment;
 mod error;
+mod interrupt;
 mod locate;
 mod new_file;
 mod printer;

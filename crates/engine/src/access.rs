@@ -11,6 +11,11 @@ use talmox_talos_config::secrets::Bundle;
 
 use crate::kube::{KubeClient, KubeSetupError};
 
+/// What a kubeconfig begins with that leads around the shared address, because that did not answer.
+/// Such a one is replaced by the next run.
+pub const PROVISIONAL: &str =
+    "# Leads to one control plane: the shared address did not answer. `talmox up` replaces it.\n";
+
 /// kubeconfig and talosconfig, for whoever writes files.
 #[derive(Clone, Debug)]
 pub struct ClientFiles {

@@ -19,6 +19,19 @@ pub(crate) enum AddonError {
     Manifest(#[from] ManifestError),
 }
 
+impl AddonError {
+    /// With all that it came from, in one line.
+    pub(crate) fn chain(&self) -> String {
+        let mut texts = vec![self.to_string()];
+        let mut cause = std::error::Error::source(self);
+        while let Some(error) = cause {
+            texts.push(error.to_string());
+            cause = error.source();
+        }
+        texts.join(": ")
+    }
+}
+
 /// Reads them, or fetches them first. Every object says that it is of the add-on of this name.
 pub(crate) async fn manifests(
     name: &str,

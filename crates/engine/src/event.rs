@@ -68,7 +68,7 @@ pub struct StepInfo {
 #[serde(tag = "end", rename_all = "snake_case")]
 pub enum StepEnd {
     Done,
-    /// There was nothing to do.
+    /// There was nothing to do, and nothing to wait for.
     Already,
     Failed {
         message: String,

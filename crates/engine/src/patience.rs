@@ -45,6 +45,11 @@ pub(crate) const WITNESS: Duration = Duration::from_mins(3);
 /// A node that does not answer for so long is looked up in Proxmox, again and again: its host may be
 /// down, or its VM off.
 pub(crate) const GLANCE: Duration = Duration::from_mins(2);
+/// How long a further network card is waited for that has its address from DHCP: there may be none.
+pub(crate) const DHCP: Duration = Duration::from_mins(1);
+/// How long add-ons that were applied may take until one of them shows a network for pods: operators
+/// make it by and by.
+pub(crate) const NETWORK: Duration = Duration::from_mins(1);
 /// What a step may take beyond its deadline before it is broken off: for a last answer to come.
 pub(crate) const OVERTIME: Duration = Duration::from_mins(5);
 

@@ -255,6 +255,11 @@ impl Lab {
         &self.site.faults
     }
 
+    /// Gives a host its power back that a fault took.
+    pub fn switch_on(&self, host: &str) {
+        self.site.switch_on_host(host);
+    }
+
     /// Closes all connections and saves what lasts.
     pub async fn stop(self) -> io::Result<()> {
         self.stop.send_replace(true);

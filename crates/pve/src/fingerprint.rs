@@ -15,8 +15,7 @@ use std::time::{Duration, Instant};
 use aws_lc_rs::digest;
 use rustls::pki_types::{InvalidDnsNameError, ServerName};
 use rustls::{ClientConfig, ClientConnection};
-
-use crate::tls::ByLeaf;
+use talmox_tls::ByLeaf;
 
 /// The SHA-256 fingerprint of a certificate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -90,13 +89,13 @@ pub fn probe(host: &str, port: u16, timeout: Duration) -> Result<Fingerprint, Pr
     let handshake = |source| ProbeError::Handshake { host: host.to_owned(), port, source };
     // Takes every certificate, and notes it.
     let note = Arc::clone(&seen);
-    let verifier = ByLeaf::new(move |leaf| note.set(leaf).is_ok());
+    let verifier = ByLeaf::new(move |leaf| note.set(Fingerprint::of(leaf)).is_ok());
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let config = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .map_err(|error| handshake(io::Error::other(error)))?
         .dangerous()
-        .with_custom_certificate_verifier(Arc::new(verifier))
+        .with_custom_certificate_verifier(verifier)
         .with_no_client_auth();
     let mut tls = ClientConnection::new(Arc::new(config), name)
         .map_err(|error| handshake(io::Error::other(error)))?;

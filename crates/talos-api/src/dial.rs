@@ -44,13 +44,6 @@ pub enum DialError {
     Tls { target: Address, source: io::Error },
 }
 
-impl DialError {
-    /// Whether somebody took the connection, whoever it is.
-    pub fn is_taken(&self) -> bool {
-        !matches!(self, Self::Resolve { .. } | Self::Connect { .. })
-    }
-}
-
 fn alert_text(alert: AlertDescription) -> &'static str {
     match alert {
         AlertDescription::CertificateRequired => "it wants a client certificate",

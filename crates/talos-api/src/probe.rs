@@ -3,9 +3,9 @@
 //! A node has two faces on one port. Configured, it wants a certificate of its cluster's authority
 //! and shows one; in maintenance mode it takes anybody and shows a certificate of its own making.
 
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
+use std::{fmt, io};
 
 use rustls::client::danger::ServerCertVerifier as _;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime as TlsTime};
@@ -26,8 +26,12 @@ use crate::tls::{self, SetupError};
 /// What is there.
 #[derive(Debug)]
 pub enum Verdict {
-    /// Nothing that speaks as a node does.
+    /// There is no way to anybody.
     Nothing(DialError),
+    /// Somebody takes the connection, and then says nothing: a node that hangs, or is about to come up.
+    Mute(DialError),
+    /// Somebody who does not speak as a node does.
+    NoNode(DialError),
     /// A node without a config.
     Maintenance(Box<Maintenance>),
     /// In maintenance mode, but with another key than the one that was pinned.
@@ -81,7 +85,7 @@ pub async fn probe(
         Err(Failed { error: DialError::Refused { alert, .. }, leaf: Some(_) }) => {
             return Ok(refused(alert, credentials, settings));
         }
-        Err(Failed { error, .. }) => return Ok(Verdict::Nothing(error)),
+        Err(Failed { error, .. }) => return Ok(unheard(error)),
     };
     // Its certificate is not good enough for us. Does it want one at all?
     let anonymous = tls::anonymous(None, settings.clock)?;
@@ -90,8 +94,34 @@ pub async fn probe(
         Err(Failed { error: DialError::Refused { .. }, leaf: Some(leaf) }) => {
             configured(&refusal, &leaf, node, credentials)
         }
-        Err(Failed { error, .. }) => Ok(Verdict::Nothing(error)),
+        // It takes anybody, with a certificate that is not ours, and waits to be spoken to. A node
+        // would speak first.
+        Err(Failed { error: error @ DialError::Silent { .. }, leaf: Some(_) }) => {
+            Ok(Verdict::NoNode(error))
+        }
+        Err(Failed { error, .. }) => Ok(unheard(error)),
     }
+}
+
+/// There was no word of a node.
+fn unheard(error: DialError) -> Verdict {
+    match error {
+        DialError::Resolve { .. } | DialError::Connect { .. } => Verdict::Nothing(error),
+        DialError::Silent { .. } => Verdict::Mute(error),
+        // Who hangs up says nothing either. One that shuts down does so.
+        DialError::Tls { ref source, .. } if is_hung_up(source) => Verdict::Mute(error),
+        _ => Verdict::NoNode(error),
+    }
+}
+
+fn is_hung_up(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::UnexpectedEof
+            | io::ErrorKind::ConnectionReset
+            | io::ErrorKind::ConnectionAborted
+            | io::ErrorKind::BrokenPipe
+    )
 }
 
 /// When the certificate ends that a node of our cluster shows; nothing if it cannot be read.
@@ -202,10 +232,58 @@ fn our_time(time: TlsTime) -> UnixTime {
     UnixTime::from_seconds(i64::try_from(time.as_secs()).unwrap_or(i64::MAX))
 }
 
+impl Verdict {
+    /// What can be done about it.
+    pub fn advice(&self) -> &'static str {
+        match self {
+            Self::Nothing(_) => {
+                "see that the machine is on, that the address is right, and that port 50000 can be \
+                 reached from here"
+            }
+            Self::Mute(_) => {
+                "it may be about to come up; if it stays so, it hangs (its console tells), or large \
+                 packets get lost on the way (`mtu:`)"
+            }
+            Self::NoNode(_) => {
+                "another machine has the address: turn it off, or give the node another `ip:`"
+            }
+            Self::Unclear(_) => {
+                "it may be about to come up; if it stays so, another machine has the address"
+            }
+            Self::Maintenance(_) => "it has no config yet: `talmox up` gives it one",
+            Self::Ours => "there is nothing to be done",
+            Self::OtherKey { .. } => "read its fingerprint from its console again",
+            Self::OtherName { .. } => {
+                "its certificate does not bear this address: correct the `ip:` of the node, or add \
+                 the address to `cert_sans`"
+            }
+            Self::OtherAuthority => {
+                "either the address is another cluster's, or the secrets here are not those that \
+                 the node was given"
+            }
+            Self::Expired { whose: Whose::Ours, .. } => "correct the clock of this machine",
+            Self::Expired { whose: Whose::TheNode, .. } => {
+                "correct the clocks, here and there; a reboot of the node makes it a new one"
+            }
+            Self::ClockSkew { .. } => {
+                "correct the clocks: the node needs a time server that it can reach"
+            }
+            Self::RefusesUs(_) => {
+                "the node trusts another authority than the secrets here have: restore the secrets \
+                 that it was given"
+            }
+        }
+    }
+}
+
 impl fmt::Display for Verdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Nothing(error) => write!(f, "nothing answers: {error}"),
+            Self::Mute(error) => {
+                write!(f, "something that takes connections and says nothing: {error}")
+            }
+            Self::NoNode(error) => write!(f, "something that is no Talos node: {error}"),
             Self::Maintenance(_) => f.write_str("a node in maintenance mode"),
             Self::OtherKey { found: Some(pin) } => {
                 write!(f, "a node in maintenance mode with another key: {pin}")

@@ -5,16 +5,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::{Resumption, WebPkiServerVerifier};
-use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
-use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::crypto::CryptoProvider;
+use rustls::pki_types::{CertificateDer, UnixTime};
 use rustls::time_provider::TimeProvider;
-use rustls::{
-    CertificateError, ClientConfig, ConfigBuilder, DigitallySignedStruct, RootCertStore,
-    SignatureScheme, WantsVerifier,
-};
+use rustls::{ClientConfig, ConfigBuilder, RootCertStore, WantsVerifier};
 use talmox_clock::Clock;
+use talmox_tls::ByLeaf;
 
 use crate::credentials::Credentials;
 use crate::pin::Pin;
@@ -42,7 +39,7 @@ pub(crate) fn mutual(credentials: &Credentials, clock: Clock) -> Result<ClientCo
 
 /// For a node in maintenance mode, which proves nothing but that it has its key.
 pub(crate) fn anonymous(pin: Option<Pin>, clock: Clock) -> Result<ClientConfig, SetupError> {
-    let verifier = Arc::new(ByKey { provider: provider(), pin });
+    let verifier = ByLeaf::new(move |leaf| pin.is_none() || pin == Pin::of(leaf));
     let config = builder(clock)?
         .dangerous()
         .with_custom_certificate_verifier(verifier)
@@ -83,54 +80,5 @@ struct OurTime(Clock);
 impl TimeProvider for OurTime {
     fn current_time(&self) -> Option<UnixTime> {
         Some(UnixTime::since_unix_epoch(Duration::from_secs(self.0.unix())))
-    }
-}
-
-/// Judges by the key alone, if at all. Signatures are checked all the same: what is judged belongs
-/// to the one who answers.
-#[derive(Debug)]
-struct ByKey {
-    provider: Arc<CryptoProvider>,
-    pin: Option<Pin>,
-}
-
-impl ServerCertVerifier for ByKey {
-    fn verify_server_cert(
-        &self,
-        end_entity: &CertificateDer<'_>,
-        _intermediates: &[CertificateDer<'_>],
-        _server_name: &ServerName<'_>,
-        _ocsp_response: &[u8],
-        _now: UnixTime,
-    ) -> Result<ServerCertVerified, rustls::Error> {
-        if self.pin.is_none() || self.pin == Pin::of(end_entity) {
-            Ok(ServerCertVerified::assertion())
-        } else {
-            Err(CertificateError::ApplicationVerificationFailure.into())
-        }
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        dss: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        let algorithms = &self.provider.signature_verification_algorithms;
-        verify_tls12_signature(message, cert, dss, algorithms)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        dss: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        let algorithms = &self.provider.signature_verification_algorithms;
-        verify_tls13_signature(message, cert, dss, algorithms)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.provider.signature_verification_algorithms.supported_schemes()
     }
 }

@@ -7,14 +7,15 @@ use talmox_engine::event::Events;
 use talmox_engine::execute::Cancel;
 use talmox_engine::plan::Plan;
 use talmox_engine::run_log::RunLog;
-use tokio::signal::unix::{SignalKind, signal};
 
+use crate::args::Format;
 use crate::error::CommandError;
+use crate::interrupt::{self, Stops};
 use crate::printer::Printer;
-use crate::report::{self, Rest};
+use crate::report::{self, Rest, Tally};
 use crate::session::{Session, run_folder};
 
-/// Carries the plan out, or says why it did not get done. Runs of a lab that dies with us are not
+/// Carries the plan out and says how much was done, or why it did not get done. Runs of a lab that dies with us are not
 /// written down.
 pub(super) async fn carry_out(
     session: &Session,
@@ -22,7 +23,8 @@ pub(super) async fn carry_out(
     command: &str,
     write_files: WriteFiles,
     printer: &Printer,
-) -> Result<(), CommandError> {
+) -> Result<Tally, CommandError> {
+    let _heed = interrupt::heed();
     let log: Option<RunLog> = if session.is_alone() {
         None
     } else {
@@ -32,41 +34,27 @@ pub(super) async fn carry_out(
     let (events, listener) = Events::channel(session.clock);
     let cancel = Cancel::default();
     let is_rehearsal = session.is_alone();
-    let watching =
-        tokio::spawn(watch_for_interrupts(cancel.clone(), printer.clone(), is_rehearsal));
+    let watching = tokio::spawn(stop_cleanly(Stops::new()?, cancel.clone()));
     let running = async {
         let outcome = session.execute(plan, write_files, &cancel, &events).await;
         drop(events);
         outcome
     };
-    let (outcome, ()) =
+    let (outcome, tally) =
         tokio::join!(running, report::follow(listener, log, session.clock, printer));
     watching.abort();
     if outcome.is_done() {
-        return Ok(());
+        if printer.format == Format::Text {
+            printer.say(&tally.to_string());
+        }
+        return Ok(tally);
     }
     let rest = Rest { log: path.as_deref(), is_rehearsal };
     Err(report::not_done(&outcome, rest, printer))
 }
 
-/// The first Ctrl-C stops cleanly, which the events tell; a second one quits at once.
-async fn watch_for_interrupts(cancel: Cancel, printer: Printer, is_rehearsal: bool) {
-    let Ok(mut interrupted) = signal(SignalKind::interrupt()) else { return };
-    let Ok(mut terminated) = signal(SignalKind::terminate()) else { return };
-    tokio::select! {
-        _ = interrupted.recv() => {}
-        _ = terminated.recv() => {}
-    }
+/// The first signal stops the run, which the events tell; a second one ends the program.
+async fn stop_cleanly(mut stops: Stops, cancel: Cancel) {
+    stops.wanted().await;
     cancel.cancel();
-    tokio::select! {
-        _ = interrupted.recv() => {}
-        _ = terminated.recv() => {}
-    }
-    printer.say(if is_rehearsal {
-        "\nQuit at once, and the lab with it."
-    } else {
-        "\nQuit at once. What Proxmox has begun goes on there; the same command finds it and goes on."
-    });
-    #[expect(clippy::exit, clippy::disallowed_methods, reason = "somebody insists")]
-    std::process::exit(130);
 }

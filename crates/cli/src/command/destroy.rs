@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use clap::Args;
 use serde_json::json;
-use talmox_engine::observe::observe_images;
+use talmox_engine::observe::{observe_images, observe_removed};
 use talmox_engine::plan::{self, Action, DestroyOptions, Plan, Step, show};
 
 use crate::args::{Format, Global};
@@ -89,27 +89,35 @@ async fn destroy(
     if args.images || has_uploads {
         world.images = observe_images(&session.desired, &session.pve, &world.pve).await;
     }
-    let mut plan = plan::destroy(&session.desired, &world, DestroyOptions { images: args.images });
+    observe_removed(&session.desired, &session.pve, &mut world.pve).await;
+    let options = DestroyOptions { images: args.images, secrets: args.secrets };
+    let mut plan = plan::destroy(&session.desired, &world, options);
     let leftovers = if args.secrets { Some(Leftovers::find(session)?) } else { None };
     plan.changes.extend(leftovers.iter().flat_map(Leftovers::changes));
-    if printer.format == Format::Text {
+    let is_refused = plan.errors().next().is_some();
+    if printer.format == Format::Text || is_refused {
         // What is kept is said also where nothing goes.
         let text = if plan.is_empty() { show::findings(&plan) } else { show::text(&plan) };
         printer.say_raw(&printer.plan(&text, printer.color));
+    }
+    if is_refused {
+        return Err(CommandError::failed("nothing was deleted")
+            .hint("what stands in the way is marked `error` above")
+            .detail("plan", show::json(&plan)));
     }
     let is_image = |step: &Step| matches!(step.action, Action::DeleteImage(_));
     if args.images && !plan.steps.iter().any(is_image) {
         printer.say("No image is deleted.");
     }
-    if plan.errors().next().is_some() {
-        return Err(CommandError::failed("nothing was deleted")
-            .hint("what stands in the way is marked `error` above"));
-    }
     if plan.steps.is_empty() {
-        printer.say("Nothing of this cluster is on Proxmox.");
+        printer.say(if plan.findings.is_empty() {
+            "Nothing of this cluster is on Proxmox."
+        } else {
+            "Nothing that is provably of this cluster is on Proxmox; what may be left is said above."
+        });
     }
     if plan.is_empty() {
-        return report(session, false, printer);
+        return report(session, &plan, printer);
     }
     if !args.yes && !session.is_alone() {
         ask::word(&question(&plan, &session.desired.cluster), &session.desired.cluster)?;
@@ -125,15 +133,19 @@ async fn destroy(
         }
         None => {}
     }
-    report(session, true, printer)
+    report(session, &plan, printer)
 }
 
 /// The last line for programs.
-fn report(session: &Session, changed: bool, printer: &Printer) -> Result<(), CommandError> {
+fn report(session: &Session, plan: &Plan, printer: &Printer) -> Result<(), CommandError> {
     match printer.format {
         Format::Text => Ok(()),
         Format::Json => {
-            let result = json!({"cluster": session.desired.cluster, "changed": changed});
+            let result = json!({
+                "cluster": session.desired.cluster,
+                "changed": !plan.is_empty(),
+                "findings": plan.findings,
+            });
             printer.result(&format!("{result}\n"))
         }
     }

@@ -35,6 +35,7 @@ use clap::error::ErrorKind;
 
 use crate::args::{Cli, Color, Command, Format, Global};
 use crate::error::{CommandError, Exit};
+use crate::interrupt;
 use crate::printer::Printer;
 use crate::rehearsal::RehearsalArgs;
 use crate::words;
@@ -94,10 +95,15 @@ fn look_at_each(
         if index > 0 && printer.format == Format::Text {
             printer.result("\n")?;
         }
-        let exit = look(cluster.as_deref()).unwrap_or_else(|error| {
-            printer.error(&error);
-            error.exit
-        });
+        let exit = match look(cluster.as_deref()) {
+            Ok(exit) => exit,
+            // Who stops one means the others too.
+            Err(error) if interrupt::is_wanted() => return Err(error),
+            Err(error) => {
+                printer.error(&error);
+                error.exit
+            }
+        };
         if worst != Exit::Failed && exit != Exit::Fine {
             worst = exit;
         }

@@ -26,12 +26,12 @@ use crate::session::{NoSecrets, Session};
 const AFTER_HELP: &str = "\
 Examples:
   talmox status
-  talmox status --timeout 2 --format json";
+  talmox status --timeout 5s --format json";
 
 /// Show how a cluster is, and what differs from the inventory
 ///
-/// A line for each node: VM, Talos, Kubernetes, etcd, certificate, drift. Everybody is asked at the same time, and for a few seconds. What does not answer is shown as `?`, with the reason
-/// below the table. Nothing is changed.
+/// A line for each node: VM, Talos, Kubernetes, etcd, certificate, drift. Everybody is asked at the same time. What does not answer is shown as `?`, with the
+/// reason below the table. Nothing is changed.
 #[derive(Debug, Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct StatusArgs {
@@ -39,13 +39,25 @@ pub(crate) struct StatusArgs {
     #[arg(value_name = "CLUSTER")]
     clusters: Vec<String>,
 
-    /// How many seconds each may take to answer, from 1 to 600
-    #[arg(long, value_name = "SECONDS", default_value = "5")]
-    #[arg(value_parser = clap::value_parser!(u64).range(1..=600))]
-    timeout: u64,
+    /// How long it may take for each cluster, such as 5s or 1m
+    #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = duration)]
+    timeout: Duration,
 
     #[command(flatten)]
     rehearsal: RehearsalArgs,
+}
+
+/// Between a second and ten minutes; a number alone is in seconds.
+fn duration(text: &str) -> Result<Duration, String> {
+    let (number, unit) = match text.strip_suffix('m') {
+        Some(minutes) => (minutes, 60),
+        None => (text.strip_suffix('s').unwrap_or(text), 1),
+    };
+    let seconds = number.parse::<u64>().ok().and_then(|number| number.checked_mul(unit));
+    match seconds.filter(|seconds| (1..=600).contains(seconds)) {
+        Some(seconds) => Ok(Duration::from_secs(seconds)),
+        None => Err("a duration from 1s to 10m is needed, such as 5s".to_owned()),
+    }
 }
 
 pub(crate) fn run(args: &StatusArgs, global: &Global, printer: &Printer) -> Outcome {
@@ -63,9 +75,10 @@ pub(crate) fn run(args: &StatusArgs, global: &Global, printer: &Printer) -> Outc
 }
 
 async fn show(args: &StatusArgs, session: &Session, printer: &Printer) -> Outcome {
-    let limit = Duration::from_secs(args.timeout);
-    // A plan needs an answer of Proxmox and of the nodes after it.
-    let world = match Clock::real().timeout(limit * 3, Box::pin(session.observe_only())).await {
+    let end = Clock::real().deadline(args.timeout);
+    // A plan needs an answer of Proxmox and of the nodes after it; the rest of the time is for the status itself.
+    let most = args.timeout * 2 / 3;
+    let world = match Clock::real().timeout(most, Box::pin(session.observe_only())).await {
         Ok(world) => world,
         Err(_) => Err(CommandError::failed("the world was not seen in time")),
     };
@@ -76,7 +89,7 @@ async fn show(args: &StatusArgs, session: &Session, printer: &Printer) -> Outcom
     let changes = world.as_ref().map(|world| changes(session, world)).unwrap_or_default();
     let subjects = subjects(session, world.as_ref());
     let cluster = session.cluster_access(Arc::new(|_| Ok(())));
-    let sources = Sources { pve: session.pve.clone(), cluster, limit };
+    let sources = Sources { pve: session.pve.clone(), cluster, limit: end.left() };
     let status = gather(&session.desired.cluster, &subjects, &sources, &changes).await;
     match printer.format {
         Format::Json => {
@@ -120,4 +133,19 @@ fn subjects(session: &Session, world: Option<&World>) -> Vec<Subject> {
         contact: node.contact,
     };
     desired.nodes.iter().zip(places).map(subject).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_are_as_people_write_them() {
+        for (text, seconds) in [("5", 5), ("5s", 5), ("2m", 120), ("10m", 600)] {
+            assert_eq!(duration(text), Ok(Duration::from_secs(seconds)), "{text}");
+        }
+        for text in ["", "0", "0s", "11m", "601", "-1", "1h", "m", "99999999999999999999m"] {
+            assert!(duration(text).unwrap_err().contains("such as 5s"), "{text}");
+        }
+    }
 }

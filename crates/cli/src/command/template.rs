@@ -117,13 +117,16 @@ async fn create(args: &CreateArgs, session: &Session, printer: &Printer) -> Outc
     let world = session.observe().await?;
     let plan = templates::plan(session, &world, args.vmid).await;
     if plan.is_empty() && plan.findings.is_empty() {
-        printer.say("Nothing to do: the templates are there.");
+        if printer.format == Format::Text {
+            printer.result("Nothing to do: the templates are there.\n")?;
+        }
         return report(session, false, printer);
     }
     printer.say_raw(&printer.plan(&show::text(&plan), printer.color));
     if plan.errors().next().is_some() {
         return Err(CommandError::failed("nothing was made")
-            .hint("what stands in the way is marked `error` above"));
+            .hint("what stands in the way is marked `error` above")
+            .detail("plan", show::json(&plan)));
     }
     if !args.yes && !session.is_alone() {
         ask::yes("Do it?")?;

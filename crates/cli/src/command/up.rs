@@ -15,6 +15,7 @@ use crate::choose;
 use crate::command::carry_out::carry_out;
 use crate::command::{Outcome, again, client, draft};
 use crate::error::{CommandError, Exit};
+use crate::interrupt::{self, Stops};
 use crate::printer::Printer;
 use crate::rehearsal::RehearsalArgs;
 use crate::session::Session;
@@ -93,8 +94,8 @@ fn run_one(
         let ended = up(args, again, &session, printer).await;
         if args.keep && ended.is_ok() {
             printer.say("\nThe lab stays up until Ctrl-C.");
-            // Without a handler Ctrl-C still ends the program.
-            tokio::signal::ctrl_c().await.ok();
+            let _heed = interrupt::heed();
+            Stops::new()?.wanted().await;
         }
         session.close().await?;
         ended
@@ -144,11 +145,10 @@ async fn up(
     session.keep_secrets(printer)?;
     let told = Arc::new(Mutex::new(vec![]));
     let write = writer(files.clone(), args.merge, Arc::clone(&told));
-    carry_out(session, &plan, "up", write, printer).await?;
-    let files = files.map(|folder| folder.join("kubeconfig"));
+    let tally = carry_out(session, &plan, "up", write, printer).await?;
     let told = told.lock().map(|told| told.clone()).unwrap_or_default();
-    let end = End { is_change, told, kubeconfig: files, again };
-    summary::done(session, &world, &end, printer)
+    let end = End { is_change, tally, told, files, again };
+    summary::done(session, &world, &end, printer).await
 }
 
 /// What stands in the way is said before anything is begun.

@@ -211,7 +211,7 @@ mod tests {
         live.take(&Stamped { time: 102.5, what: end });
         let drawn = live.draw(103.0, SIZE, &printer);
         assert!(
-            drawn.starts_with("\r\x1b[3A\x1b[J    2.5s  ✓ vm/b/create  2.5s  1/2\n"),
+            drawn.starts_with("\r\x1b[3A\x1b[J    2.5s  ✓ vm/b/create  done 2.5s  1/2\n"),
             "{drawn:?}"
         );
         assert_eq!(live.finish(SIZE, &printer), "\r\x1b[2A\x1b[J");

@@ -5,11 +5,12 @@ mod json;
 mod live;
 mod plain;
 
+use std::fmt;
 use std::path::Path;
 use std::time::Duration;
 
 use talmox_clock::Clock;
-use talmox_engine::event::Stamped;
+use talmox_engine::event::{Event, Stamped, StepEnd};
 use talmox_engine::run_log::RunLog;
 use tokio::sync::mpsc::UnboundedReceiver;
 
@@ -22,6 +23,35 @@ use plain::Plain;
 /// Between two drawings of the live view.
 const FRAME: Duration = Duration::from_millis(150);
 
+/// How many steps did something, and how many found it done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Tally {
+    pub(crate) done: usize,
+    pub(crate) already: usize,
+}
+
+impl Tally {
+    fn count(&mut self, event: &Stamped) {
+        match &event.what {
+            Event::StepEnded { end: StepEnd::Done, .. } => self.done += 1,
+            Event::StepEnded { end: StepEnd::Already, .. } => self.already += 1,
+            _ => {}
+        }
+    }
+}
+
+impl fmt::Display for Tally {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { done, already } = self;
+        let steps = if *done == 1 { "step" } else { "steps" };
+        match already {
+            0 => write!(f, "{done} {steps} done."),
+            1 => write!(f, "{done} {steps} done, 1 was done already."),
+            _ => write!(f, "{done} {steps} done, {already} were done already."),
+        }
+    }
+}
+
 /// Shows events as they come, and writes them down, until the run ends. `clock` is the one that
 /// stamps them.
 pub(crate) async fn follow(
@@ -29,7 +59,8 @@ pub(crate) async fn follow(
     mut log: Option<RunLog>,
     clock: Clock,
     printer: &Printer,
-) {
+) -> Tally {
+    let mut tally = Tally::default();
     let mut view = View::of(printer);
     let real = Clock::real();
     let mut due = real.deadline(FRAME);
@@ -55,11 +86,13 @@ pub(crate) async fn follow(
             printer.warn(&format!("the run log {} ends here: {error}", open.path().display()));
             log = None;
         }
+        tally.count(&event);
         view.show(&event, printer);
     }
     if let View::Live(live) = &mut view {
         printer.say_raw(&live.finish(size_now(printer), printer));
     }
+    tally
 }
 
 /// The size of the terminal, which may have changed since the last look, or be kept to itself.

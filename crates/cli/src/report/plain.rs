@@ -97,13 +97,8 @@ impl Plain {
                 let has_begun = self.running.remove(step);
                 let count = format!("{}/{}", self.ended, self.steps);
                 Some(match end {
-                    // What only waited was done by others meanwhile.
-                    StepEnd::Already if *seconds < 1.0 => {
-                        line("✓", "2", step, format!("already  {count}"))
-                    }
-                    StepEnd::Done | StepEnd::Already => {
-                        line("✓", "32", step, format!("{seconds:.1}s  {count}"))
-                    }
+                    StepEnd::Already => line("✓", "2", step, format!("already  {count}")),
+                    StepEnd::Done => line("✓", "32", step, format!("done {seconds:.1}s  {count}")),
                     StepEnd::Failed { message, causes, hint } => {
                         let mut text = message.clone();
                         for cause in causes {
@@ -174,5 +169,5 @@ fn stopping(running: &[&str]) -> String {
         [one, other] => format!("{one} and {other} still end what they have begun"),
         [one, more @ ..] => format!("{one} and {} more still end what they have begun", more.len()),
     };
-    format!("Stopping: {what}. Ctrl-C again quits at once")
+    format!("Stopping: {what}. Ctrl-C again quits at once; what Proxmox has begun goes on there")
 }

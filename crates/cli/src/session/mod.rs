@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use talmox_clock::Clock;
-use talmox_engine::access::{ClusterAccess, WriteFiles};
+use talmox_engine::access::{ClusterAccess, PROVISIONAL, WriteFiles};
 use talmox_engine::desired::{Desired, Inputs, Phase, needed_secrets};
 use talmox_engine::event::Events;
 use talmox_engine::execute::{Cancel, Outcome, execute};
@@ -31,6 +31,7 @@ use talmox_talos_config::secrets::Bundle;
 use crate::args::Global;
 use crate::choose::{self, Chosen};
 use crate::command::render::{derive_error, read_files};
+use crate::disk;
 use crate::environment;
 use crate::error::CommandError;
 use crate::printer::Printer;
@@ -185,13 +186,17 @@ impl Session {
         seen.map_err(proxmox::unreachable)
     }
 
-    async fn look(&self, is_making: bool) -> Result<World, CommandError> {
+    /// A client of the cluster's Kubernetes.
+    pub(crate) fn kube(&self) -> Result<KubeClient, CommandError> {
         let randomness = &mut environment::Kernel;
         let settings = &self.access.settings;
-        let kube = KubeClient::new(&self.bundle, &self.api(), settings, randomness);
-        let kube = kube.map_err(|error| {
+        KubeClient::new(&self.bundle, &self.api(), settings, randomness).map_err(|error| {
             CommandError::failed("cannot make a certificate for Kubernetes").because(error)
-        })?;
+        })
+    }
+
+    async fn look(&self, is_making: bool) -> Result<World, CommandError> {
+        let kube = self.kube()?;
         let sources =
             Sources { pve: &self.pve, talos: &self.access, kube: &kube, web: &self.web, is_making };
         let seen = observe::observe(&self.desired, &sources).await;
@@ -235,7 +240,10 @@ impl Session {
 
     pub(crate) fn options_in(&self, folder: &Path) -> Options {
         let has = |name: &str| folder.join(name).exists();
-        Options { has_client_files: has("kubeconfig") && has("talosconfig") }
+        // One that leads around the shared address is as good as none.
+        let kubeconfig = disk::read_secret(&folder.join("kubeconfig")).ok().flatten();
+        let is_whole = kubeconfig.is_none_or(|text| !text.expose().starts_with(PROVISIONAL));
+        Options { has_client_files: has("kubeconfig") && has("talosconfig") && is_whole }
     }
 
     /// Whether the built-in inventory is in use.

@@ -38,7 +38,7 @@ fn templates_are_made_once_and_only_where_they_are_wanted() {
     assert_eq!(run.code, 0, "{}", run.stderr);
     let run = cluster.run(&create);
     assert_eq!(run.code, 0, "{}", run.stderr);
-    assert!(run.stderr.contains("Nothing to do"), "{}", run.stderr);
+    assert_eq!(run.stdout, "Nothing to do: the templates are there.\n");
     if let Some(config) = lab.get("/nodes/pve/qemu/9000/config") {
         assert_eq!(config["data"]["name"], "talos-v1.12.4-base");
         assert_eq!(config["data"]["template"], 1);
@@ -69,8 +69,9 @@ fn a_cluster_lives_and_dies_in_a_lab_of_its_inventory() {
 
     let run = cluster.run(&up);
     assert_eq!(run.code, 0, "{}", run.stderr);
+    assert!(run.stderr.contains(" steps done"), "{}", run.stderr);
     let run = cluster.run(&up);
-    assert!(run.stderr.contains("Nothing to do"), "{}", run.stderr);
+    assert_eq!(run.stdout, "Nothing to do: everything is as the inventory says.\n");
 
     let after = json(&cluster.run(&status));
     let node = &after["nodes"][0];
@@ -110,11 +111,14 @@ fn what_does_not_answer_is_shown_and_nobody_is_kept_waiting() {
     let reach = "reach: {10.0.0.11: 127.0.0.1, 10.0.0.20: 127.0.0.1, 10.0.0.21: 127.0.0.1}\n";
     let text = cluster.folder.read(path).replace("pve:8006", "127.0.0.1:1");
     cluster.folder.write(path, &format!("{text}{reach}"));
-    let run = cluster.run("status --timeout 1");
+    let run = cluster.run("status --timeout 20s");
     assert_eq!(run.code, 0, "{}", run.stderr);
     assert!(run.stdout.contains("no Kubernetes API answers"), "{}", run.stdout);
     assert!(run.stdout.contains("drift is not known: cannot look at Proxmox"), "{}", run.stdout);
     assert!(run.stdout.contains("cp-1: VM: "), "{}", run.stdout);
+    for part in ["Proxmox", "Kubernetes", "Talos"] {
+        assert!(run.stdout.contains(&format!("\n{part} does not answer")), "{}", run.stdout);
+    }
     let run = cluster.run("output");
     assert_eq!(run.code, 1);
     assert!(run.stderr.contains("cannot look at Proxmox"), "{}", run.stderr);
@@ -140,9 +144,20 @@ fn a_live_check_says_what_stands_in_the_way_and_changes_nothing() {
     let run = cluster.run(&format!("check --live --format json {FAST}"));
     let told: Json = serde_json::from_str(&run.stdout).unwrap();
     assert_eq!(told["ok"], false);
-    assert_eq!(told["findings"].as_array().unwrap().len(), 1);
+    let [finding] = told["findings"].as_array().unwrap().as_slice() else { panic!("{told:#}") };
+    assert_eq!(finding["severity"], "error");
+    for field in ["subject", "message", "hint"] {
+        assert!(finding[field].is_string(), "{finding:#}");
+    }
     assert!(!cluster.folder.path().join("inventory/dev/secrets.sops.yaml").exists());
     assert_eq!(cluster.run("check --lab").code, 64);
+
+    // Of several clusters, one that cannot come up does not hide the next.
+    let other = text.replace("10.0.", "10.1.").replace("name: ", "name: lab-");
+    cluster.folder.write("inventory/lab/cluster.yaml", &other);
+    let run = cluster.run(&format!("check --live {FAST}"));
+    let told = "dev: 1 error\n\nlab: nothing stands in the way\n";
+    assert_eq!((run.code, run.stdout.as_str()), (1, told), "{}", run.stderr);
 }
 
 #[test]

@@ -33,20 +33,20 @@ fn secrets_come_with_up_and_go_only_when_they_are_told_to() {
     assert!(unasked.stderr.contains("--yes"), "{}", unasked.stderr);
     assert!(!has(&cluster, SECRETS) && !has(&cluster, "plan.json"));
 
-    let up = fine(cluster.run(&format!("up --yes {IN_FILE}"))).stderr;
+    let up = fine(cluster.run(&format!("up --yes {IN_FILE}"))).stdout;
     assert!(has(&cluster, SECRETS));
     assert!(up.contains("2 nodes are Ready: Kubernetes v1."), "{up}");
     assert!(up.contains("  talmox status --lab-at lab.json\n"), "{up}");
 
     // Files that are asked for, or missing, are written although nothing else is to be done.
-    let merged = fine(cluster.run(&format!("up --merge {IN_FILE}"))).stderr;
+    let merged = fine(cluster.run(&format!("up --merge {IN_FILE}"))).stdout;
     assert!(merged.contains("home/.kube/config as the context `admin@dev`"), "{merged}");
     assert!(cluster.folder.read("home/.kube/config").contains("admin@dev"));
     assert!(cluster.folder.read("home/.talos/config").contains("dev"));
     std::fs::remove_file(cluster.folder.path().join("inventory/dev/kubeconfig")).unwrap();
     fine(cluster.run(&format!("up {IN_FILE}")));
     assert!(has(&cluster, "inventory/dev/kubeconfig"));
-    let again = fine(cluster.run(&format!("up {IN_FILE}"))).stderr;
+    let again = fine(cluster.run(&format!("up {IN_FILE}"))).stdout;
     assert!(again.contains("Nothing to do"), "{again}");
 
     let services = fine(cluster.run(&format!("node services cp-1 {IN_FILE}"))).stdout;
@@ -86,7 +86,7 @@ fn a_token_outlives_the_cluster() {
     let again = fine(cluster.run_with("secrets init", ""));
     assert!(again.stderr.contains("wrote"), "{}", again.stderr);
     let nothing = fine(cluster.run(&format!("destroy --format json {IN_FILE}"))).stdout;
-    assert_eq!(nothing, "{\"cluster\":\"dev\",\"changed\":false}\n");
+    assert_eq!(nothing, "{\"cluster\":\"dev\",\"changed\":false,\"findings\":[]}\n");
     fine(cluster.run(&format!("destroy --secrets --yes {IN_FILE}")));
     let shown = fine(cluster.run("secrets show")).stdout;
     assert!(shown.contains("proxmox.token"), "{shown}");
@@ -97,7 +97,7 @@ fn a_token_outlives_the_cluster() {
 fn clusters_without_talos_are_not_spoken_of_as_if_they_had_it() {
     let cluster = Cluster::example("ubuntu-cluster");
     let _lab = Served::in_file(&cluster, "--inventory inventory --speed 20");
-    let up = fine(cluster.run(&format!("up --yes {IN_FILE}"))).stderr;
+    let up = fine(cluster.run(&format!("up --yes {IN_FILE}"))).stdout;
     assert!(up.contains("7 nodes run Ubuntu.\n"), "{up}");
     assert!(up.contains("  talmox status --lab-at lab.json\n"), "{up}");
     let status = fine(cluster.run(&format!("status {IN_FILE}"))).stdout;
@@ -168,7 +168,7 @@ fn the_first_cluster_needs_nothing_and_minds_no_leftovers() {
     temporary.write("talmox-quickstart-1/quickstart/cluster.yaml", built_in);
     let mut command = talmox();
     command.current_dir(here.path()).env("TMPDIR", temporary.path()).env("HOME", here.path());
-    let up = fine(Run::from(command.args(["up", "--lab"]).output().unwrap())).stderr;
+    let up = fine(Run::from(command.args(["up", "--lab"]).output().unwrap())).stdout;
     assert!(up.contains("5 nodes are Ready: Kubernetes v1."), "{up}");
     let left = std::fs::read_dir(temporary.path()).unwrap().count();
     assert_eq!(left, 1, "it takes its own folder away");

@@ -6,6 +6,7 @@ mod check;
 mod clients;
 mod cluster;
 mod config;
+mod ending;
 mod example;
 mod exchange;
 mod help;
@@ -20,6 +21,7 @@ mod render;
 mod runs;
 mod secrets;
 mod seeds;
+mod stop;
 mod support;
 mod talos;
 #[path = "../common/truth.rs"]

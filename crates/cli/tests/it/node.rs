@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use talmox_engine::desired::SmbiosUuid;
 use talmox_talos_config::pki::{KeyKind, PrivateKey};
 use talmox_talos_config::random::SystemRandomness;
 use talmox_talos_config::secrets::generate_with;
@@ -236,7 +237,20 @@ fn the_inventory_says_where_nodes_are_and_who_we_are() {
     let empty = TalosNode::start(&Face::maintenance());
     let reach = format!("{text}reach: {{10.0.0.21: \"{}\"}}\n", empty.at);
     cluster.folder.write("inventory/dev/cluster.yaml", &reach);
-    let run = cluster.run("node apply config.yaml wk-1 --insecure --cluster dev");
-    assert_eq!(run.code, 0, "{}", run.stderr);
-    assert_eq!(empty.applied.lock().unwrap().len(), 1);
+    let apply = |node: &str| {
+        cluster.run(&format!("node apply config.yaml {node} --insecure --cluster dev"))
+    };
+    // Whoever is meant by name must be that machine.
+    let uuid = SmbiosUuid::of(&bundle.cluster.id, "wk-1").to_string();
+    *empty.machine.lock().unwrap() = (uuid.clone(), "02:00:00:00:00:99".to_owned());
+    fails(&apply("wk-1"), &["is not the VM of `wk-1`: it has no network card", "nothing was sent"]);
+    let mac = apply("wk-1").stderr.split("network card ").nth(1).unwrap()[..17].to_owned();
+    *empty.machine.lock().unwrap() = ("of-another".to_owned(), mac.clone());
+    fails(&apply("wk-1"), &["is not the VM of `wk-1`: its SMBIOS UUID is of-another"]);
+    assert_eq!(empty.applied.lock().unwrap().len(), 0);
+    let run = apply("10.0.0.21");
+    assert_eq!((run.code, empty.applied.lock().unwrap().len()), (0, 1), "{}", run.stderr);
+    *empty.machine.lock().unwrap() = (uuid, mac);
+    let run = apply("wk-1");
+    assert_eq!((run.code, empty.applied.lock().unwrap().len()), (0, 2), "{}", run.stderr);
 }

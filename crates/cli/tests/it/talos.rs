@@ -38,6 +38,8 @@ pub(crate) struct TalosNode {
     pub(crate) at: SocketAddr,
     /// The configs that it was given.
     pub(crate) applied: Arc<Mutex<Vec<String>>>,
+    /// Its SMBIOS UUID and the hardware address of its network card.
+    pub(crate) machine: Arc<Mutex<(String, String)>>,
     _runtime: Runtime,
 }
 
@@ -159,6 +161,7 @@ impl TalosNode {
             .unwrap();
         let node = Arc::new(Node::default());
         let applied = Arc::clone(&node.applied);
+        let machine = Arc::clone(&node.machine);
         let services = Services::builder()
             .with(MachineServiceServer::from_arc(Arc::clone(&node)))
             .with(StateServer::from_arc(node))
@@ -176,13 +179,14 @@ impl TalosNode {
                 });
             }
         });
-        Self { at, applied, _runtime: runtime }
+        Self { at, applied, machine, _runtime: runtime }
     }
 }
 
 #[derive(Default)]
 struct Node {
     applied: Arc<Mutex<Vec<String>>>,
+    machine: Arc<Mutex<(String, String)>>,
 }
 
 fn stream<T: Send + 'static>(pieces: Vec<T>) -> Answered<BoxStream<T>> {
@@ -278,7 +282,9 @@ fn resource(namespace: &str, kind: &str, id: &str, yaml: &str) -> Resource {
 impl State for Node {
     async fn get(&self, request: Asked<GetRequest>) -> Result<Answered<GetResponse>, Status> {
         let GetRequest { namespace, r#type: kind, id, .. } = request.into_inner();
+        let uuid = format!("uuid: {}\n", self.machine.lock().unwrap().0);
         let yaml = match (kind.as_str(), id.as_str()) {
+            ("SystemInformations.hardware.talos.dev", _) => uuid.as_str(),
             ("MachineStatuses.runtime.talos.dev", "machine") => {
                 "stage: running\nstatus:\n    ready: true\n    unmetConditions: []\n"
             }
@@ -296,7 +302,9 @@ impl State for Node {
         request: Asked<ListRequest>,
     ) -> Result<Answered<BoxStream<ListResponse>>, Status> {
         let ListRequest { namespace, r#type: kind, .. } = request.into_inner();
+        let card = format!("type: ether\nhardwareAddr: {}\n", self.machine.lock().unwrap().1);
         let found: &[(&str, &str)] = match kind.as_str() {
+            "LinkStatuses.net.talos.dev" => &[("eth0", &card)],
             "ResourceDefinitions.meta.cosi.dev" => &[
                 (
                     "etcdspecs.etcd.talos.dev",

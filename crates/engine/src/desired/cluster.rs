@@ -33,6 +33,14 @@ impl Login {
     pub fn is_root(&self) -> bool {
         self.user == "root@pam" && self.token.is_none()
     }
+
+    /// As Proxmox names who began a task.
+    pub fn id(&self) -> String {
+        match &self.token {
+            Some(token) => format!("{}!{token}", self.user),
+            None => self.user.clone(),
+        }
+    }
 }
 
 /// How long to wait for what.
@@ -108,8 +116,6 @@ pub struct DesiredNode {
     pub has_gateway: bool,
     /// What it must have in the end; empty where DHCP decides.
     pub addresses: Vec<IpAddr>,
-    /// MACs, in lower case, of the further cards that have what DHCP gives them.
-    pub leased: Vec<String>,
 }
 
 impl DesiredNode {
@@ -142,7 +148,11 @@ impl Desired {
             nodes,
             talos_version: file.talos_version.get().map(ToString::to_string),
             kubernetes_version: cluster.kubernetes_version().map(|version| version.to_string()),
-            endpoint: cluster.endpoint().map(|url| url.to_string()),
+            // Where nothing of ours serves it, only what somebody wrote down is to be believed.
+            endpoint: cluster
+                .endpoint()
+                .filter(|_| is_talos || file.endpoint.get().is_some())
+                .map(|url| url.to_string()),
             vip: file
                 .network
                 .vip
@@ -174,11 +184,6 @@ impl Desired {
 
     pub fn control_planes(&self) -> impl Iterator<Item = &DesiredNode> {
         self.nodes.iter().filter(|node| node.is_control_plane && node.is_talos)
-    }
-
-    /// Whether pods get a network: by Talos, or by an add-on.
-    pub fn has_network(&self) -> bool {
-        self.has_cni || !self.addons.is_empty()
     }
 
     /// What the VM of a node of this name is recognised by, whether or not the inventory still has
@@ -238,7 +243,6 @@ fn derive(
         contact: node.contact().map_or(Contact::AskAgent, Contact::At),
         has_gateway: placement.gateway.is_given(),
         addresses: if boot == Boot::Dhcp { vec![] } else { addresses(node) },
-        leased: leased(node, &rendered.identity),
         identity: rendered.identity,
     })
 }
@@ -248,13 +252,6 @@ fn addresses(node: &Node) -> Vec<IpAddr> {
     let further = node.settings().hardware.nics.values();
     let further = further.filter_map(|nic| nic.ip.get().map(|ip| ip.address));
     node.address().into_iter().chain(further).collect()
-}
-
-fn leased(node: &Node, identity: &NodeIdentity) -> Vec<String> {
-    let further = node.settings().hardware.nics.values().zip(identity.macs.iter().skip(1));
-    let asking =
-        further.filter(|(nic, _)| nic.ip.get().is_none() && nic.dhcp.get() != Some(&false));
-    asking.map(|(_, mac)| mac.to_string().to_lowercase()).collect()
 }
 
 /// Systems other than Talos learn about all their cards from the volume.

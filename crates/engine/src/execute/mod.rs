@@ -11,7 +11,7 @@ mod graph;
 
 use std::any::Any;
 use std::panic::AssertUnwindSafe;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
 use tokio::sync::Mutex;
 use tokio::task::JoinSet;
@@ -174,9 +174,13 @@ impl Run<'_> {
                 cancel,
                 events: events.clone(),
             };
+            let told = Arc::clone(&context.told);
             let attempts = attempt::attempt(&step.action, context);
             let result = Box::pin(caught(attempts)).await;
+            let has_waited = !told.lock().unwrap_or_else(PoisonError::into_inner).is_empty();
             let end = match &result {
+                // What was waited for was not there already.
+                Ok(Done::Already) if has_waited => StepEnd::Done,
                 Ok(Done::Acted) => StepEnd::Done,
                 Ok(Done::Already) => StepEnd::Already,
                 Err(error) => error.end(),

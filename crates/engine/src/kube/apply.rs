@@ -60,39 +60,59 @@ impl KubeClient {
         patience: Patience<'_>,
     ) -> Result<(), ApplyError> {
         let mut kinds = Kinds::new();
-        let mut ordered: Vec<&Manifest> = manifests.iter().collect();
-        ordered.sort_by_key(|manifest| Turn::of(manifest));
-        let definitions: Vec<&Manifest> =
-            ordered.iter().copied().filter(|one| Turn::of(one) == Turn::Definition).collect();
-        let mut awaited = definitions.is_empty();
-        for manifest in ordered {
-            if !awaited && Turn::of(manifest) > Turn::Definition {
-                self.await_established(&definitions, patience).await?;
-                awaited = true;
+        for turn in Turn::ALL {
+            let due: Vec<&Manifest> =
+                manifests.iter().filter(|manifest| Turn::of(manifest) == turn).collect();
+            self.apply_all(&due, &mut kinds, patience).await?;
+            if turn == Turn::Definition {
+                self.await_established(&due, patience).await?;
             }
-            self.apply_one(manifest, &mut kinds, patience).await?;
-        }
-        if !awaited {
-            self.await_established(&definitions, patience).await?;
         }
         Ok(())
     }
 
+    /// Whose namespace or kind is not there yet lets the others go first: one of them may bring it,
+    /// or another add-on does.
+    async fn apply_all(
+        &self,
+        manifests: &[&Manifest],
+        kinds: &mut Kinds,
+        patience: Patience<'_>,
+    ) -> Result<(), ApplyError> {
+        let mut left = manifests.to_vec();
+        let mut wait = patience.begin();
+        loop {
+            let mut lacking = vec![];
+            let mut reason = None;
+            for manifest in left {
+                if let Some(missing) = self.apply_one(manifest, kinds, patience).await? {
+                    reason.get_or_insert(format!("{manifest}: {missing}"));
+                    lacking.push(manifest);
+                }
+            }
+            let Some(reason) = reason else { return Ok(()) };
+            left = lacking;
+            wait.not_yet(reason).await?;
+        }
+    }
+
+    /// Says what is missing, if something is that it needs.
     async fn apply_one(
         &self,
         manifest: &Manifest,
         kinds: &mut Kinds,
         patience: Patience<'_>,
-    ) -> Result<(), ApplyError> {
+    ) -> Result<Option<String>, ApplyError> {
         let mut wait = patience.begin();
         loop {
             let error = match self.try_apply(manifest, kinds).await {
-                Ok(()) => return Ok(()),
+                Ok(()) => return Ok(None),
                 Err(error) => error,
             };
-            // A controller that was just applied may bring the kind.
-            let is_unknown = matches!(error, KubeError::UnknownKind { .. });
-            if !is_unknown && !error.may_pass() {
+            if let Some(missing) = error.missing() {
+                return Ok(Some(missing));
+            }
+            if !error.may_pass() {
                 return Err(refusal(manifest, error));
             }
             wait.not_yet(format!("{manifest}: {}", error.reason())).await?;
@@ -184,11 +204,12 @@ impl KubeClient {
     }
 }
 
-/// What the API says about a Secret may quote it. Conflicts name fields only.
+/// What the API says about a Secret may quote it. Conflicts name fields only, and what is missing is
+/// not the Secret.
 fn without_values(manifest: &Manifest, error: KubeError) -> KubeError {
     match error {
         KubeError::Refused { operation, mut status }
-            if manifest.kind == "Secret" && !status.is_conflict() =>
+            if manifest.kind == "Secret" && !status.is_conflict() && status.code != 404 =>
         {
             status.message = format!("it was refused: {}", status.reason);
             status.details = None;
@@ -199,7 +220,7 @@ fn without_values(manifest: &Manifest, error: KubeError) -> KubeError {
 }
 
 /// When an object has its turn.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Turn {
     Namespace,
     Definition,
@@ -209,6 +230,8 @@ enum Turn {
 }
 
 impl Turn {
+    const ALL: [Self; 4] = [Self::Namespace, Self::Definition, Self::Rest, Self::Gatekeeper];
+
     fn of(manifest: &Manifest) -> Self {
         match (manifest.group(), manifest.kind.as_str()) {
             ("", "Namespace") => Self::Namespace,

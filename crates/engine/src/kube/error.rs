@@ -51,6 +51,18 @@ impl KubeError {
         }
     }
 
+    /// What the API lacks, if that is why it says no: somebody may still bring it.
+    pub fn missing(&self) -> Option<String> {
+        match self {
+            Self::UnknownKind { .. } => Some(self.reason()),
+            Self::Refused { status, .. } if status.code == 404 => {
+                let details = status.details.as_ref().filter(|one| one.kind == "namespaces")?;
+                Some(format!("there is no namespace {}", details.name))
+            }
+            _ => None,
+        }
+    }
+
     /// The status of the answer, if there was one.
     pub fn code(&self) -> Option<u16> {
         match self {

@@ -16,6 +16,8 @@ pub struct Manifest {
     pub name: String,
     /// Nothing if the manifest names none.
     pub namespace: Option<String>,
+    /// Where it was read, for messages: `shop.yaml, document 2`.
+    pub place: String,
     pub(super) object: Value,
 }
 
@@ -37,12 +39,13 @@ pub fn read_manifests(file: &str, text: &str) -> Result<Vec<Manifest>, ManifestE
     for (at, document) in documents.iter().enumerate() {
         let problem =
             |what| ManifestError::NoObject { file: file.to_owned(), document: at + 1, what };
-        add(&to_json(document), &mut manifests).map_err(problem)?;
+        let place = format!("{file}, document {}", at + 1);
+        add(&to_json(document), &place, &mut manifests).map_err(problem)?;
     }
     Ok(manifests)
 }
 
-fn add(object: &Value, manifests: &mut Vec<Manifest>) -> Result<(), &'static str> {
+fn add(object: &Value, place: &str, manifests: &mut Vec<Manifest>) -> Result<(), &'static str> {
     if object.is_null() {
         return Ok(());
     }
@@ -59,11 +62,12 @@ fn add(object: &Value, manifests: &mut Vec<Manifest>) -> Result<(), &'static str
         && kind == "List"
         && let Some(items) = object["items"].as_array()
     {
-        return items.iter().try_for_each(|item| add(item, manifests));
+        return items.iter().try_for_each(|item| add(item, place, manifests));
     }
     let name = text("/metadata/name").ok_or("it has no `metadata.name`")?;
     let namespace = text("/metadata/namespace");
-    manifests.push(Manifest { api_version, kind, name, namespace, object: object.clone() });
+    let (place, object) = (place.to_owned(), object.clone());
+    manifests.push(Manifest { api_version, kind, name, namespace, place, object });
     Ok(())
 }
 
@@ -80,6 +84,7 @@ impl Manifest {
             kind: kind.to_owned(),
             name: name.to_owned(),
             namespace: namespace.map(str::to_owned),
+            place: String::new(),
             object: Value::Null,
         }
     }
@@ -89,6 +94,10 @@ impl Manifest {
         let place = |one: &Self| one.namespace.clone().unwrap_or(DEFAULT_NAMESPACE.to_owned());
         (self.group(), &self.kind, &self.name) == (other.group(), &other.kind, &other.name)
             && place(self) == place(other)
+    }
+
+    pub fn is_namespace(&self) -> bool {
+        (self.group(), self.kind.as_str()) == ("", "Namespace")
     }
 
     /// The part of `apiVersion` before the slash; empty for the oldest kinds.

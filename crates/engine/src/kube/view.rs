@@ -8,6 +8,7 @@ use kube::Api;
 use kube::api::ListParams;
 use talmox_talos_api::health::{KubeNode, KubePod, KubeView, Replicas};
 
+use super::network::is_network;
 use super::{KubeClient, KubeError};
 
 const SYSTEM: &str = "kube-system";
@@ -45,15 +46,21 @@ impl KubeClient {
         let pods: Api<Pod> = Api::namespaced(self.inner.clone(), SYSTEM);
         let control_plane = ListParams::default().labels(CONTROL_PLANE_PODS);
         let pods = self.ask("list the control plane's pods", pods.list(&control_plane));
-        let daemon_sets: Api<DaemonSet> = Api::namespaced(self.inner.clone(), SYSTEM);
-        let proxy = self.ask("read kube-proxy", daemon_sets.get_opt("kube-proxy"));
+        let daemon_sets: Api<DaemonSet> = Api::all(self.inner.clone());
+        let every = ListParams::default();
+        let daemon_sets = self.ask("list DaemonSets", daemon_sets.list(&every));
         let deployments: Api<Deployment> = Api::namespaced(self.inner.clone(), SYSTEM);
         let dns = self.ask("read CoreDNS", deployments.get_opt("coredns"));
-        let (nodes, pods, proxy, dns) = tokio::join!(self.nodes(), pods, proxy, dns);
+        let (nodes, pods, daemon_sets, dns) = tokio::join!(self.nodes(), pods, daemon_sets, dns);
+        let (nodes, daemon_sets) = (nodes?, daemon_sets?.items);
+        // A node that is ready has a network, whoever brought it.
+        let has_network =
+            nodes.iter().any(|node| node.is_ready) || daemon_sets.iter().any(is_network);
         Ok(KubeView {
-            nodes: nodes?.into_iter().map(KubeNode::from).collect(),
+            has_network,
+            nodes: nodes.into_iter().map(KubeNode::from).collect(),
             control_plane_pods: pods?.items.iter().filter_map(pod).collect(),
-            kube_proxy: proxy?.map(|set| {
+            kube_proxy: daemon_sets.into_iter().find(is_proxy).map(|set| {
                 let status = set.status.unwrap_or_default();
                 Replicas {
                     wanted: count(Some(status.desired_number_scheduled)),
@@ -66,6 +73,11 @@ impl KubeClient {
             }),
         })
     }
+}
+
+fn is_proxy(set: &DaemonSet) -> bool {
+    let DaemonSet { metadata, .. } = set;
+    metadata.name.as_deref() == Some("kube-proxy") && metadata.namespace.as_deref() == Some(SYSTEM)
 }
 
 /// Kubernetes counts with signs, and never below zero.

@@ -1,25 +1,60 @@
-//! Which add-ons are in the cluster as they should be, and what is left of others.
+//! What add-ons consist of, which of them are in the cluster as they should be, and what is left of
+//! others.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
-use super::world::{AddonSeen, Addons};
-use crate::addon::manifests;
-use crate::desired::Desired;
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+
+use super::world::{AddonRead, AddonSeen, Addons};
+use crate::addon::{AddonError, manifests};
+use crate::desired::{Addon, Desired};
 use crate::kube::{KubeClient, KubeError, Manifest};
 use crate::web::Web;
+
+/// For manifests from the web, of sockets, hence in real time.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Reads the manifests of all add-ons, at the same time.
+pub(super) async fn read(desired: &Desired, web: &Web) -> BTreeMap<String, AddonRead> {
+    let mut reading = JoinSet::new();
+    for addon in desired.addons.iter().cloned() {
+        let web = web.clone();
+        reading.spawn(async move {
+            let read = read_one(&addon, &web).await;
+            (addon.name, read)
+        });
+    }
+    reading.join_all().await.into_iter().collect()
+}
+
+async fn read_one(addon: &Addon, web: &Web) -> AddonRead {
+    match timeout(PATIENCE, manifests(&addon.name, &addon.source, web)).await {
+        Ok(Ok(manifests)) => AddonRead::Objects(manifests),
+        Ok(Err(error @ AddonError::Fetch { .. })) => AddonRead::Unreachable(error.chain()),
+        Ok(Err(error)) => AddonRead::Wrong(error.chain()),
+        Err(_) => AddonRead::Unreachable("no answer came in time".to_owned()),
+    }
+}
+
+/// Whether one of them brings a network for pods.
+pub(super) fn bring_network(read: &BTreeMap<String, AddonRead>) -> bool {
+    read.values().any(AddonRead::brings_network)
+}
 
 /// Looks for all add-ons whose manifests are at hand. What is not in the answer is not known; the
 /// plan then makes sure.
 pub(super) async fn addons(
     desired: &Desired,
+    read: &BTreeMap<String, AddonRead>,
     kube: &KubeClient,
-    web: &Web,
 ) -> Result<Addons, KubeError> {
     let noted = kube.noted().await?;
-    let mut wanted: BTreeMap<&str, Vec<Manifest>> = BTreeMap::new();
-    for addon in &desired.addons {
-        if let Ok(manifests) = manifests(&addon.name, &addon.source, web).await {
-            wanted.insert(&addon.name, manifests);
+    let mut wanted: BTreeMap<&str, &[Manifest]> = BTreeMap::new();
+    for (name, read) in read {
+        if let AddonRead::Objects(manifests) = read {
+            wanted.insert(name, manifests);
         }
     }
     let mut addons = Addons::default();
@@ -29,11 +64,14 @@ pub(super) async fn addons(
             addons.known.insert((*name).to_owned(), AddonSeen { is_noted, changes });
         }
     }
+    let all = || wanted.values().copied().flatten();
+    let needed: BTreeSet<String> = all().filter_map(|one| one.namespace.clone()).collect();
+    addons.namespaces = Some(kube.existing_namespaces(needed).await?);
     // What goes from one add-on to another is not left over, also where nobody knows what the other
     // one consists of now.
     let is_wanted = |name: &str| desired.addons.iter().any(|addon| addon.name == name);
     let is_unknown = |name: &str| is_wanted(name) && !wanted.contains_key(name);
-    let mut kept: Vec<Manifest> = wanted.values().flatten().cloned().collect();
+    let mut kept: Vec<Manifest> = all().cloned().collect();
     kept.extend(noted.iter().filter(|(name, _)| is_unknown(name)).flat_map(|(_, it)| it).cloned());
     for (name, objects) in noted.iter().filter(|(name, _)| !is_unknown(name)) {
         let left = kube.left_over(name, objects, &kept).await?;

@@ -8,7 +8,7 @@ use talmox_talos_api::health::{Check, Health, Report, Settings, State, Subject, 
 use talmox_talos_api::{Address, Client};
 use tokio::time::timeout;
 
-use super::world::{Addons, EtcdSeen, KubernetesSeen, Registered, TalosSeen};
+use super::world::{AddonRead, Addons, EtcdSeen, KubernetesSeen, Registered, TalosSeen};
 use super::{Sources, addon};
 use crate::desired::Desired;
 
@@ -19,6 +19,17 @@ pub(super) async fn observe(
     desired: &Desired,
     nodes: &BTreeMap<String, TalosSeen>,
     sources: &Sources<'_>,
+    read: BTreeMap<String, AddonRead>,
+) -> (KubernetesSeen, Addons) {
+    let (seen, addons) = look_at_all(desired, nodes, sources, &read).await;
+    (seen, Addons { read, ..addons })
+}
+
+async fn look_at_all(
+    desired: &Desired,
+    nodes: &BTreeMap<String, TalosSeen>,
+    sources: &Sources<'_>,
+    read: &BTreeMap<String, AddonRead>,
 ) -> (KubernetesSeen, Addons) {
     let is_member = |seen: &TalosSeen| match seen {
         TalosSeen::Ours(found) => matches!(found.etcd, EtcdSeen::Member { .. }),
@@ -35,8 +46,9 @@ pub(super) async fn observe(
             return (KubernetesSeen::Silent(reason), Addons::default());
         }
     };
-    let trouble = trouble(desired, nodes, sources);
-    let addons = addon::addons(desired, sources.kube, sources.web);
+    let has_cni = desired.has_cni || addon::bring_network(read);
+    let trouble = trouble(desired, nodes, sources, has_cni);
+    let addons = addon::addons(desired, read, sources.kube);
     let (trouble, addons) = Box::pin(async { tokio::join!(trouble, addons) }).await;
     let registered =
         Registered { nodes: known.into_iter().map(|node| node.name).collect(), trouble };
@@ -49,6 +61,7 @@ async fn trouble(
     desired: &Desired,
     nodes: &BTreeMap<String, TalosSeen>,
     sources: &Sources<'_>,
+    has_cni: bool,
 ) -> Option<String> {
     let mut subjects = vec![];
     for node in desired.nodes.iter().filter(|node| node.is_talos) {
@@ -66,7 +79,6 @@ async fn trouble(
             client: Client::new(address, &access.credentials, &access.settings).ok()?,
         });
     }
-    let has_cni = desired.has_network();
     let mut health = Health::new(sources.talos.settings.clock, Settings { has_cni });
     let (views, kube) =
         Box::pin(async { tokio::join!(look(&subjects), sources.kube.view()) }).await;

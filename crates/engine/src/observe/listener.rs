@@ -5,14 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rustls::client::WebPkiServerVerifier;
-use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
+use rustls::client::danger::ServerCertVerifier as _;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime as TlsTime};
-use rustls::{
-    CertificateError, ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme,
-};
+use rustls::{CertificateError, ClientConfig, RootCertStore};
 use talmox_talos_api::{Address, Reach};
 use talmox_talos_config::pki::{Certificate, Name};
+use talmox_tls::ByLeaf;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
@@ -69,11 +67,12 @@ async fn shown(
     const NO_TLS: &str = "something that does not speak TLS";
     const BROKEN: &str = "a TLS server that breaks off the handshake";
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let config = ClientConfig::builder_with_provider(Arc::clone(&provider))
+    let config = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .map_err(|_| BROKEN)?
         .dangerous()
-        .with_custom_certificate_verifier(Arc::new(Anybody(provider)))
+        // It is looked at afterwards.
+        .with_custom_certificate_verifier(ByLeaf::anyone())
         .with_no_client_auth();
     let name = ServerName::try_from(address.host.clone()).map_err(|_| BROKEN)?;
     let connect = TlsConnector::from(Arc::new(config)).connect(name, socket);
@@ -118,44 +117,4 @@ fn text(name: &Name) -> String {
     let organization = name.organizations.first().map(String::as_str);
     let text = name.common_name.as_deref().or(organization).unwrap_or("nobody");
     text.chars().filter(|c| !c.is_control()).take(60).collect()
-}
-
-/// Takes every certificate: it is looked at afterwards. Signatures are checked all the same, so that
-/// it belongs to the one who answers.
-#[derive(Debug)]
-struct Anybody(Arc<CryptoProvider>);
-
-impl ServerCertVerifier for Anybody {
-    fn verify_server_cert(
-        &self,
-        _end_entity: &CertificateDer<'_>,
-        _intermediates: &[CertificateDer<'_>],
-        _server_name: &ServerName<'_>,
-        _ocsp_response: &[u8],
-        _now: TlsTime,
-    ) -> Result<ServerCertVerified, rustls::Error> {
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        dss: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        verify_tls12_signature(message, cert, dss, &self.0.signature_verification_algorithms)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        dss: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        verify_tls13_signature(message, cert, dss, &self.0.signature_verification_algorithms)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.signature_verification_algorithms.supported_schemes()
-    }
 }

@@ -6,7 +6,9 @@ mod device;
 mod image;
 mod kubernetes;
 mod listener;
+mod other_system;
 mod proxmox;
+mod removed;
 mod silent;
 pub(crate) mod source;
 mod talos;
@@ -24,8 +26,8 @@ use crate::kube::KubeClient;
 use crate::web::Web;
 
 pub use world::{
-    AddonSeen, Addons, Configured, EtcdSeen, IdSeen, ImagesSeen, KubernetesSeen, PassedOn,
-    PortSeen, Pve, Registered, SourceSeen, TalosSeen, Told, VipSeen, VmSeen, World,
+    AddonRead, AddonSeen, Addons, Configured, EtcdSeen, IdSeen, ImagesSeen, KubernetesSeen,
+    PassedOn, PortSeen, Pve, Registered, SourceSeen, TalosSeen, Told, VipSeen, VmSeen, World,
 };
 
 /// The port of the Kubernetes API.
@@ -65,6 +67,12 @@ pub async fn observe_proxmox(desired: &Desired, client: &Client) -> Result<Pve, 
     proxmox::observe(desired, client).await
 }
 
+/// Looks at every VM there is for those that are of this cluster, whatever people did to all but their markers: what
+/// ending the cluster depends on.
+pub async fn observe_removed(desired: &Desired, client: &Client, pve: &mut Pve) {
+    removed::look_everywhere(desired, client, pve).await;
+}
+
 /// Looks at what lies on the storages for images, of all hosts: what cleaning up depends on.
 pub async fn observe_images(desired: &Desired, client: &Client, pve: &Pve) -> ImagesSeen {
     image::observe(desired, client, pve).await
@@ -86,11 +94,14 @@ pub async fn observe(desired: &Desired, sources: &Sources<'_>) -> Result<World, 
             BTreeMap::new()
         }
     };
-    let ((mut nodes, ports), offers) =
-        tokio::join!(nodes.finish(desired, &pve, client, access), offers);
+    let read = addon::read(desired, sources.web);
+    let ((mut nodes, ports), offers, read) =
+        tokio::join!(nodes.finish(desired, &pve, client, access), offers, read);
     silent::look_again(desired, &mut pve, &nodes, client, access).await;
     talos::look_elsewhere(desired, &pve, client, access, &mut nodes).await;
-    let (kubernetes, addons) = kubernetes::observe(desired, &nodes, sources).await;
+    let silent = other_system::look_at_all(desired, &pve, client, access).await;
+    let (kubernetes, addons) = kubernetes::observe(desired, &nodes, sources, read).await;
     let (vip, images) = (vip.finish().await, ImagesSeen::default());
-    Ok(World { pve, nodes, ports, vip, kubernetes, addons, sources: offers, images })
+    let sources = offers;
+    Ok(World { pve, nodes, ports, silent, vip, kubernetes, addons, sources, images })
 }

@@ -13,8 +13,8 @@ use talmox_pve::id::{NodeName, Upid, VmId};
 use talmox_pve::{Client, PveError, Request};
 use tokio::task::JoinSet;
 
-use super::device;
 use super::world::{IdSeen, Pve, Told, VmSeen};
+use super::{device, removed};
 use crate::desired::{Desired, TAG};
 use crate::plan::place::{Placed, State, places};
 
@@ -46,6 +46,7 @@ pub(super) async fn observe(desired: &Desired, client: &Client) -> Result<Pve, P
         .cloned()
         .collect();
     pve.vms = vms(client, candidates).await;
+    removed::look_in_pools(desired, client, &mut pve).await;
     numbers(desired, client, &mut pve).await?;
     details(desired, client, &mut pve).await;
     device::look(desired, client, &mut pve).await;
@@ -97,22 +98,26 @@ fn templates(desired: &Desired, pve: &Pve) -> BTreeSet<VmId> {
     pve.resources.guests.iter().filter(is_wanted).map(|guest| guest.vmid).collect()
 }
 
-async fn vms(client: &Client, guests: Vec<Guest>) -> BTreeMap<VmId, VmSeen> {
+/// Looks at these VMs, but for those that are gone since they were listed.
+pub(super) async fn vms(client: &Client, guests: Vec<Guest>) -> BTreeMap<VmId, VmSeen> {
     let mut looks = JoinSet::new();
     for guest in guests {
         let client = client.clone();
         looks.spawn(async move {
             let vm = Vm::new(&guest.node, guest.vmid);
             let mut seen = see(&client, &vm).await;
+            if seen.config.is_err() && is_free(&client, guest.vmid).await.unwrap_or(false) {
+                return None;
+            }
             seen.is_running = guest.status == "running";
             // The list is some seconds old: a VM that was just started is asked itself.
             if !seen.is_running && !guest.template && seen.config.is_ok() {
                 seen.is_running = is_running(&client, &vm).await;
             }
-            (guest.vmid, seen)
+            Some((guest.vmid, seen))
         });
     }
-    looks.join_all().await.into_iter().collect()
+    looks.join_all().await.into_iter().flatten().collect()
 }
 
 /// A VM by its config; whether it runs is left open.
@@ -168,12 +173,13 @@ async fn numbers(desired: &Desired, client: &Client, pve: &mut Pve) -> Result<()
         let mut looks = JoinSet::new();
         for (vmid, host) in open {
             let (client, templates) = (client.clone(), templates.clone());
+            let login = desired.login.id();
             let guest = pve.guest(vmid).cloned();
             let host = guest.as_ref().map(|guest| guest.node.clone()).or(host);
             let seen = pve.vms.get(&vmid).and_then(|seen| seen.config.as_ref().ok());
             let is_known = seen.is_some_and(|config| config.lock().is_none());
             looks.spawn(async move {
-                let id = number(&client, vmid, host.clone(), guest, &templates).await;
+                let id = number(&client, &login, vmid, host.clone(), guest, &templates).await;
                 let is_made = matches!(id, Ok(IdSeen::Taken { making: None, .. }));
                 let new = match host {
                     Some(host) if is_made && !is_known => new_vm(&client, &host, vmid).await,
@@ -205,6 +211,7 @@ async fn new_vm(client: &Client, host: &NodeName, vmid: VmId) -> Option<VmSeen> 
 /// cloned from.
 async fn number(
     client: &Client,
+    login: &str,
     vmid: VmId,
     host: Option<NodeName>,
     guest: Option<Guest>,
@@ -228,12 +235,19 @@ async fn number(
     let tasks = client.send(&task::list(&host, &filter)).await?;
     // Without further rights only our own tasks are shown, newest first.
     let makes = |kind: &str| matches!(kind, "qmcreate" | "qmclone");
+    let is_left = is_hidden && removed::is_left_by(login, &tasks);
     let Some(last) = tasks.into_iter().find(|task| makes(task.upid.kind())) else {
-        return Ok(unknown);
+        return Ok(if is_left {
+            IdSeen::Taken { making: None, made_by_us: true, lock }
+        } else {
+            unknown
+        });
     };
     Ok(match last.state {
         TaskState::Running => IdSeen::Taken { making: Some(last.upid), made_by_us: true, lock },
-        TaskState::Done { .. } => IdSeen::Taken { making: None, made_by_us: lock.is_some(), lock },
+        TaskState::Done { .. } => {
+            IdSeen::Taken { making: None, made_by_us: lock.is_some() || is_left, lock }
+        }
         // It cleared up after itself, since we asked for the number.
         TaskState::Undecided | TaskState::Failed { .. } if is_free(client, vmid).await? => {
             IdSeen::Free

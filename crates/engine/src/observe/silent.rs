@@ -33,10 +33,11 @@ pub(super) async fn look_again(
     let mut looks = JoinSet::new();
     for placed in places(desired, pve).nodes {
         let (node, State::Ours(found)) = (placed.node, &placed.state) else { continue };
-        let is_heard = match nodes.get(&node.name) {
-            None | Some(TalosSeen::NotAsked | TalosSeen::Nothing(_)) => false,
-            Some(_) => true,
-        };
+        // Whoever else answers at its address tells nothing about it.
+        let is_heard = matches!(
+            nodes.get(&node.name),
+            Some(TalosSeen::Ours(_) | TalosSeen::Maintenance { mismatch: None })
+        );
         if is_heard || !found.seen.is_running {
             continue;
         }

@@ -207,8 +207,11 @@ async fn look(
         Err(error) => return TalosSeen::Estranged(error.to_string()),
     };
     match &verdict {
-        Verdict::Nothing(error) if error.is_taken() => not_talos(address, access).await,
         Verdict::Nothing(error) => TalosSeen::Nothing(error.to_string()),
+        Verdict::Mute(_) => unheard(address, access, TalosSeen::Mute).await,
+        Verdict::NoNode(_) => unheard(address, access, TalosSeen::NotTalos).await,
+        // It broke off, as one does that goes from one face to the other.
+        Verdict::Unclear(error) if error.may_pass() => TalosSeen::Mute(verdict.to_string()),
         Verdict::Maintenance(found) => {
             TalosSeen::Maintenance { mismatch: found.machine.mismatch(expected) }
         }
@@ -229,12 +232,16 @@ async fn look(
     }
 }
 
-/// What it is that is no Talos, if it is still there.
-async fn not_talos(address: &Address, access: &TalosAccess) -> TalosSeen {
+/// What it is that does not speak as Talos does, if it is still there.
+async fn unheard(
+    address: &Address,
+    access: &TalosAccess,
+    seen: fn(String) -> TalosSeen,
+) -> TalosSeen {
     match knock(address, &access.settings.reach).await {
         Some(socket) => match who(socket, address, None).await {
-            PortSeen::Stranger(what) => TalosSeen::NotTalos(what),
-            PortSeen::Ours => TalosSeen::NotTalos("something".to_owned()),
+            PortSeen::Stranger(what) => seen(what),
+            PortSeen::Ours => seen("something".to_owned()),
         },
         None => TalosSeen::Nothing("it hung up".to_owned()),
     }

@@ -14,7 +14,7 @@ use talmox_pve::property::HostPci;
 use talmox_talos_config::secret::SecretText;
 
 use crate::factory::Offer;
-use crate::kube::ObjectChange;
+use crate::kube::{Manifest, ObjectChange};
 
 /// An answer, or why there is none.
 pub type Told<T> = Result<T, String>;
@@ -27,6 +27,8 @@ pub struct World {
     pub nodes: BTreeMap<String, TalosSeen>,
     /// Who answers at further ports of a node's address, where that is not known to be a node of ours.
     pub ports: BTreeMap<(String, u16), PortSeen>,
+    /// Nodes with another system than Talos whose VMs run and that are not up, and why.
+    pub silent: BTreeMap<String, String>,
     pub vip: VipSeen,
     pub kubernetes: KubernetesSeen,
     pub addons: Addons,
@@ -126,7 +128,9 @@ pub enum TalosSeen {
     #[default]
     NotAsked,
     Nothing(String),
-    /// Something that takes connections and is no Talos; or one that is not up yet.
+    /// Something that takes connections and says nothing: a machine that hangs, or is not up yet.
+    Mute(String),
+    /// Something that takes connections and is no Talos.
     NotTalos(String),
     /// A machine without a config.
     Maintenance {
@@ -213,6 +217,20 @@ pub struct Addons {
     pub known: BTreeMap<String, AddonSeen>,
     /// Objects that were applied for an add-on, and that no add-on has any more.
     pub left: BTreeMap<String, Vec<String>>,
+    /// What they consist of.
+    pub read: BTreeMap<String, AddonRead>,
+    /// Those of the namespaces they need that the cluster has; nothing if it cannot be asked.
+    pub namespaces: Option<BTreeSet<String>>,
+}
+
+/// What an add-on consists of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AddonRead {
+    Objects(Vec<Manifest>),
+    /// It could not be fetched now, in words.
+    Unreachable(String),
+    /// It is there and of no use, in words.
+    Wrong(String),
 }
 
 /// How an add-on stands.
@@ -222,6 +240,16 @@ pub struct AddonSeen {
     pub is_noted: bool,
     /// What applying it would change.
     pub changes: Vec<ObjectChange>,
+}
+
+impl AddonRead {
+    /// Whether it is known to bring a network for pods.
+    pub fn brings_network(&self) -> bool {
+        match self {
+            Self::Objects(manifests) => manifests.iter().any(Manifest::brings_network),
+            Self::Unreachable(_) | Self::Wrong(_) => false,
+        }
+    }
 }
 
 impl Configured {

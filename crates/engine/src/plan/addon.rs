@@ -1,11 +1,15 @@
-//! Add-ons: what is to be applied, and what is left of those that the inventory has no longer.
+//! Add-ons: what is to be applied, what is left of those that the inventory has no longer, and what
+//! cannot work.
+
+use std::collections::BTreeSet;
 
 use super::Builder;
 use super::action::{Action, ApplyAddon};
-use super::change::{Change, Class, FieldChange, Object};
+use super::change::{Change, Class, FieldChange, Finding, Object};
 use super::step::StepId;
 use crate::desired::Addon;
-use crate::observe::KubernetesSeen;
+use crate::kube::{ALWAYS_THERE, Manifest};
+use crate::observe::{AddonRead, KubernetesSeen};
 
 /// Applies an add-on, unless it is known to be as it should.
 pub(super) fn apply(builder: &mut Builder<'_>, addon: &Addon, after: &[StepId]) -> Option<StepId> {
@@ -49,4 +53,91 @@ pub(super) fn left(builder: &mut Builder<'_>) {
         let change = Change::open(Object::Addon(name.clone()), Class::Destroy, fields);
         builder.changes.push(change.note(note));
     }
+}
+
+/// What can be told of manifests before anything is applied.
+pub(super) fn check(builder: &mut Builder<'_>) {
+    let mut findings = vec![];
+    let mut objects: Vec<(&str, &Manifest)> = vec![];
+    for addon in &builder.desired.addons {
+        let name = addon.name.as_str();
+        match builder.world.addons.read.get(name) {
+            Some(AddonRead::Objects(manifests)) => {
+                for manifest in manifests {
+                    findings.extend(doubled(&objects, name, manifest));
+                    objects.push((name, manifest));
+                }
+            }
+            Some(AddonRead::Wrong(why)) => {
+                let hint = "correct the manifests, or the checksum if you know what changed";
+                findings.push(Finding::error(&subject(name), why).hint(hint));
+            }
+            Some(AddonRead::Unreachable(why)) => {
+                let message = format!("its manifests cannot be had now: {why}");
+                let hint = "`up` tries again when it gets there; see that the address is right";
+                findings.push(Finding::warning(&subject(name), message).hint(hint));
+            }
+            None => {}
+        }
+    }
+    findings.extend(homeless(builder, &objects));
+    builder.findings.extend(findings);
+}
+
+fn subject(addon: &str) -> String {
+    Object::Addon(addon.to_owned()).to_string()
+}
+
+/// An object that two manifests are about would be changed to and fro.
+fn doubled(known: &[(&str, &Manifest)], addon: &str, manifest: &Manifest) -> Option<Finding> {
+    let (other, first) = known.iter().find(|(_, one)| one.is_same(manifest))?;
+    let place = if *other == addon {
+        first.place.clone()
+    } else {
+        format!("{} ({})", first.place, subject(other))
+    };
+    let message = format!("{manifest} is in {place} and in {} as well", manifest.place);
+    Some(Finding::error(&subject(addon), message).hint("keep one of the two"))
+}
+
+/// Objects in namespaces that are not there and that nobody brings: they would be waited for in vain.
+fn homeless(builder: &Builder<'_>, objects: &[(&str, &Manifest)]) -> Vec<Finding> {
+    let read = &builder.world.addons.read;
+    let is_read = |addon: &Addon| matches!(read.get(&addon.name), Some(AddonRead::Objects(_)));
+    if !builder.desired.addons.iter().all(is_read) {
+        return vec![];
+    }
+    let mut there: BTreeSet<&str> = ALWAYS_THERE.into_iter().collect();
+    match &builder.world.addons.namespaces {
+        Some(found) => there.extend(found.iter().map(String::as_str)),
+        // Talos brings some to a new cluster, if it is told to; a silent one cannot be asked.
+        None if builder.world.kubernetes != KubernetesSeen::NotAsked || has_extras(builder) => {
+            return vec![];
+        }
+        None => {}
+    }
+    there.extend(objects.iter().filter(|(_, one)| one.is_namespace()).map(|(_, one)| &*one.name));
+    let mut told = BTreeSet::new();
+    let mut findings = vec![];
+    for (addon, manifest) in objects {
+        let Some(namespace) = manifest.namespace.as_deref() else { continue };
+        if there.contains(namespace) || !told.insert((addon, namespace)) {
+            continue;
+        }
+        let place = &manifest.place;
+        let message = format!(
+            "{manifest} ({place}) needs the namespace {namespace}, which is not there and in no add-on"
+        );
+        let hint = format!(
+            "put it into a manifest: {{apiVersion: v1, kind: Namespace, metadata: {{name: {namespace}}}}}"
+        );
+        findings.push(Finding::error(&subject(addon), message).hint(hint));
+    }
+    findings
+}
+
+/// Whether machine configs have manifests of their own.
+fn has_extras(builder: &Builder<'_>) -> bool {
+    let mut configs = builder.desired.nodes.iter().map(|node| node.config.expose());
+    configs.any(|text| text.contains("inlineManifests") || text.contains("extraManifests"))
 }

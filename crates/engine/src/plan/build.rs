@@ -49,6 +49,7 @@ pub fn plan(desired: &Desired, world: &World, options: Options) -> Plan {
     talos::plan(&mut builder, &vms);
     talos::removed(&mut builder);
     addon::left(&mut builder);
+    addon::check(&mut builder);
     preflight::check(&mut builder);
     standing::check(&mut builder);
     builder.changes.sort_by(|a, b| a.object.cmp(&b.object));

@@ -9,7 +9,7 @@ use talmox_yaml::{Node as Yaml, Value};
 use super::Builder;
 use super::change::{Change, Class, FieldChange, Finding, Object};
 use super::readdress::Readdressing;
-use crate::desired::DesiredNode;
+use crate::desired::{Desired, DesiredNode};
 use crate::observe::Configured;
 
 pub(super) fn node(builder: &mut Builder<'_>, node: &DesiredNode, found: &Configured) {
@@ -64,8 +64,8 @@ pub(super) fn node(builder: &mut Builder<'_>, node: &DesiredNode, found: &Config
 }
 
 /// The name that a node's config gives it.
-pub(super) fn hostname(builder: &Builder<'_>, found: &Configured) -> Option<String> {
-    let release = builder.desired.talos_version.as_deref().and_then(Release::of);
+pub(super) fn hostname(desired: &Desired, found: &Configured) -> Option<String> {
+    let release = desired.talos_version.as_deref().and_then(Release::of);
     let config = found.config.as_ref()?;
     let mut all = flat(&Config::parse(config.expose(), release.unwrap_or_default()).ok()?);
     all.remove("machine.network.hostname").or_else(|| all.remove("HostnameConfig.hostname"))

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use talmox_pve::config::{Drift, VmConfig, drift};
-use talmox_pve::id::{DiskSlot, NodeName};
-use talmox_pve::property::{Drive, GIB, Net};
+use talmox_pve::id::{DiskSlot, NodeName, PoolId};
+use talmox_pve::property::{Drive, GIB, Net, Tags};
 
 use super::change::{Change, Class, FieldChange, Finding, Object};
 use super::place::{Found, Placed};
@@ -19,6 +19,7 @@ const HIDDEN: &[&str] = &["cipassword", "sshkeys"];
 
 const GROWS: &str = "a disk grows at once, its file system with the next boot";
 const SHRINKS: &str = "no disk can shrink: keep its size in the inventory, or replace the node";
+const OTHER_SLOT: &str = "the system stays on the disk that it was installed on";
 const FIRST_BOOT: &str = "systems other than Talos read their settings at their first boot";
 
 pub(super) fn vm(builder: &mut Builder<'_>, placed: &Placed<'_>, found: &Found<'_>) {
@@ -30,10 +31,10 @@ pub(super) fn vm(builder: &mut Builder<'_>, placed: &Placed<'_>, found: &Found<'
     let drifted = drift(&wanted, found.config);
     let mut notes: BTreeSet<&str> = BTreeSet::new();
     let mut fields: Vec<(Class, FieldChange)> = vec![];
-    for one in &drifted {
-        let (class, note) = class(node, one);
+    for one in drifted.iter().filter_map(|one| without_added_tags(one)) {
+        let (class, note) = class(node, &one, found.config);
         notes.extend(note);
-        fields.push((class, field(one)));
+        fields.push((class, field(&one)));
     }
     for surplus in surplus(node, &wanted, found.config) {
         let old = Some(shown(&surplus.key, &surplus.found));
@@ -56,8 +57,11 @@ pub(super) fn vm(builder: &mut Builder<'_>, placed: &Placed<'_>, found: &Found<'
         let change = FieldChange::new("vmid", old, Some(vmid.to_string()));
         fields.push((Class::Replace, change));
     }
+    // Without this right no VM is shown in its pool.
+    let sees_pool = |pool: &PoolId| pve.permissions.allows(&format!("/pool/{pool}"), "Pool.Audit");
     if let (Some(wanted), Some(guest)) = (&node.pool, pve.guest(placed.own.vm.vmid))
         && guest.pool.as_ref() != Some(wanted)
+        && sees_pool(wanted)
     {
         let old = guest.pool.as_ref().map(ToString::to_string);
         fields.push((Class::Live, FieldChange::new("pool", old, Some(wanted.to_string()))));
@@ -142,24 +146,50 @@ fn with_a_stop(node: &DesiredNode) -> Class {
     if node.is_talos { Class::Drain } else { Class::Reboot }
 }
 
+/// People may add tags of their own, and keep them.
+fn without_added_tags(drift: &Drift) -> Option<Drift> {
+    let Some(found) = drift.found.as_deref().filter(|_| drift.key == "tags") else {
+        return Some(drift.clone());
+    };
+    let (wanted, found) = (Tags::parse(&drift.wanted), Tags::parse(found));
+    let all = Tags::of(wanted.iter().chain(found.iter()));
+    (all != found).then(|| Drift { wanted: all.to_string(), ..drift.clone() })
+}
+
 /// What it takes to change an option of a VM that runs, and what people should know about that.
-fn class(node: &DesiredNode, drift: &Drift) -> (Class, Option<&'static str>) {
+fn class(node: &DesiredNode, drift: &Drift, config: &VmConfig) -> (Class, Option<&'static str>) {
     let key = drift.key.as_str();
     let found = drift.found.as_deref();
     if let Some(change) = Readdressing::of_option(key, &drift.wanted, found) {
         return change.class(node);
     }
+    if found.is_none() && node.vm.disks[0].slot.as_str() == key {
+        return (Class::Replace, Some(OTHER_SLOT));
+    }
+    let plugged = |kind: &str| {
+        if is_hotplugged(config, kind) { Class::Live } else { with_a_stop(node) }
+    };
     let class = match (key.trim_end_matches(|c: char| c.is_ascii_digit()), found) {
         ("net", Some(found)) if !is_same_card(&drift.wanted, found) => with_a_stop(node),
+        ("net", None) => plugged("network"),
         ("scsi" | "virtio" | "sata", Some(found)) => return of_disk(node, &drift.wanted, found),
+        ("scsi" | "virtio", None) => plugged("disk"),
         (
             "description" | "tags" | "name" | "onboot" | "protection" | "hotplug" | "nameserver"
-            | "searchdomain" | "net" | "scsi" | "virtio",
+            | "searchdomain" | "net",
             _,
         ) => Class::Live,
         _ => with_a_stop(node),
     };
     (class, None)
+}
+
+/// Whether a VM takes devices of this kind while it runs.
+pub(super) fn is_hotplugged(config: &VmConfig, kind: &str) -> bool {
+    match config.get("hotplug").map(str::trim) {
+        None | Some("1") => true,
+        Some(kinds) => kinds.split([',', ';', ' ']).any(|known| known == kind),
+    }
 }
 
 /// A disk that is there and should be another: larger, elsewhere, or with other options.

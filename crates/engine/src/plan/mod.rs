@@ -10,9 +10,13 @@ mod change;
 mod cleaning;
 mod config_diff;
 mod destroy;
+mod destroy_right;
 mod differ;
+mod doubt;
 mod gpu;
+mod hidden;
 mod image;
+mod other_system;
 pub(crate) mod place;
 mod preflight;
 mod readdress;
@@ -27,6 +31,7 @@ mod surplus;
 mod talos;
 mod template;
 mod vm;
+mod whole;
 
 use build::Builder;
 
@@ -34,11 +39,12 @@ pub use action::{
     Action, AddonSource, ApplyAddon, ApplyConfig, AwaitHealth, AwaitMember, AwaitUbuntu, AwaitVip,
     BootstrapEtcd, Burden, CloneVm, ConfigBy, Contact, CreateMapping, CreateVm, DeleteImage,
     DestroyVm, DetachCidata, Evidence, FetchImage, FetchWay, FinishVm, HealthGoal, MakeTemplate,
-    Manifest, OwnVm, PostSchematic, ResizeDisk, SCRUBBED, ScrubCidata, StartVm, StopVm, TalosNode,
-    UploadCidata, Witness, WriteClientFiles,
+    Manifest, OwnVm, PostSchematic, ResizeDisk, SCRUBBED, ScrubCidata, SharedAddress, StartVm,
+    StopVm, TalosNode, UploadCidata, Witness, WriteClientFiles,
 };
 pub use build::{Options, plan};
 pub use change::{Change, Class, FieldChange, Finding, Object, Severity};
+pub(crate) use destroy::unprotect;
 pub use destroy::{DestroyOptions, destroy};
 pub use place::{future_locations, locations};
 pub use saved::{SavedPlan, SavedPlanError};

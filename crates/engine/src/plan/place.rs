@@ -8,8 +8,8 @@ use talmox_pve::id::{NodeName, Upid, VmId};
 
 use super::action::OwnVm;
 use super::change::Finding;
-use super::stranger;
 use super::vm::user_data_mark;
+use super::{hidden, stranger};
 use crate::desired::{Desired, DesiredNode};
 use crate::observe::{IdSeen, Pve, VmSeen};
 use crate::ownership::{Marker, Owner, Stage};
@@ -165,6 +165,12 @@ pub(crate) fn places<'a>(desired: &'a Desired, pve: &'a Pve) -> Places<'a> {
     }
     for (name, (vmid, found)) in owned {
         let vm = Vm::new(&found.seen.host, vmid);
+        // Who makes it may still be at it.
+        places.troubles.extend(match lock_of(&found, pve.ids.get(&vmid)) {
+            Lock::None => None,
+            Lock::Making(upid) => Some(being_made(&name, &upid)),
+            Lock::Stuck(lock) => Some(stuck(&name, vmid, &lock)),
+        });
         places.removed.push((OwnVm { vm, identity: desired.identity_of(&name) }, found));
     }
     places
@@ -201,7 +207,12 @@ fn lock_of(found: &Found<'_>, id: Option<&IdSeen>) -> Lock {
     }
 }
 
-fn stuck(node: &str, vmid: VmId, lock: &str) -> Finding {
+pub(super) fn being_made(node: &str, upid: &Upid) -> Finding {
+    Finding::error(node, format!("its VM is just being made ({upid})"))
+        .hint("wait for the task, and run this again")
+}
+
+pub(super) fn stuck(node: &str, vmid: VmId, lock: &str) -> Finding {
     let message = format!("VM {vmid} was left behind half made, and locked ({lock})");
     Finding::error(node, message)
         .hint(format!("on its host: qm unlock {vmid} && qm destroy {vmid}"))
@@ -266,6 +277,9 @@ fn state_of<'a>(
         Some(IdSeen::Taken { made_by_us: true, lock: Some(lock), .. }) => {
             return (State::Blocked, Some(stuck(name, vmid, lock)));
         }
+        Some(IdSeen::Taken { made_by_us: true, .. }) if hidden::is_hidden(pve, vmid) => {
+            return (State::Blocked, Some(hidden::finding(desired, node, vmid)));
+        }
         Some(IdSeen::Taken { .. }) => {}
         None => {
             unasked.insert(vmid);
@@ -303,7 +317,9 @@ impl Numbers {
             let is_strange = match pve.ids.get(&vmid) {
                 Some(IdSeen::Free | IdSeen::Taken { making: Some(_), .. }) => false,
                 // What a crash of ours left behind must be seen, not gone around.
-                Some(IdSeen::Taken { made_by_us, lock, .. }) => !(*made_by_us && lock.is_some()),
+                Some(IdSeen::Taken { made_by_us, lock, .. }) => {
+                    !(*made_by_us && (lock.is_some() || hidden::is_hidden(pve, vmid)))
+                }
                 None => {
                     let guest = pve.guest(vmid);
                     guest.is_some_and(|guest| !is_half_made(guest.lock.as_deref()))

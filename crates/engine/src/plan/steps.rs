@@ -30,6 +30,15 @@ impl Steps {
         id
     }
 
+    /// Lets a step that is there wait for one more.
+    pub(super) fn put_behind(&mut self, id: &StepId, before: &StepId) {
+        if let Some(step) = self.all.iter_mut().find(|step| step.id == *id) {
+            step.after.push(before.clone());
+            step.after.sort_unstable();
+            step.after.dedup();
+        }
+    }
+
     pub(super) fn has(&self, id: &StepId) -> bool {
         self.all.iter().any(|step| step.id == *id)
     }

@@ -14,7 +14,7 @@ use crate::ownership::Owner;
 /// A VM that is there instead.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Stranger {
-    vmid: VmId,
+    pub(super) vmid: VmId,
     host: String,
     name: Option<String>,
     /// Why it is not ours.
@@ -37,12 +37,16 @@ pub(super) fn warnings<'a>(
     pve: &Pve,
     nodes: impl IntoIterator<Item = &'a DesiredNode>,
 ) -> Vec<Finding> {
-    let told = nodes.into_iter().filter_map(|node| {
-        let stranger = find(desired, node, pve)?;
-        let hint = "talmox never touches it; if it is of this cluster, delete it in Proxmox";
-        Some(Finding::warning(&node.name, stranger.to_string()).hint(hint))
-    });
+    let told =
+        nodes.into_iter().filter_map(|node| Some(find(desired, node, pve)?.finding(&node.name)));
     told.collect()
+}
+
+impl Stranger {
+    pub(super) fn finding(&self, node: &str) -> Finding {
+        let hint = "talmox never touches it; if it is of this cluster, delete it in Proxmox";
+        Finding::warning(node, self.to_string()).hint(hint)
+    }
 }
 
 /// Nodes that have no VM of ours, and that none is being made for.

@@ -1,24 +1,24 @@
-//! What is to be done about nodes: their configs, etcd, and the cluster that they make.
+//! What is to be done about nodes: their configs, and etcd.
 
 use std::collections::BTreeMap;
 
 use talmox_talos_api::Expected;
 
 use super::action::{
-    Action, ApplyConfig, AwaitHealth, AwaitMember, AwaitUbuntu, AwaitVip, BootstrapEtcd, ConfigBy,
-    Evidence, HealthGoal, TalosNode, Witness, WriteClientFiles,
+    Action, ApplyConfig, AwaitMember, BootstrapEtcd, ConfigBy, Evidence, TalosNode, Witness,
 };
 use super::change::{Change, Class, FieldChange, Finding, Object};
 use super::place::Placed;
 use super::step::StepId;
 use super::vm::{self, VmPlan};
-use super::{Builder, addon, config_diff, preflight};
-use crate::observe::{EtcdSeen, KubernetesSeen, TalosSeen, VipSeen};
+use super::{Builder, config_diff, other_system, preflight, whole};
+use crate::observe::{EtcdSeen, KubernetesSeen, TalosSeen};
+use crate::settled::Shape;
 
 /// How often a machine that does not come up is reset.
 const RESETS: u32 = 2;
 
-/// A machine that has run for longer than this was up once: it is not ours to reset.
+/// A machine that has run for longer than this was up once.
 const YOUNG: u64 = 60 * 60;
 
 /// The step that makes a cluster of the first control plane.
@@ -34,21 +34,29 @@ struct NodePlan {
 
 pub(super) fn plan(builder: &mut Builder<'_>, vms: &BTreeMap<String, VmPlan>) {
     let places = builder.places.nodes.clone();
-    let mut plans = BTreeMap::new();
-    for placed in &places {
-        let Some(vm) = vms.get(&placed.node.name).filter(|vm| vm.is_sound) else { continue };
-        if placed.node.is_talos {
-            plans.insert(placed.node.name.clone(), node(builder, placed, vm));
-        } else {
-            other_system(builder, placed, vm);
-        }
+    let is_sound = |placed: &&Placed<'_>| vms.get(&placed.node.name).is_some_and(|vm| vm.is_sound);
+    let (nodes, others): (Vec<&Placed<'_>>, Vec<_>) =
+        places.iter().filter(is_sound).partition(|placed| placed.node.is_talos);
+    for placed in others {
+        other_system::plan(builder, placed, &vms[&placed.node.name]);
     }
-    let nodes: Vec<&Placed<'_>> =
-        places.iter().filter(|placed| plans.contains_key(&placed.node.name)).collect();
     if nodes.is_empty() {
         return;
     }
+    let mut plans = BTreeMap::new();
+    let (late, early): (Vec<&Placed<'_>>, Vec<_>) = nodes
+        .iter()
+        .copied()
+        .partition(|placed| needs_cluster(builder, placed, &vms[&placed.node.name]));
+    for placed in early {
+        let name = &placed.node.name;
+        plans.insert(name.clone(), node(builder, placed, &vms[name], None));
+    }
     let bootstrap = bootstrap(builder, &nodes, &plans, vms);
+    for placed in late {
+        let name = &placed.node.name;
+        plans.insert(name.clone(), node(builder, placed, &vms[name], bootstrap.as_ref()));
+    }
     let mut joined = vec![];
     for placed in &nodes {
         let plan = &plans[&placed.node.name];
@@ -56,15 +64,21 @@ pub(super) fn plan(builder: &mut Builder<'_>, vms: &BTreeMap<String, VmPlan>) {
             continue;
         }
         let deadline = builder.desired.timeouts.bootstrap;
-        let action = Action::AwaitMember(AwaitMember { node: talos_node(placed), deadline });
+        let is_looked_at = plan.apply.is_some();
+        let shape = (!is_looked_at).then(|| shape(builder, placed));
+        let action = Action::AwaitMember(AwaitMember { node: talos_node(placed), shape, deadline });
         let after = plan.apply.iter().chain(&bootstrap).cloned();
         let name = &placed.node.name;
         joined.push(builder.steps.add(format!("talos/{name}/join"), Some(name), after, action));
     }
-    cluster(builder, &nodes, bootstrap.as_ref(), &joined);
+    whole::plan(builder, &nodes, bootstrap.as_ref(), &joined);
 }
 
-fn talos_node(placed: &Placed<'_>) -> TalosNode {
+fn shape(builder: &Builder<'_>, placed: &Placed<'_>) -> Shape {
+    Shape::of(&placed.node.config, builder.desired.talos_version.as_deref().unwrap_or_default())
+}
+
+pub(super) fn talos_node(placed: &Placed<'_>) -> TalosNode {
     TalosNode {
         name: placed.node.name.clone(),
         own: placed.own.clone(),
@@ -73,7 +87,21 @@ fn talos_node(placed: &Placed<'_>) -> TalosNode {
     }
 }
 
-fn node(builder: &mut Builder<'_>, placed: &Placed<'_>, vm: &VmPlan) -> NodePlan {
+/// Whether a machine may have its config and still answer only once there is a cluster: a worker has
+/// its certificate from a control plane, which it finds where the cluster is.
+fn needs_cluster(builder: &Builder<'_>, placed: &Placed<'_>, vm: &VmPlan) -> bool {
+    let seen = builder.world.nodes.get(&placed.node.name);
+    let is_empty = vm.is_fresh || matches!(seen, Some(TalosSeen::Maintenance { .. }));
+    !placed.node.is_control_plane && !is_empty
+}
+
+/// `cluster` is the step that makes one, where the node does not answer before.
+fn node(
+    builder: &mut Builder<'_>,
+    placed: &Placed<'_>,
+    vm: &VmPlan,
+    cluster: Option<&StepId>,
+) -> NodePlan {
     let node = placed.node;
     let seen = builder.world.nodes.get(&node.name).cloned().unwrap_or_default();
     if vm.is_fresh
@@ -107,23 +135,36 @@ fn node(builder: &mut Builder<'_>, placed: &Placed<'_>, vm: &VmPlan) -> NodePlan
             builder.findings.push(Finding::error(&node.name, message).hint(hint));
             return NodePlan::default();
         }
+        TalosSeen::NotTalos(who) if vm.runs_after.is_none() => {
+            let message = format!("at its address is {who}, and no Talos node");
+            let hint = "turn off the other machine, or give the node another `ip:`; its VM is \
+                        waited for";
+            builder.findings.push(Finding::warning(&node.name, message).hint(hint));
+        }
+        TalosSeen::Mute(what) if vm.runs_after.is_none() => {
+            let message = format!("at its address is {what}");
+            let hint = "it may be about to come up and is waited for; if it stays so, look at the \
+                        console of its VM";
+            builder.findings.push(Finding::warning(&node.name, message).hint(hint));
+        }
         _ => {}
     }
-    let apply = apply(builder, placed, vm, &seen);
+    let apply = apply(builder, placed, vm, &seen, cluster);
     vm::detach(builder, placed, Some(apply.clone()));
     NodePlan { apply: Some(apply), has_joined: false }
 }
 
-fn apply(builder: &mut Builder<'_>, placed: &Placed<'_>, vm: &VmPlan, seen: &TalosSeen) -> StepId {
+fn apply(
+    builder: &mut Builder<'_>,
+    placed: &Placed<'_>,
+    vm: &VmPlan,
+    seen: &TalosSeen,
+    cluster: Option<&StepId>,
+) -> StepId {
     let node = placed.node;
     let timeouts = builder.desired.timeouts;
     let by = if node.vm.cidata.is_some() { ConfigBy::Volume } else { ConfigBy::Maintenance };
-    let is_young = builder
-        .world
-        .pve
-        .guest(placed.own.vm.vmid)
-        .is_none_or(|guest| guest.uptime.is_none_or(|uptime| uptime < YOUNG));
-    let resets = if vm.runs_after.is_some() || is_young { RESETS } else { 0 };
+    let resets = if may_be_reset(builder, placed, vm) { RESETS } else { 0 };
     let action = ApplyConfig {
         node: talos_node(placed),
         by,
@@ -134,9 +175,7 @@ fn apply(builder: &mut Builder<'_>, placed: &Placed<'_>, vm: &VmPlan, seen: &Tal
         },
         config: node.config.clone(),
         talos_version: builder.desired.talos_version.clone().unwrap_or_default(),
-        hostname: node.name.clone(),
-        addresses: node.addresses.clone(),
-        leased: node.leased.clone(),
+        shape: shape(builder, placed),
         resets,
         boot: timeouts.boot,
         needs: if node.is_control_plane { vec![] } else { vec![StepId::new(BOOTSTRAP)] },
@@ -144,8 +183,19 @@ fn apply(builder: &mut Builder<'_>, placed: &Placed<'_>, vm: &VmPlan, seen: &Tal
     };
     builder.changes.extend(come_up(builder, placed, vm, seen));
     let id = format!("talos/{}/apply", node.name);
-    let after = vm.runs_after.clone();
+    let after = vm.runs_after.iter().chain(cluster).cloned();
     builder.steps.add(id, Some(&node.name), after, Action::ApplyConfig(action))
+}
+
+/// Only a machine that was never reached is reset. One that was up and is silent now may work all the
+/// same: the way to it can be closed.
+fn may_be_reset(builder: &Builder<'_>, placed: &Placed<'_>, vm: &VmPlan) -> bool {
+    if vm.is_fresh {
+        return true;
+    }
+    let guest = builder.world.pve.guest(placed.own.vm.vmid);
+    let is_young = guest.is_none_or(|guest| guest.uptime.is_none_or(|uptime| uptime < YOUNG));
+    !was_there(builder, &placed.node.name) && (vm.runs_after.is_some() || is_young)
 }
 
 /// What it means for a node that it is given its config, or waited for: one that was there before
@@ -182,21 +232,6 @@ fn was_there(builder: &Builder<'_>, name: &str) -> bool {
     }
 }
 
-fn other_system(builder: &mut Builder<'_>, placed: &Placed<'_>, vm: &VmPlan) {
-    let Some(start) = vm.runs_after.clone() else { return };
-    let node = placed.node;
-    if vm.is_fresh {
-        builder.findings.extend(preflight::address_in_use(builder, node));
-    }
-    let action = Action::AwaitUbuntu(AwaitUbuntu {
-        own: placed.own.clone(),
-        contact: node.contact,
-        has_agent: node.vm.has_agent,
-        deadline: builder.desired.timeouts.bootstrap,
-    });
-    builder.steps.add(format!("ubuntu/{}/await", node.name), Some(&node.name), [start], action);
-}
-
 /// etcd is bootstrapped once in a cluster's life, on its first control plane, and only if none of
 /// the others can have data.
 fn bootstrap(
@@ -228,6 +263,14 @@ fn bootstrap(
         return None;
     }
     let mut after: Vec<StepId> = plans[&first.node.name].apply.iter().cloned().collect();
+    // A first control plane is not even made before the older ones tell whether there is a cluster.
+    let older = others.iter().filter(|placed| !vms[&placed.node.name].is_fresh);
+    for told in older.filter_map(|placed| plans[&placed.node.name].apply.as_ref()) {
+        for making in ["create", "clone"] {
+            let making = StepId::new(format!("vm/{}/{making}", first.node.name));
+            builder.steps.put_behind(&making, told);
+        }
+    }
     let witnesses = others.iter().map(|placed| {
         let name = &placed.node.name;
         let is_fresh = vms[name].is_fresh;
@@ -269,77 +312,6 @@ fn members(builder: &mut Builder<'_>) -> Option<Vec<String>> {
         }
     }
     all
-}
-
-/// What concerns the cluster as a whole, once its nodes have joined.
-fn cluster(
-    builder: &mut Builder<'_>,
-    nodes: &[&Placed<'_>],
-    bootstrap: Option<&StepId>,
-    joined: &[StepId],
-) {
-    let desired = builder.desired;
-    let all: Vec<TalosNode> = nodes.iter().map(|placed| talos_node(placed)).collect();
-    let is_new = !joined.is_empty() || bootstrap.is_some();
-    let mut ready: Vec<StepId> = joined.to_vec();
-    let mut open = vec![];
-    builder.findings.extend(preflight::virtual_address(builder, bootstrap.is_some()));
-    let is_silent = builder.world.vip == VipSeen::Silent;
-    if let Some(address) = desired.vip.filter(|_| bootstrap.is_some() || is_silent) {
-        let deadline = desired.timeouts.bootstrap;
-        let action = Action::AwaitVip(AwaitVip { address, port: 6443, deadline });
-        let after = bootstrap.map_or(joined, std::slice::from_ref);
-        ready.push(builder.steps.add("vip", None, after.to_vec(), action));
-        open.push(FieldChange::new("vip", Some("silent".into()), Some("answers".into())));
-    }
-    let trouble = trouble(builder).filter(|_| !is_new);
-    let is_changed = is_new || trouble.is_some();
-    open.extend(trouble.map(|why| FieldChange::new("health", Some(why), Some("well".into()))));
-    if !is_new && !open.is_empty() {
-        let object = Object::Cluster(desired.cluster.clone());
-        builder.changes.push(Change::planned(object, Class::Live, open));
-    }
-    if is_new || !builder.options.has_client_files {
-        if !is_new {
-            let fields = vec![FieldChange::set("client files", "kubeconfig, talosconfig")];
-            let object = Object::Cluster(desired.cluster.clone());
-            builder.changes.push(Change::planned(object, Class::Create, fields));
-        }
-        let action = Action::WriteClientFiles(WriteClientFiles {
-            cluster: desired.cluster.clone(),
-            server: desired.endpoint.clone().unwrap_or_default(),
-            endpoints: all.iter().filter(|node| node.is_control_plane).cloned().collect(),
-            nodes: all.clone(),
-            deadline: desired.timeouts.task,
-        });
-        builder.steps.add("kubeconfig", None, ready.clone(), action);
-    }
-    // Without a network for pods nothing is ready before the add-on that brings one.
-    let goal = if desired.has_network() { HealthGoal::Ready } else { HealthGoal::Registered };
-    let deadline = desired.timeouts.health;
-    let health = Action::AwaitHealth(AwaitHealth { nodes: all, goal, deadline });
-    if is_changed && desired.has_cni {
-        ready = vec![builder.steps.add("cluster/health", None, ready, health.clone())];
-    }
-    let mut applied = vec![];
-    for addon in &desired.addons {
-        applied.extend(addon::apply(builder, addon, &ready));
-    }
-    if (is_changed || !applied.is_empty()) && !desired.has_cni {
-        builder.steps.add("cluster/health", None, ready.into_iter().chain(applied), health);
-    }
-}
-
-/// What keeps a cluster from being well whose nodes have all joined: an earlier run may have ended
-/// before it was.
-fn trouble(builder: &Builder<'_>) -> Option<String> {
-    match &builder.world.kubernetes {
-        KubernetesSeen::NotAsked => None,
-        KubernetesSeen::Silent(reason) => {
-            Some(format!("the Kubernetes API does not answer: {reason}"))
-        }
-        KubernetesSeen::Answers(registered) => registered.trouble.clone(),
-    }
 }
 
 /// Whether anything of a removed node would be lost with it.

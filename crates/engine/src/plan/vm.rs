@@ -93,7 +93,7 @@ fn make(builder: &mut Builder<'_>, placed: &Placed<'_>, running: Option<Upid>) -
         after.push(builder.steps.add(id, Some(&node.name), [], action));
     }
     let note = running.as_ref().map(|_| "is being made by an earlier run");
-    builder.changes.push(created(node, placed, note));
+    builder.changes.push(created(node, placed, hostpci.as_ref(), note));
     let deadline = builder.desired.timeouts.image;
     let (step, set, delete) = match made_from {
         Source::Image(image) => {
@@ -148,7 +148,7 @@ fn go_on(builder: &mut Builder<'_>, placed: &Placed<'_>, found: &Found<'_>) -> V
         }
     };
     let note = format!("goes on where an earlier run stopped ({})", found.marker.stage.as_str());
-    builder.changes.push(created(node, placed, Some(&note)));
+    builder.changes.push(created(node, placed, hostpci.as_ref(), Some(&note)));
     let (set, delete) = match found.marker.stage {
         Stage::Clone => {
             let has_cloudinit = found.config.cloudinit().is_some();
@@ -286,7 +286,12 @@ pub(super) fn is_upload_of(desired: &Desired, file: &str) -> bool {
     rest.is_some_and(|rest| rest.strip_suffix(".raw").is_some())
 }
 
-fn created(node: &DesiredNode, placed: &Placed<'_>, note: Option<&str>) -> Change {
+fn created(
+    node: &DesiredNode,
+    placed: &Placed<'_>,
+    hostpci: Option<&HostPci>,
+    note: Option<&str>,
+) -> Change {
     let vm = &node.vm;
     let system = &vm.disks[0];
     let mut fields = vec![
@@ -302,6 +307,7 @@ fn created(node: &DesiredNode, placed: &Placed<'_>, note: Option<&str>) -> Chang
     }
     let keys = vm.options.iter().filter(|(key, _)| is_shown(key));
     fields.extend(keys.map(|(key, value)| FieldChange::set(key, value)));
+    fields.extend(hostpci.map(|device| FieldChange::set("hostpci0", device)));
     if let Some(template) = &node.template {
         fields.push(FieldChange::set("template", template));
     }
@@ -314,5 +320,5 @@ fn created(node: &DesiredNode, placed: &Placed<'_>, note: Option<&str>) -> Chang
 
 /// What tells VMs apart; the rest is the same for all of them.
 fn is_shown(key: &str) -> bool {
-    ["net", "ipconfig", "hostpci"].iter().any(|start| key.starts_with(start))
+    ["net", "ipconfig"].iter().any(|start| key.starts_with(start))
 }

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use talmox_clock::Clock;
+use talmox_clock::{Clock, Deadline};
 use talmox_pve::PveError;
 use talmox_pve::api::cluster::{self, Guest};
 use talmox_pve::api::qemu::{self, Vm};
@@ -15,21 +15,29 @@ use talmox_talos_config::time::UnixTime;
 use tokio::task::JoinSet;
 
 use super::{
-    EtcdStatus, KubernetesStatus, NodeStatus, Role, Seen, Status, Subject, TalosStatus, VmStatus,
-    authorities, drift,
+    EtcdStatus, KubernetesStatus, NodeStatus, Part, Role, Seen, Status, Subject, TalosStatus,
+    Unreachable, VmStatus, authorities, drift,
 };
 use crate::access::ClusterAccess;
 use crate::kube::NodeFacts;
 use crate::locate::locate;
 use crate::plan::{Change, Contact};
 
-/// Whom to ask, and how long each may take.
+/// Whom to ask, and how long that may take.
 #[derive(Clone, Debug)]
 pub struct Sources {
     pub pve: talmox_pve::Client,
     pub cluster: ClusterAccess,
-    /// In real time: bytes cross a real network.
+    /// In real time, for all of it together: bytes cross a real network.
     pub limit: Duration,
+}
+
+/// The same while it goes on.
+struct Asking {
+    pve: talmox_pve::Client,
+    cluster: ClusterAccess,
+    /// When everybody must have answered.
+    end: Deadline,
 }
 
 /// Looks at everything. `changes` are those of a plan, and become the drift.
@@ -39,48 +47,112 @@ pub async fn gather(
     sources: &Sources,
     changes: &[Change],
 ) -> Status {
-    let sources = Arc::new(sources.clone());
-    let (guests, (kubernetes, registered)) = tokio::join!(guests(&sources), kubernetes(&sources));
-    let mut asked = JoinSet::new();
-    for (at, subject) in subjects.iter().cloned().enumerate() {
-        let guest = guest_of(&guests, &subject);
-        let registered = registered_as(&registered, &subject);
-        let sources = Arc::clone(&sources);
-        let drift = drift(changes, Some(&subject.name));
-        asked.spawn(async move {
-            (at, Box::pin(one(&subject, guest, registered, &sources, drift)).await)
-        });
-    }
-    let mut nodes = asked.join_all().await;
-    nodes.sort_by_key(|(at, _)| *at);
+    let asking = Arc::new(Asking {
+        pve: sources.pve.clone(),
+        cluster: sources.cluster.clone(),
+        end: Clock::real().deadline(sources.limit),
+    });
+    // None of the three waits for another: one that is silent takes nobody else's time.
+    let looks = Box::pin(async {
+        tokio::join!(proxmox(subjects, &asking), kubernetes(&asking), insides(subjects, &asking),)
+    });
+    let ((guests, vms), (kubernetes, registered), insides) = looks.await;
+    let parts = subjects.iter().zip(vms).zip(insides);
+    let nodes: Vec<NodeStatus> = parts
+        .map(|((subject, vm), inside)| NodeStatus {
+            name: subject.name.clone(),
+            role: subject.role,
+            vmid: subject.own.as_ref().map(|own| own.vm.vmid.get()),
+            address: inside.address,
+            vm,
+            talos: inside.talos,
+            kubernetes: (subject.role != Role::Ubuntu).then(|| registered_as(&registered, subject)),
+            etcd: inside.etcd,
+            drift: drift(changes, Some(&subject.name)),
+        })
+        .collect();
     Status {
         cluster: cluster.to_owned(),
+        unreachable: unreachable(&guests, &kubernetes, &nodes),
         kubernetes,
-        nodes: nodes.into_iter().map(|(_, node)| node).collect(),
+        nodes,
         // A bundle that can be used at all has authorities that can be read.
         authorities: authorities(&sources.cluster.bundle).unwrap_or_default(),
         drift: drift(changes, None),
     }
 }
 
-/// Waits for an answer, a short while.
-async fn soon<T>(limit: Duration, answer: impl Future<Output = Result<T, String>>) -> Seen<T> {
-    match Clock::real().timeout(limit, Box::pin(answer)).await {
+/// What all nodes say, asked at the same time.
+async fn insides(subjects: &[Subject], asking: &Arc<Asking>) -> Vec<Inside> {
+    let mut asked = JoinSet::new();
+    for (at, subject) in subjects.iter().cloned().enumerate() {
+        let asking = Arc::clone(asking);
+        asked.spawn(async move { (at, Box::pin(inside(&subject, &asking)).await) });
+    }
+    in_order(asked.join_all().await)
+}
+
+fn in_order<T>(mut answers: Vec<(usize, T)>) -> Vec<T> {
+    answers.sort_by_key(|(at, _)| *at);
+    answers.into_iter().map(|(_, answer)| answer).collect()
+}
+
+/// Who did not answer at all.
+fn unreachable(
+    guests: &Seen<Vec<Guest>>,
+    kubernetes: &Seen<String>,
+    nodes: &[NodeStatus],
+) -> Vec<Unreachable> {
+    let mut all = vec![];
+    if let Seen::Unknown(why) = guests {
+        all.push(Unreachable { part: Part::Proxmox, nodes: vec![], reason: why.clone() });
+    }
+    let has_talos = nodes.iter().any(|node| node.talos.is_some());
+    let silent = nodes.iter().filter_map(|node| match &node.talos {
+        Some(Seen::Unknown(why)) => Some((node.name.clone(), why.clone())),
+        _ => None,
+    });
+    let (nodes, reasons): (Vec<String>, Vec<String>) = silent.unzip();
+    if let Some(reason) = reasons.into_iter().next() {
+        all.push(Unreachable { part: Part::Talos, nodes, reason });
+    }
+    if let Seen::Unknown(why) = kubernetes
+        && has_talos
+    {
+        all.push(Unreachable { part: Part::Kubernetes, nodes: vec![], reason: why.clone() });
+    }
+    all
+}
+
+/// Waits for an answer, as long as there is time.
+async fn soon<T>(end: Deadline, answer: impl Future<Output = Result<T, String>>) -> Seen<T> {
+    match Clock::real().timeout(end.left(), Box::pin(answer)).await {
         Ok(Ok(found)) => Seen::Is(found),
         Ok(Err(why)) => Seen::Unknown(why),
         Err(_) => Seen::Unknown("no answer in time".to_owned()),
     }
 }
 
-async fn guests(sources: &Sources) -> Seen<Vec<Guest>> {
-    soon(sources.limit, async {
-        let found = sources.pve.send(&cluster::resources()).await.map_err(|error| chain(&error))?;
+/// The list of guests, and how the VM of each node is.
+async fn proxmox(
+    subjects: &[Subject],
+    asking: &Arc<Asking>,
+) -> (Seen<Vec<Guest>>, Vec<Seen<VmStatus>>) {
+    let guests = soon(asking.end, async {
+        let found = asking.pve.send(&cluster::resources()).await.map_err(|error| chain(&error))?;
         Ok(found.guests)
     })
-    .await
+    .await;
+    let mut asked = JoinSet::new();
+    for (at, subject) in subjects.iter().enumerate() {
+        let (guest, asking) = (guest_of(&guests, subject), Arc::clone(asking));
+        asked.spawn(async move { (at, vm(guest, &asking).await) });
+    }
+    let vms = in_order(asked.join_all().await);
+    (guests, vms)
 }
 
-async fn kubernetes(sources: &Sources) -> (Seen<String>, Seen<Vec<NodeFacts>>) {
+async fn kubernetes(sources: &Asking) -> (Seen<String>, Seen<Vec<NodeFacts>>) {
     let client = match sources.cluster.kube() {
         Ok(client) => client,
         Err(error) => {
@@ -88,8 +160,8 @@ async fn kubernetes(sources: &Sources) -> (Seen<String>, Seen<Vec<NodeFacts>>) {
         }
     };
     let version =
-        soon(sources.limit, async { client.version().await.map_err(|error| error.reason()) });
-    let nodes = soon(sources.limit, async { client.nodes().await.map_err(|error| error.reason()) });
+        soon(sources.end, async { client.version().await.map_err(|error| error.reason()) });
+    let nodes = soon(sources.end, async { client.nodes().await.map_err(|error| error.reason()) });
     tokio::join!(version, nodes)
 }
 
@@ -122,15 +194,15 @@ fn registered_as(nodes: &Seen<Vec<NodeFacts>>, subject: &Subject) -> Seen<Kubern
     }
 }
 
-async fn one(
-    subject: &Subject,
-    guest: Seen<Vm>,
-    registered: Seen<KubernetesStatus>,
-    sources: &Sources,
-    drift: Vec<String>,
-) -> NodeStatus {
-    let vm = vm(guest, sources);
-    let address = soon(sources.limit, async {
+/// What a node itself says.
+struct Inside {
+    address: Seen<IpAddr>,
+    talos: Option<Seen<TalosStatus>>,
+    etcd: Option<Seen<EtcdStatus>>,
+}
+
+async fn inside(subject: &Subject, sources: &Asking) -> Inside {
+    let address = soon(sources.end, async {
         let look = match (subject.contact, &subject.own) {
             (Contact::At(address), _) => Look::Done(address),
             (contact, Some(own)) => locate(contact, &own.vm, &sources.pve).await,
@@ -140,39 +212,30 @@ async fn one(
             Look::Done(address) => Ok(address),
             Look::NotYet(reason) => Err(reason),
         }
-    });
-    let (vm, address) = tokio::join!(vm, address);
+    })
+    .await;
     let (talos, etcd) = match (subject.role, &address) {
         (Role::Ubuntu, _) => (None, None),
         (_, Seen::Unknown(why)) => {
             (Some(Seen::Unknown(why.clone())), Some(Seen::Unknown(why.clone())))
         }
         (_, Seen::Is(address)) => {
-            let talos = soon(sources.limit, talos(*address, sources));
-            let etcd = soon(sources.limit, etcd(*address, sources));
+            let talos = soon(sources.end, talos(*address, sources));
+            let etcd = soon(sources.end, etcd(*address, sources));
             let (talos, etcd) = tokio::join!(talos, etcd);
             (Some(talos), Some(etcd))
         }
     };
-    NodeStatus {
-        name: subject.name.clone(),
-        role: subject.role,
-        vmid: subject.own.as_ref().map(|own| own.vm.vmid.get()),
-        address,
-        vm,
-        talos,
-        kubernetes: (subject.role != Role::Ubuntu).then_some(registered),
-        etcd: etcd.filter(|_| subject.role == Role::ControlPlane),
-        drift,
-    }
+    let etcd = etcd.filter(|_| subject.role == Role::ControlPlane);
+    Inside { address, talos, etcd }
 }
 
-async fn vm(guest: Seen<Vm>, sources: &Sources) -> Seen<VmStatus> {
+async fn vm(guest: Seen<Vm>, sources: &Asking) -> Seen<VmStatus> {
     let vm = match guest {
         Seen::Is(vm) => vm,
         Seen::Unknown(why) => return Seen::Unknown(why),
     };
-    soon(sources.limit, async {
+    soon(sources.end, async {
         let status = sources.pve.send(&qemu::current(&vm)).await.map_err(|error| chain(&error))?;
         Ok(VmStatus {
             host: vm.node.to_string(),
@@ -186,13 +249,13 @@ async fn vm(guest: Seen<Vm>, sources: &Sources) -> Seen<VmStatus> {
     .await
 }
 
-async fn talos(address: IpAddr, sources: &Sources) -> Result<TalosStatus, String> {
+async fn talos(address: IpAddr, sources: &Asking) -> Result<TalosStatus, String> {
     let access = &sources.cluster;
     let verdict = access.probe(address).await.map_err(|error| error.to_string())?;
     let (client, in_maintenance) = match verdict {
         Verdict::Ours => (access.client(address).map_err(|error| error.to_string())?, false),
         Verdict::Maintenance(found) => (found.client, true),
-        other => return Err(other.to_string()),
+        other => return Err(format!("{other}; {}", other.advice())),
     };
     let version = client.version().await.ok().map(|version| version.tag);
     if in_maintenance {
@@ -222,7 +285,7 @@ async fn troubles(client: &Client) -> Result<Vec<String>, TalosError> {
     Ok(ill.map(talmox_talos_api::client::Service::describe).collect())
 }
 
-async fn etcd(address: IpAddr, sources: &Sources) -> Result<EtcdStatus, String> {
+async fn etcd(address: IpAddr, sources: &Asking) -> Result<EtcdStatus, String> {
     let client = sources.cluster.client(address).map_err(|error| error.to_string())?;
     let status = client.etcd_status().await.map_err(|error| error.reason())?;
     Ok(EtcdStatus {

@@ -1,7 +1,7 @@
 //! How a cluster is: its nodes as Proxmox, Talos and Kubernetes see them.
 //!
-//! Everything is asked at the same time and gets a short while to answer. What does not is shown as
-//! unknown, with the reason, and holds nothing else up.
+//! Everything is asked at the same time, and there is a limit to the whole. What does not answer is shown
+//! as unknown, with the reason, and holds nothing else up.
 
 mod gather;
 mod node;
@@ -62,9 +62,30 @@ pub struct Status {
     /// The version of its Kubernetes API.
     pub kubernetes: Seen<String>,
     pub nodes: Vec<NodeStatus>,
+    /// Who did not answer.
+    pub unreachable: Vec<Unreachable>,
     pub authorities: Vec<AuthorityLife>,
     /// What differs and is of no node.
     pub drift: Vec<String>,
+}
+
+/// A part of the whole that did not answer.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Unreachable {
+    pub part: Part,
+    /// The nodes that it is about; none if it is about all.
+    pub nodes: Vec<String>,
+    /// In words, of the first node if there are several.
+    pub reason: String,
+}
+
+/// Whom a status comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Part {
+    Proxmox,
+    Talos,
+    Kubernetes,
 }
 
 /// How long one of the cluster's authorities lives.

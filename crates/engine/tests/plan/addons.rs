@@ -2,9 +2,11 @@
 
 use insta::assert_snapshot;
 use talmox_engine::desired::{Addon, Desired};
-use talmox_engine::kube::ObjectChange;
-use talmox_engine::observe::{AddonSeen, KubernetesSeen, Registered, World};
-use talmox_engine::plan::{AddonSource, Class, Manifest, SavedPlan, SavedPlanError};
+use talmox_engine::kube::{ObjectChange, read_manifests};
+use talmox_engine::observe::{AddonRead, AddonSeen, KubernetesSeen, Registered, World};
+use talmox_engine::plan::{
+    Action, AddonSource, Class, HealthGoal, Manifest, SavedPlan, SavedPlanError, Severity,
+};
 
 use crate::support::{home, ids, plan, text};
 use crate::world::{empty, settled};
@@ -88,4 +90,110 @@ fn a_saved_plan_knows_what_add_ons_looked_like() {
     let changes = vec![change("ConfigMap shop/prices", "changes data.apple")];
     let moved = found(&desired, AddonSeen { is_noted: true, changes });
     assert_eq!(saved.check(&plan(&desired, &moved), &moved), Err(SavedPlanError::WorldMoved));
+}
+
+/// A world in which these add-ons consist of these manifests.
+fn reading(mut world: World, texts: &[(&str, &str)]) -> (Desired, World) {
+    let mut desired = home();
+    for (name, text) in texts {
+        let name = (*name).to_owned();
+        let manifests = read_manifests(&format!("{name}.yaml"), text).unwrap();
+        world.addons.read.insert(name.clone(), AddonRead::Objects(manifests));
+        desired.addons.push(Addon { name, source: AddonSource::Texts(vec![]) });
+    }
+    (desired, world)
+}
+
+/// What is found about add-ons: how bad, about what, and in which words.
+fn findings(desired: &Desired, world: &World) -> Vec<(Severity, String, String)> {
+    let plan = plan(desired, world);
+    let about = plan.findings.iter().filter(|one| one.subject.starts_with("add-on "));
+    about
+        .map(|one| {
+            assert!(one.hint.is_some(), "{one:?}");
+            (one.severity, one.subject.clone(), one.message.clone())
+        })
+        .collect()
+}
+
+fn error(about: &str, message: &str) -> (Severity, String, String) {
+    (Severity::Error, about.to_owned(), message.to_owned())
+}
+
+#[test]
+fn an_object_that_two_manifests_are_about_is_named_with_both_places() {
+    let map = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n";
+    let twice = format!("{map}---\n{}", map.replace("name: a", "name: a, namespace: default"));
+    let (desired, world) = reading(empty(), &[("one", &twice), ("two", map)]);
+    assert_eq!(
+        findings(&desired, &world),
+        [
+            error(
+                "add-on one",
+                "ConfigMap default/a is in one.yaml, document 1 and in one.yaml, document 2 as well"
+            ),
+            error(
+                "add-on two",
+                "ConfigMap a is in one.yaml, document 1 (add-on one) and in two.yaml, document 1 as well"
+            ),
+        ]
+    );
+    let other = map.replace("ConfigMap", "Secret");
+    let (desired, world) = reading(empty(), &[("one", map), ("two", &other)]);
+    assert_eq!(findings(&desired, &world), []);
+}
+
+#[test]
+fn a_namespace_that_nobody_brings_is_found_before_anything_is_applied() {
+    let map = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, namespace: shop}\n";
+    let system = map.replace("shop", "kube-system");
+    let expected = [error(
+        "add-on one",
+        "ConfigMap shop/a (one.yaml, document 1) needs the namespace shop, which is not there and in no add-on",
+    )];
+    let (desired, mut world) = reading(empty(), &[("one", map), ("two", &system)]);
+    assert_eq!(findings(&desired, &world), expected);
+
+    // One that runs is asked; one that does not answer cannot be.
+    world.kubernetes = KubernetesSeen::Silent("no route".to_owned());
+    assert_eq!(findings(&desired, &world), []);
+    world.addons.namespaces = Some(std::iter::empty().collect());
+    assert_eq!(findings(&desired, &world), expected);
+    world.addons.namespaces = Some(std::iter::once("shop".to_owned()).collect());
+    assert_eq!(findings(&desired, &world), []);
+
+    // Another add-on brings it, or may do so for all that is known.
+    let brings = "apiVersion: v1\nkind: Namespace\nmetadata: {name: shop}\n";
+    let (desired, mut world) = reading(empty(), &[("one", map), ("two", brings)]);
+    assert_eq!(findings(&desired, &world), []);
+    world.addons.read.insert("two".to_owned(), AddonRead::Unreachable("no route".to_owned()));
+    let told = "its manifests cannot be had now: no route".to_owned();
+    assert_eq!(findings(&desired, &world), [(Severity::Warning, "add-on two".to_owned(), told)]);
+    let wrong = "two.yaml, document 1: it has no `kind`";
+    world.addons.read.insert("two".to_owned(), AddonRead::Wrong(wrong.to_owned()));
+    assert_eq!(findings(&desired, &world), [error("add-on two", wrong)]);
+}
+
+#[test]
+fn nodes_are_waited_for_until_they_are_ready_where_something_brings_a_network() {
+    let goal = |desired: &Desired, world: &World| {
+        let plan = plan(desired, world);
+        plan.steps.iter().find_map(|step| match &step.action {
+            Action::AwaitHealth(health) => Some(health.goal),
+            _ => None,
+        })
+    };
+    let map = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n";
+    let set = "apiVersion: apps/v1\nkind: DaemonSet\n\
+        metadata: {name: cilium, namespace: kube-system}\n";
+    for (texts, expected) in [
+        (&[][..], HealthGoal::Registered),
+        (&[("one", map)][..], HealthGoal::Settled),
+        (&[("one", map), ("two", set)][..], HealthGoal::Ready),
+    ] {
+        let (mut desired, world) = reading(empty(), texts);
+        assert_eq!(goal(&desired, &world), Some(HealthGoal::Ready), "by Talos");
+        desired.has_cni = false;
+        assert_eq!(goal(&desired, &world), Some(expected), "{texts:?}");
+    }
 }

@@ -1,7 +1,7 @@
 //! etcd is bootstrapped once, and never where data might be.
 
-use talmox_engine::observe::{EtcdSeen, TalosSeen, World};
-use talmox_engine::plan::{Action, BootstrapEtcd, Evidence, Plan};
+use talmox_engine::observe::{EtcdSeen, KubernetesSeen, Registered, TalosSeen, World};
+use talmox_engine::plan::{self, Action, BootstrapEtcd, Evidence, Options, Plan};
 
 use crate::support::{home, plan};
 use crate::world::{carry_out, empty, settled, vmid};
@@ -92,4 +92,70 @@ fn a_rebuilt_first_node_never_starts_a_second_cluster() {
     let step = bootstrap(&plan).unwrap();
     let evidence: Vec<_> = step.witnesses.iter().map(|one| one.evidence).collect();
     assert_eq!(evidence, [Evidence::Answer, Evidence::Answer], "they must say that they have none");
+}
+
+/// The steps that a step waits for.
+fn after<'a>(plan: &'a Plan, id: &str) -> Vec<&'a str> {
+    let step = plan.steps.iter().find(|step| step.id.as_str() == id).unwrap();
+    step.after.iter().map(talmox_engine::plan::StepId::as_str).collect()
+}
+
+#[test]
+fn a_worker_that_may_have_its_config_is_waited_for_once_there_is_a_cluster() {
+    let mut world = before_bootstrap();
+    let silent = || TalosSeen::Nothing("refused".to_owned());
+    world.nodes.insert("wk-1".to_owned(), silent());
+    world.nodes.insert("wk-2".to_owned(), TalosSeen::Maintenance { mismatch: None });
+    world.nodes.insert("cp-2".to_owned(), silent());
+    let told = plan(&home(), &world);
+    assert_eq!(after(&told, "talos/wk-1/apply"), ["etcd/bootstrap"]);
+    assert_eq!(after(&told, "talos/wk-2/apply"), Vec::<&str>::new(), "it has none, and gets one");
+    assert_eq!(after(&told, "talos/cp-2/apply"), Vec::<&str>::new(), "it needs nobody to answer");
+    assert!(after(&told, "talos/cp-2/join").contains(&"etcd/bootstrap"));
+    // With a cluster there is nothing to wait for.
+    world.nodes.insert("cp-1".to_owned(), settled(&home()).nodes["cp-1"].clone());
+    assert_eq!(after(&plan(&home(), &world), "talos/wk-1/apply"), Vec::<&str>::new());
+}
+
+#[test]
+fn a_first_control_plane_is_not_made_before_older_ones_have_told() {
+    let mut world = settled(&home());
+    world.pve.vms.remove(&vmid(300)).unwrap();
+    world.pve.resources.guests.retain(|guest| guest.vmid != vmid(300));
+    for name in ["cp-1", "cp-2", "cp-3"] {
+        world.nodes.insert(name.to_owned(), TalosSeen::Nothing("timed out".to_owned()));
+    }
+    let plan = plan(&home(), &world);
+    let after = after(&plan, "vm/cp-1/create");
+    assert!(
+        after.contains(&"talos/cp-2/apply") && after.contains(&"talos/cp-3/apply"),
+        "{after:?}"
+    );
+}
+
+#[test]
+fn only_what_was_never_reached_is_reset() {
+    let resets = |world: &World, has_client_files: bool| {
+        let plan = plan::plan(&home(), world, Options { has_client_files });
+        let apply = plan.steps.iter().find_map(|step| match &step.action {
+            Action::ApplyConfig(apply) if apply.node.name == "wk-1" => Some(apply.resets),
+            _ => None,
+        });
+        apply.unwrap()
+    };
+    assert_eq!(resets(&empty(), true), 2, "it is made in this run");
+    let mut world = settled(&home());
+    for name in ["cp-1", "cp-2", "cp-3", "wk-1", "wk-2"] {
+        world.nodes.insert(name.to_owned(), TalosSeen::Nothing("timed out".to_owned()));
+    }
+    assert_eq!(resets(&world, false), 2, "no cluster was up yet, as far as is known");
+    assert_eq!(resets(&world, true), 0, "there was one");
+    let known = |names: &[&str]| {
+        let nodes = names.iter().map(|name| (*name).to_owned()).collect();
+        KubernetesSeen::Answers(Registered { nodes, trouble: None })
+    };
+    world.kubernetes = known(&["cp-1", "wk-1"]);
+    assert_eq!(resets(&world, false), 0, "Kubernetes knows it");
+    world.kubernetes = known(&["cp-1"]);
+    assert_eq!(resets(&world, true), 2, "it has never joined");
 }

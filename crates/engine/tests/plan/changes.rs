@@ -89,6 +89,97 @@ fn a_disk_moves_to_another_storage_while_it_is_used() {
     assert_eq!(class_of(&plan, "vm wk-1"), Class::Live, "{}", show::text(&plan));
 }
 
+#[test]
+fn tags_of_peoples_own_are_no_change() {
+    let desired = home();
+    let mut world = running(&desired);
+    put(&mut world.pve, vmid(303), &VmOptions::new().set("tags", "home;rack-7;talmox"), &[]);
+    assert!(plan(&desired, &world).is_empty());
+    put(&mut world.pve, vmid(303), &VmOptions::new().set("tags", "rack-7;talmox"), &[]);
+    let plan = plan(&desired, &world);
+    assert_eq!(class_of(&plan, "vm wk-1"), Class::Live);
+    let field = &plan.changes[0].fields[0];
+    assert_eq!(field.new.as_deref(), Some("home;rack-7;talmox"), "they stay");
+}
+
+#[test]
+fn who_may_not_look_into_the_pool_sees_no_other_pool() {
+    let desired = home();
+    let mut world = running(&desired);
+    for guest in &mut world.pve.resources.guests {
+        guest.pool = None;
+    }
+    assert_eq!(class_of(&plan(&desired, &world), "vm cp-1"), Class::Live);
+    world.pve.permissions.0.get_mut("/").unwrap().remove("Pool.Audit");
+    assert!(plan(&desired, &world).is_empty());
+}
+
+#[test]
+fn a_system_disk_in_another_slot_is_another_machine() {
+    let world = running(&home());
+    let changed = home_with("ip: 10.0.0.21}", "ip: 10.0.0.21, disk_bus: virtio}");
+    assert_eq!(class_of(&plan(&changed, &world), "vm wk-1"), Class::Replace);
+}
+
+#[test]
+fn devices_that_the_vm_does_not_take_as_it_runs() {
+    let mut world = running(&home());
+    let changed = home_with("ip: 10.0.0.21}", "ip: 10.0.0.21, disks: [{size: 5}]}");
+    for (hotplug, class) in [
+        ("network,disk,usb", Class::Live),
+        ("1", Class::Live),
+        ("disk", Class::Live),
+        ("network", Class::Drain),
+        ("0", Class::Drain),
+    ] {
+        put(&mut world.pve, vmid(303), &VmOptions::new().set("hotplug", hotplug), &[]);
+        assert_eq!(class_of(&plan(&changed, &world), "vm wk-1"), class, "{hotplug}");
+    }
+    // The card that is not wanted any more.
+    let mut world =
+        running(&home_with("ip: 10.0.0.21}", "ip: 10.0.0.21, nics: [{bridge: vmbr1}]}"));
+    put(&mut world.pve, vmid(303), &VmOptions::new().set("hotplug", "disk"), &[]);
+    assert_eq!(class_of(&plan(&home(), &world), "vm wk-1"), Class::Drain);
+}
+
+#[test]
+fn keys_are_lost_with_the_tpm() {
+    let world = running(&home_with("ip: 10.0.0.21}", "ip: 10.0.0.21, tpm: true}"));
+    assert_eq!(class_of(&plan(&home(), &world), "disk wk-1/tpmstate0"), Class::Destroy);
+}
+
+/// What Proxmox does with each option of a VM that runs.
+#[test]
+fn every_setting_costs_what_it_costs() {
+    let world = running(&home());
+    for (setting, class) in [
+        ("cores: 3", Class::Drain),
+        ("memory: 5G", Class::Drain),
+        ("cpu_type: x86-64-v3", Class::Drain),
+        ("machine_type: i440fx", Class::Drain),
+        ("numa: true", Class::Drain),
+        ("bios: seabios", Class::Drain),
+        ("tpm: true", Class::Drain),
+        ("ssd: true", Class::Drain),
+        ("gpu: {mapping: gpu}", Class::Drain),
+        ("disk: 50G", Class::Drain),
+        ("disk: 20G", Class::Replace),
+        ("vmid: 333", Class::Replace),
+        ("disks: [{size: 5}]", Class::Live),
+        // The card comes at once, and its address with the cloud-init drive of the next start.
+        ("nics: [{bridge: vmbr1}]", Class::Drain),
+        ("bridge: vmbr1", Class::Live),
+        ("vlan: 40", Class::Live),
+        ("onboot: false", Class::Live),
+        ("protection: true", Class::Live),
+        ("tags: [blue]", Class::Live),
+        ("pool: other", Class::Live),
+    ] {
+        let changed = home_with("ip: 10.0.0.21}", &format!("ip: 10.0.0.21, {setting}}}"));
+        assert_eq!(class_of(&plan(&changed, &world), "vm wk-1"), class, "{setting}");
+    }
+}
+
 /// Who answers at the address of the new name is the old one.
 fn answering(world: &World, old: &str, new: &str) -> World {
     let mut world = world.clone();

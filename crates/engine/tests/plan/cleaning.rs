@@ -27,7 +27,7 @@ fn with_files(desired: &Desired, files: &[Volume]) -> World {
 }
 
 fn end(desired: &Desired, world: &World) -> Plan {
-    destroy(desired, world, DestroyOptions { images: true })
+    destroy(desired, world, DestroyOptions { images: true, secrets: false })
 }
 
 fn image_steps(plan: &Plan) -> Vec<&str> {
@@ -47,7 +47,7 @@ fn images_of_the_inventory_go_from_every_host() {
     assert_eq!(warnings(&plan), ["pve1", "pve2"].map(|host| format!("{host}: {kept}")));
     let delete = plan.steps.iter().find(|step| step.id.as_str() == expected[0]).unwrap();
     assert_eq!(delete.after.len(), 5, "only when the VMs are gone");
-    let without = destroy(&desired, &world, DestroyOptions { images: false });
+    let without = destroy(&desired, &world, DestroyOptions::default());
     assert_eq!(image_steps(&without), Vec::<&str>::new());
 }
 
@@ -93,16 +93,16 @@ fn uploads_with_configs_go_whatever_is_asked_for() {
     let other = "local:import/talmox-0011223344556677-cp-1.raw";
     let mut world = with_files(&desired, &[volume(&own, 2 << 20), volume(other, 2 << 20)]);
     world.images.contents.remove(&(host("pve2"), "local".parse().unwrap()));
-    let plan = destroy(&desired, &world, DestroyOptions { images: false });
+    let plan = destroy(&desired, &world, DestroyOptions::default());
     let step = format!("image/pve1/local/talmox-{mark}-cp-1.raw/scrub");
     assert_eq!(image_steps(&plan), [step.as_str()]);
 
     world.pve.permissions.0.get_mut("/").unwrap().remove("Datastore.Allocate");
-    let plan = destroy(&desired, &world, DestroyOptions { images: false });
+    let plan = destroy(&desired, &world, DestroyOptions::default());
     assert_eq!(image_steps(&plan), [step.as_str()], "zeros are written over it");
     let place = (host("pve1"), "local".parse().unwrap());
     world.images.contents.insert(place, Ok(vec![volume(&own, 4096)]));
-    let plan = destroy(&desired, &world, DestroyOptions { images: false });
+    let plan = destroy(&desired, &world, DestroyOptions::default());
     assert_eq!(image_steps(&plan), Vec::<&str>::new(), "they are written already");
     assert_eq!(warnings(&plan).len(), 1);
 }

@@ -5,6 +5,7 @@ mod addons;
 mod bootstrap;
 mod changes;
 mod cleaning;
+mod ending;
 mod laws;
 mod obstacle;
 mod preflight;

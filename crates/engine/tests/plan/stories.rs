@@ -3,10 +3,9 @@
 use insta::assert_snapshot;
 use talmox_engine::observe::{EtcdSeen, TalosSeen};
 use talmox_engine::plan::{DestroyOptions, destroy, show};
-use talmox_pve::config::VmOptions;
 
 use crate::support::{HEAD, HOME, desired, home, home_with, ids, plan, single, text};
-use crate::world::{empty, foreign, host, put, settled, taken, template, vmid};
+use crate::world::{empty, foreign, host, settled, taken, template, vmid};
 
 #[test]
 fn a_fresh_cluster() {
@@ -162,9 +161,8 @@ fn a_config_by_a_volume() {
 fn the_end() {
     let desired = home();
     let mut world = settled(&desired);
-    put(&mut world.pve, vmid(300), &VmOptions::new().protection(true), &[]);
     world.images.contents = world.pve.contents.clone();
-    let plan = destroy(&desired, &world, DestroyOptions { images: true });
+    let plan = destroy(&desired, &world, DestroyOptions { images: true, secrets: false });
     assert_snapshot!(show::text(&plan));
     assert_snapshot!("the_end_as_a_graph", show::graph(&plan));
 }

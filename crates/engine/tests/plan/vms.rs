@@ -54,11 +54,19 @@ fn another_system_keeps_its_volume() {
         "{HEAD}machine: {{os: ubuntu, image: {{url: 'https://example.org/noble+server.img'}}}}\n\
          controlplane: [{{name: u-1, ip: 10.0.0.31}}]\n"
     );
-    let plan = plan(&desired(&text), &empty());
-    let ids = ids(&plan);
+    let desired = desired(&text);
+    let fresh = plan(&desired, &empty());
+    let ids = ids(&fresh);
     assert!(ids[0].starts_with("image/pve1/local/image-noble_server-"), "{ids:?}");
-    assert!(ids.contains(&"ubuntu/u-1/await") && !ids.contains(&"vm/u-1/detach-config"), "{ids:?}");
+    assert!(ids.contains(&"ubuntu/u-1/up") && !ids.contains(&"vm/u-1/detach-config"), "{ids:?}");
     assert!(!ids.contains(&"etcd/bootstrap"), "{ids:?}");
+    // One that did not come up is waited for again.
+    let mut world = settled(&desired);
+    assert!(plan(&desired, &world).is_empty());
+    world.silent.insert("u-1".to_owned(), "its guest agent does not answer".to_owned());
+    let again = plan(&desired, &world);
+    assert_eq!(crate::support::ids(&again), ["ubuntu/u-1/up"]);
+    assert_eq!(again.changes.len(), 1);
 }
 
 #[test]
@@ -100,7 +108,7 @@ fn untouched(desired: &Desired, reason: &str) {
     let own = talmox_engine::plan::destroy(
         desired,
         &world,
-        talmox_engine::plan::DestroyOptions { images: false },
+        talmox_engine::plan::DestroyOptions::default(),
     );
     assert!(own.steps.is_empty(), "{reason}: {:?}", ids(&own));
 }

@@ -34,6 +34,7 @@ fn all_rights() -> Permissions {
         "Datastore.Audit",
         "Mapping.Modify",
         "Mapping.Use",
+        "Pool.Audit",
         "SDN.Use",
         "Sys.AccessNetwork",
         "VM.Allocate",

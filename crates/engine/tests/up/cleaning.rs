@@ -7,7 +7,7 @@ use talmox_pve::api::storage::{self, Content};
 use super::inventory::{HEAD, PAIR, pair};
 use super::rig::{ADMIN, Rig, Yard, once};
 
-const IMAGES: DestroyOptions = DestroyOptions { images: true };
+const IMAGES: DestroyOptions = DestroyOptions { images: true, secrets: false };
 
 /// Files for disks on both hosts, as somebody sees them who sees everything.
 async fn files(rig: &Rig) -> Vec<String> {

@@ -52,8 +52,13 @@ pub(crate) fn pair() -> String {
 
 /// With what does not come up given up after a while.
 pub(crate) fn impatient() -> String {
+    impatiently(&pair())
+}
+
+pub(crate) fn impatiently(text: &str) -> String {
     let times = "boot: 60m, bootstrap: 60m, health: 60m";
-    pair().replace(times, "boot: 5m, bootstrap: 10m, health: 15m")
+    assert!(text.contains(times), "{text}");
+    text.replace(times, "boot: 5m, bootstrap: 10m, health: 15m")
 }
 
 /// The same bundle in all tests: making one takes its time.

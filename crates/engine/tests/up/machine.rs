@@ -1,10 +1,11 @@
 //! Machines that do not boot as they should.
 
-use talmox_lab::pve::Fault;
+use talmox_engine::plan::show;
+use talmox_lab::pve::{Action as FaultAction, Fault};
 use talmox_pve::api::task::{self, Filter};
 
-use super::inventory::{impatient, pair};
-use super::rig::{ADMIN, Ran, Rig};
+use super::inventory::{HEAD, impatient, impatiently, pair};
+use super::rig::{ADMIN, Ran, Rig, Yard};
 
 /// The machine is well again, and the same command goes on.
 async fn goes_on(rig: &Rig) {
@@ -23,7 +24,7 @@ async fn up(fault: &str) -> (Rig, Ran) {
     (rig, ran)
 }
 
-async fn resets(rig: &Rig) -> usize {
+pub(crate) async fn resets(rig: &Rig) -> usize {
     let request = task::list(&"pve1".parse().unwrap(), &Filter::default());
     let tasks = rig.client(ADMIN).send(&request).await.unwrap();
     tasks.iter().filter(|task| task.upid.kind() == "qmreset").count()
@@ -63,4 +64,35 @@ async fn a_machine_that_says_nothing_is_given_up() {
     assert!(text.contains("wk-1 does not come up"), "{text}");
     assert!(resets(&rig).await <= 2);
     goes_on(&rig).await;
+}
+
+const UBUNTU: &str = "
+machine:
+  os: ubuntu
+  image: {url: https://cloud-images.ubuntu.com/releases/noble/release/ubuntu-24.04-server-cloudimg-amd64.img}
+  cloud_init: {packages: [qemu-guest-agent]}
+controlplane: [{name: ub-1, ip: 10.0.0.31}]
+workers: [{name: ub-2, ip: 10.0.0.32}]
+";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_ubuntu_that_does_not_come_up_is_waited_for_again() {
+    let with = vec![("Pool.Audit]", "Pool.Audit, VM.GuestAgent.Audit]".to_owned())];
+    let rig = Rig::of(Yard { with, ..Yard::default() });
+    let text = impatiently(&format!("{HEAD}{UBUNTU}"));
+    let refuse =
+        FaultAction::Refuse { status: 500, message: "QEMU guest agent is not running".into() };
+    rig.strike("POST", "/nodes/{node}/qemu/301/agent/ping", u64::MAX, refuse);
+    let ran = rig.up(&text).await;
+    let failures = ran.failures();
+    let words = "ubuntu/ub-2/up: VM 301 does not come up in time: its guest agent does not answer";
+    assert!(failures.starts_with(words), "{failures}");
+    assert_eq!(ran.outcome.failures().count(), 1, "{failures}");
+    let again = rig.plan(&text).await;
+    let ids: Vec<&str> = again.steps.iter().map(|step| step.id.as_str()).collect();
+    assert_eq!(ids, ["ubuntu/ub-2/up"]);
+    rig.lab.faults().clear();
+    rig.carry_out(again, &text, None).await.assert_done();
+    let plan = rig.plan(&text).await;
+    assert!(plan.is_empty(), "{}", show::text(&plan));
 }

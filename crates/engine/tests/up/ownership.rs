@@ -7,6 +7,7 @@ use talmox_engine::desired::SmbiosUuid;
 use talmox_engine::ownership::{ClusterMark, Marker, Stage};
 use talmox_engine::plan::{self, DestroyOptions, show};
 use talmox_engine::step::{Cut, CutHook, Moment};
+use talmox_pve::api::pool::{self, Members};
 use talmox_pve::api::qemu::{self, CloneVm, Vm};
 use talmox_pve::config::{VmChange, VmOptions};
 use talmox_pve::id::VmId;
@@ -200,6 +201,49 @@ async fn a_vm_that_lost_its_marker_is_not_doubled() {
         assert!(!shown.contains("vmid: 302"), "{shown}");
         assert_eq!(rig.vms().await, before);
     }
+}
+
+/// A VM whose node is no longer in the inventory, and of which people changed all but its marker.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_removed_node_is_known_by_its_marker_alone() {
+    let rig = Rig::start();
+    rig.up(&pair()).await.assert_done();
+    let vm = Vm::new(&"pve1".parse().unwrap(), VmId::new(301).unwrap());
+    let set = VmOptions::new().name("renamed").set("tags", "mine");
+    let change = VmChange { set, ..VmChange::default() };
+    rig.client(ADMIN).send(&qemu::set_config(&vm, &change)).await.unwrap();
+    while !rig.guests().await.iter().any(|guest| guest.name.as_deref() == Some("renamed")) {
+        rig.lab.clock().sleep(std::time::Duration::from_secs(1)).await;
+    }
+    let workers = pair().find("workers:").unwrap();
+    let without = &pair()[..workers];
+    let plan = rig.plan(without).await;
+    let shown = show::text(&plan);
+    assert!(shown.contains("- vm wk-1  (destroy, not yet)\n    vmid  301"), "{shown}");
+    rig.destroy(without).await.assert_done();
+    assert_eq!(rig.vms().await.keys().copied().collect::<Vec<_>>(), [100]);
+}
+
+/// Somebody takes a VM out of the pool, and with it out of the sight of a token that has rights on the pool alone.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_vm_out_of_the_pool_is_not_doubled_and_keeps_the_secrets() {
+    let rig = Rig::start();
+    rig.up(&pair()).await.assert_done();
+    // Where it runs, its address tells of it.
+    rig.stop_vm(301).await;
+    let (pool, vmid) = ("talos".parse().unwrap(), VmId::new(301).unwrap());
+    let members = Members { guests: vec![vmid], storages: vec![] };
+    rig.client(ADMIN).send(&pool::remove(&pool, &members)).await.unwrap();
+    let before = rig.vms().await;
+    let plan = rig.plan(&pair()).await;
+    let hidden = "VM 301 is there and may not be seen, although it was made with this login";
+    assert!(plan.errors().any(|error| error.message == hidden), "{}", show::text(&plan));
+    let options = DestroyOptions { images: false, secrets: true };
+    let end = rig.end(&pair(), options).await;
+    assert!(end.errors().any(|error| error.message == hidden), "{}", show::text(&end));
+    assert_eq!(rig.vms().await, before);
+    rig.destroy(&pair()).await.assert_done();
+    assert_eq!(rig.vms().await.keys().copied().collect::<Vec<_>>(), [100, 301]);
 }
 
 impl Rig {

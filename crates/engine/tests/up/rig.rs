@@ -6,12 +6,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use talmox_engine::access::{ClientFiles, ClusterAccess};
+use talmox_engine::access::{ClientFiles, ClusterAccess, PROVISIONAL};
 use talmox_engine::desired::Desired;
 use talmox_engine::event::{Event, Events, Stamped};
 use talmox_engine::execute::{Cancel, Outcome, execute};
 use talmox_engine::kube::KubeClient;
-use talmox_engine::observe::{Sources, TalosAccess, World, observe, observe_images};
+use talmox_engine::observe::{
+    Sources, TalosAccess, World, observe, observe_images, observe_removed,
+};
 use talmox_engine::plan::{self, Contact, DestroyOptions, Options, Plan, StepId, show};
 use talmox_engine::step::{Context, Cut, CutHook, Moment};
 use talmox_lab::pve::{Action as FaultAction, Profile};
@@ -62,6 +64,8 @@ pub(crate) struct Rig {
     /// With whose rights talmox works.
     pub(crate) token: &'static str,
     pub(crate) files: Arc<Mutex<Vec<ClientFiles>>>,
+    /// Addresses of the cluster that cannot be reached from here, by how they begin.
+    pub(crate) closed: &'static [&'static str],
     record: PathBuf,
     _folder: TempDir,
 }
@@ -100,6 +104,7 @@ impl Rig {
             bundle: inventory::bundle(),
             token: TALMOX,
             files: Arc::default(),
+            closed: &[],
             record,
             _folder: folder,
         }
@@ -116,7 +121,10 @@ impl Rig {
         let credentials =
             TalosCredentials::issue(&self.bundle, &[Role::Admin], day, now, randomness).unwrap();
         let mut settings = TalosSettings::new(self.lab.clock());
-        settings.reach = Reach::new(self.lab.ready().reach);
+        settings.reach = Reach::new(self.lab.ready().reach.into_iter().map(|(address, at)| {
+            let is_closed = self.closed.iter().any(|start| address.starts_with(start));
+            (address, if is_closed { "127.0.0.1:1".to_owned() } else { at })
+        }));
         TalosAccess { credentials, settings }
     }
 
@@ -157,7 +165,8 @@ impl Rig {
     pub(crate) async fn plan(&self, text: &str) -> Plan {
         let desired = self.desired(text);
         let world = self.look(&desired).await.unwrap();
-        let has_client_files = !self.files.lock().unwrap().is_empty();
+        let is_whole = |made: &ClientFiles| !made.kubeconfig.expose().starts_with(PROVISIONAL);
+        let has_client_files = self.files.lock().unwrap().last().is_some_and(is_whole);
         plan::plan(&desired, &world, Options { has_client_files })
     }
 
@@ -178,12 +187,18 @@ impl Rig {
     }
 
     pub(crate) async fn destroy_with(&self, text: &str, options: DestroyOptions) -> Ran {
-        let desired = self.desired(text);
-        let mut world = self.look(&desired).await.unwrap();
-        world.images = observe_images(&desired, &self.client(self.token), &world.pve).await;
-        let plan = plan::destroy(&desired, &world, options);
+        let plan = self.end(text, options).await;
         assert_eq!(plan.errors().count(), 0, "{}", show::text(&plan));
         self.carry_out(plan, text, None).await
+    }
+
+    /// What `talmox destroy` would do now.
+    pub(crate) async fn end(&self, text: &str, options: DestroyOptions) -> Plan {
+        let (desired, client) = (self.desired(text), self.client(self.token));
+        let mut world = self.look(&desired).await.unwrap();
+        world.images = observe_images(&desired, &client, &world.pve).await;
+        observe_removed(&desired, &client, &mut world.pve).await;
+        plan::destroy(&desired, &world, options)
     }
 
     /// What `talmox up` does until this step begins; there it is killed.

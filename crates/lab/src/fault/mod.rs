@@ -95,11 +95,7 @@ impl Action {
                     let (site, host) = (Arc::clone(site), host.clone());
                     tokio::spawn(async move {
                         site.clock.sleep(lasts).await;
-                        let now = site.now();
-                        if let Some(host) = site.world().hosts.get_mut(&host) {
-                            host.online = true;
-                            host.booted = now;
-                        }
+                        site.switch_on_host(&host);
                     });
                 }
             }

@@ -12,7 +12,7 @@ use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
 use hyper::{Request as HttpRequest, Response};
 use hyper_util::rt::{TokioExecutor, TokioIo};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpListener;
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
@@ -26,7 +26,7 @@ use super::request::{self, Request};
 use super::store::KubeStore;
 use super::tls::KubeTls;
 use crate::pve::stopped;
-use crate::talos::{Fate, Victim};
+use crate::talos::{Fate, Line, Victim};
 
 /// The most that a request may carry.
 const MOST: usize = 3 << 20;
@@ -76,9 +76,9 @@ pub(crate) enum Door {
 }
 
 impl Door {
-    async fn next(&mut self) -> Option<std::io::Result<TcpStream>> {
+    async fn next(&mut self) -> Option<std::io::Result<Line>> {
         match self {
-            Self::Port(listener) => Some(listener.accept().await.map(|(socket, _)| socket)),
+            Self::Port(listener) => Some(listener.accept().await.map(|(socket, _)| socket.into())),
             Self::Wire(incoming) => incoming.next().await.map(Ok),
         }
     }
@@ -140,7 +140,7 @@ struct Connection {
 }
 
 impl Connection {
-    async fn run(self, socket: TcpStream) {
+    async fn run(self, socket: Line) {
         let acceptor = TlsAcceptor::from(Arc::clone(&self.server.tls.config));
         let Ok(Ok(stream)) = timeout(HANDSHAKE, acceptor.accept(socket)).await else { return };
         let shown = stream.get_ref().1.peer_certificates().unwrap_or_default();

@@ -31,6 +31,8 @@ pub(crate) enum Moment {
     Reset,
     Paused,
     Resumed,
+    /// Something about its network cards changed while it runs.
+    Replugged,
     /// It is off, whoever did it.
     Stopped,
 }
@@ -139,6 +141,15 @@ impl Site {
         for vmid in lost {
             self.guests.release(vmid);
             self.guests.tell(name, vmid, Moment::Stopped);
+        }
+    }
+
+    /// A host has its power back.
+    pub(crate) fn switch_on_host(&self, name: &str) {
+        let now = self.now();
+        if let Some(host) = self.world().hosts.get_mut(name) {
+            host.online = true;
+            host.booted = now;
         }
     }
 

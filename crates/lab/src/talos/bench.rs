@@ -107,6 +107,7 @@ impl Bench {
             vlan: None,
             mtu: 1500,
             is_up: true,
+            is_elsewhere: false,
             addresses: vec![(address, Layer::Configuration)],
         };
         let network = Network {
@@ -124,6 +125,7 @@ impl Bench {
             boot
         });
         self.realm.enter(vmid, boot, "cri", ServiceState::Running, "Started");
+        self.realm.set_health(vmid, boot, "cri", true, "");
         let mut running = JoinSet::new();
         if is_control_plane {
             running.spawn(run_control_plane(Arc::clone(&self.realm), vmid, boot));
@@ -259,7 +261,7 @@ fn node(
         config: Some(config),
         network,
         is_time_in_sync: true,
-        services: [("cri".to_owned(), Service::new())].into(),
+        services: [("cri".to_owned(), Service::new("cri"))].into(),
         etcd,
         ..Node::new(vmid, boot, hardware, image, version, Clock::real())
     }

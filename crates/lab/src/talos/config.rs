@@ -13,6 +13,7 @@ use talmox_yaml::Node as Yaml;
 use crate::kube::yaml_to_json;
 
 mod links;
+mod selector;
 
 pub(crate) use links::{LinkFacts, LinkSelector};
 
@@ -76,13 +77,20 @@ pub(crate) struct Facts {
     pub(crate) hostname: Option<String>,
     pub(crate) links: Vec<LinkFacts>,
     pub(crate) nameservers: Vec<IpAddr>,
+    /// Subnets that the kubelet's address is to be in; those after a `!` it must not be in.
+    pub(crate) node_ip_subnets: Vec<String>,
+    /// The same for the address that etcd tells others.
+    pub(crate) etcd_subnets: Vec<String>,
     pub(crate) node_labels: BTreeMap<String, String>,
+    pub(crate) node_annotations: BTreeMap<String, String>,
     /// Key and `value:effect`.
     pub(crate) node_taints: BTreeMap<String, String>,
     pub(crate) kernel_modules: Vec<String>,
     /// Extension services that have a config.
     pub(crate) configured_extensions: Vec<String>,
     pub(crate) install_disk: Option<String>,
+    /// What the disk has to be like, where none is named.
+    pub(crate) install_match: Option<String>,
     pub(crate) install_image: Option<String>,
     pub(crate) has_discovery: bool,
     pub(crate) schedules_on_control_planes: bool,
@@ -170,7 +178,13 @@ impl Facts {
             hostname: hostname.or_else(|| at.some("machine.network.hostname")),
             links: links::of(config),
             nameservers,
+            node_ip_subnets: at.texts("machine.kubelet.nodeIP.validSubnets"),
+            etcd_subnets: match at.texts("cluster.etcd.advertisedSubnets") {
+                none if none.is_empty() => at.some("cluster.etcd.subnet").into_iter().collect(),
+                some => some,
+            },
             node_labels: at.table("machine.nodeLabels"),
+            node_annotations: at.table("machine.nodeAnnotations"),
             node_taints: at.table("machine.nodeTaints"),
             kernel_modules: at
                 .list("machine.kernel.modules", |item| text(item.as_map()?.get("name"))),
@@ -178,6 +192,7 @@ impl Facts {
                 .filter_map(|d| d.name().map(str::to_owned))
                 .collect(),
             install_disk: at.some("machine.install.disk"),
+            install_match: at.node("machine.install.diskSelector").and_then(selector::expression),
             install_image: at.some("machine.install.image"),
             has_discovery: at.text("cluster.discovery.enabled") == "true",
             schedules_on_control_planes: at.text("cluster.allowSchedulingOnControlPlanes")
@@ -192,9 +207,9 @@ impl Facts {
         }
     }
 
-    /// The shared address that this config wants held.
-    pub(crate) fn vip(&self) -> Option<IpAddr> {
-        self.links.iter().find_map(|link| link.vip)
+    /// The shared addresses that this config wants held.
+    pub(crate) fn vips(&self) -> impl Iterator<Item = IpAddr> {
+        self.links.iter().filter_map(|link| link.vip)
     }
 }
 

@@ -19,11 +19,11 @@ use talmox_talos_config::pki::{
 };
 use talmox_talos_config::random::SystemRandomness;
 use talmox_talos_config::time::UnixTime as Seconds;
-use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 
 use super::api::{self, Caller, Session};
+use super::cable::Line;
 use super::config::Facts;
 use super::land::{Land, Node};
 use super::realm::Realm;
@@ -170,8 +170,7 @@ impl Face {
         tokio::time::timeout(LEAVING, connections.join_all()).await.ok();
     }
 
-    async fn converse(&self, socket: TcpStream, session: Session) {
-        socket.set_nodelay(true).ok();
+    async fn converse(&self, socket: Line, session: Session) {
         let (realm, vmid) = (Arc::clone(&session.realm), session.vmid);
         let (config, is_maintenance) = self.config(realm.now());
         let accepting = TlsAcceptor::from(config).accept(socket);
@@ -252,7 +251,9 @@ fn issue(
     };
     for address in node.network.addresses() {
         add(AltName::Ip(address));
-        // Where clients that know their way into the lab find it.
+        // Where clients that know their way into the lab find it. What loopback cannot stand for, nobody
+        // comes by.
+        realm.wire.prepare(address).ok();
         realm.wire.loopback(address).into_iter().for_each(|address| add(AltName::Ip(address)));
     }
     add(AltName::Ip(std::net::Ipv4Addr::LOCALHOST.into()));

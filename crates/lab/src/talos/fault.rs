@@ -247,7 +247,9 @@ impl Land {
             };
             groups.iter().position(|group| group.iter().any(called))
         };
-        self.partitions.values().all(|groups| side(groups, one) == side(groups, other))
+        self.is_plugged(one)
+            && self.is_plugged(other)
+            && self.partitions.values().all(|groups| side(groups, one) == side(groups, other))
     }
 }
 

@@ -35,7 +35,7 @@ impl Realm {
                 Moment::Stopped => self.end(vmid),
                 Moment::PowerButton => self.press(vmid),
                 // A guest that stands still answers nobody, and goes on where it was.
-                Moment::Paused | Moment::Resumed => {}
+                Moment::Paused | Moment::Resumed | Moment::Replugged => self.look_at_cables(vmid),
             }
         }
     }
@@ -50,6 +50,7 @@ impl Realm {
         self.replace(vmid, None);
         self.site.guests.leave(vmid);
         self.change(|land| land.nodes.remove(&vmid));
+        self.rewire(vmid);
     }
 
     /// Talos obeys the power button by a shutdown, unless it is in maintenance: then it reboots.

@@ -39,7 +39,7 @@ pub(crate) struct Disk {
 }
 
 /// A network card.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Card {
     /// `eth0`, in the order of the slots.
     pub(crate) name: String,
@@ -48,6 +48,8 @@ pub(crate) struct Card {
     pub(crate) bridge: String,
     pub(crate) vlan: Option<u16>,
     pub(crate) is_connected: bool,
+    /// Since the machine booted, its cable was put into another bridge or VLAN.
+    pub(crate) is_elsewhere: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -93,7 +95,7 @@ impl Hardware {
             cpus: number("cores", 1) * number("sockets", 1),
             memory: memory.parse::<u64>().unwrap_or(512) << 20,
             disks: disks(config, &volume_size),
-            cards: cards(world.release, config),
+            cards: cards(world.release, &vm.config),
             pci: pci.collect(),
             has_agent_channel: agent.split(',').next().is_some_and(|first| {
                 matches!(
@@ -105,6 +107,14 @@ impl Hardware {
             host,
         })
     }
+}
+
+/// Whether a VM that runs stands still, and its cards. Those are as its configuration has them: what a
+/// running machine does not take at once is not there yet.
+pub(crate) fn outside(site: &Site, vmid: u32) -> Option<(bool, Vec<Card>)> {
+    let world = site.world();
+    let vm = world.vms.get(&vmid)?;
+    Some((vm.run.as_ref()?.paused, cards(world.release, &vm.config)))
 }
 
 /// UUID and serial number.
@@ -172,6 +182,7 @@ fn cards(release: Release, config: &Config) -> Vec<Card> {
             bridge: fields.get("bridge").unwrap_or_default().to_owned(),
             vlan: fields.get("tag").and_then(|tag| tag.parse().ok()),
             is_connected: fields.get("link_down").is_none_or(|down| down == "0"),
+            is_elsewhere: false,
         })
         .collect()
 }

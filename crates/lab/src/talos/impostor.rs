@@ -7,10 +7,10 @@ use std::time::Duration;
 use talmox_talos_config::network::Prefix;
 use talmox_talos_config::schematic::Schematic;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 
+use super::cable::Line;
 use super::face::{APID, Face, plain_tls};
 use super::fault::hold;
 use super::hardware::Hardware;
@@ -52,7 +52,7 @@ impl Realm {
 fn address_of(land: &Land, at: &str) -> Option<IpAddr> {
     let of_node = || {
         let mut nodes = land.nodes.values().filter(|node| node.vmid < FIRST_STRANGER);
-        nodes.find(|node| node.is_called(at))?.network.node_address()
+        nodes.find(|node| node.is_called(at))?.node_address()
     };
     at.parse().ok().or_else(of_node)
 }
@@ -112,6 +112,7 @@ impl Stranger {
             vlan: None,
             mtu: 1500,
             is_up: true,
+            is_elsewhere: false,
             addresses: vec![(Prefix::new(self.address, length)?, Layer::Platform)],
         };
         let hostname = fallback_name(&uuid);
@@ -163,7 +164,7 @@ async fn chat(mut incoming: Incoming, tls: Option<TlsAcceptor>) {
     }
 }
 
-async fn say(mut socket: TcpStream, tls: Option<TlsAcceptor>) -> std::io::Result<()> {
+async fn say(mut socket: Line, tls: Option<TlsAcceptor>) -> std::io::Result<()> {
     let mut heard = [0; 1024];
     let Some(tls) = tls else {
         socket.write_all(b"220 ready\r\n").await?;

@@ -53,6 +53,8 @@ pub(crate) struct Node {
     /// In the lab's time since 1970.
     pub(crate) booted: Duration,
     pub(crate) hardware: Hardware,
+    /// Proxmox lets it stand still.
+    pub(crate) is_paused: bool,
     /// What it was booted from, which is what runs.
     pub(crate) image: TalosImage,
     pub(crate) version: Version,
@@ -143,6 +145,7 @@ impl Node {
             boot_id: format!("boot-{boot}"),
             booted: clock.since_epoch(),
             hardware,
+            is_paused: false,
             image,
             version,
             system_disk: None,

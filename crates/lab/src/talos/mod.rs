@@ -7,7 +7,10 @@
 mod api;
 #[cfg(test)]
 mod bench;
+mod cable;
 mod config;
+mod diff;
+mod disk_match;
 mod etcd;
 mod event;
 mod face;
@@ -31,6 +34,7 @@ mod wire;
 mod written;
 
 pub(crate) use api::method_names;
+pub(crate) use cable::Line;
 pub(crate) use etcd::SavedCluster;
 pub(crate) use fault::Fate;
 pub use real::RealKubernetes;

@@ -7,6 +7,7 @@ use talmox_talos_config::network::Prefix;
 
 use super::config::{Facts, LinkSelector, prefix};
 use super::hardware::Hardware;
+use super::land::Node;
 use super::platform::PlatformData;
 use super::realm::Realm;
 use crate::pve::world::Agent;
@@ -33,6 +34,8 @@ pub(crate) struct Link {
     pub(crate) vlan: Option<u16>,
     pub(crate) mtu: u32,
     pub(crate) is_up: bool,
+    /// Its cable is in another network than when the machine booted.
+    pub(crate) is_elsewhere: bool,
     /// In the order they were added, each with the layer that it came from.
     pub(crate) addresses: Vec<(Prefix, Layer)>,
 }
@@ -70,9 +73,44 @@ impl Network {
         self.all_addresses().any(|own| own == address)
     }
 
+    /// Whether something can be on such a link. Only cards are known here: what is made of several, or
+    /// is on top of one, is there as long as any of them is.
+    pub(crate) fn carries(&self, selector: &LinkSelector) -> bool {
+        let is_meant = |link: &&Link| match selector {
+            LinkSelector::Name(name) if is_card(name) => *name == link.name,
+            LinkSelector::Mac(mac) => *mac == link.mac,
+            LinkSelector::Name(_) | LinkSelector::Nothing => true,
+        };
+        self.links.iter().filter(is_meant).any(Link::passes)
+    }
+
+    /// The first address that these subnets allow. Where none is named, any is; one after a `!` is never.
+    fn address_in(&self, subnets: &[String]) -> Option<IpAddr> {
+        let is_in = |subnet: &str, address: IpAddr| {
+            prefix(subnet).is_some_and(|subnet| subnet.contains(address))
+        };
+        let wanted: Vec<&str> =
+            subnets.iter().map(String::as_str).filter(|subnet| !subnet.starts_with('!')).collect();
+        let mut addresses = self.addresses();
+        addresses.find(|address| {
+            let mut unwanted = subnets.iter().filter_map(|subnet| subnet.strip_prefix('!'));
+            (wanted.is_empty() || wanted.iter().any(|subnet| is_in(subnet, *address)))
+                && !unwanted.any(|subnet| is_in(subnet, *address))
+        })
+    }
+}
+
+impl Node {
     /// The address that the node names as its own in the cluster.
     pub(crate) fn node_address(&self) -> Option<IpAddr> {
-        self.addresses().next()
+        let subnets = self.config.as_ref().map(|config| config.facts.node_ip_subnets.as_slice());
+        self.network.address_in(subnets.unwrap_or_default())
+    }
+
+    /// The address that its etcd tells others.
+    pub(crate) fn etcd_address(&self) -> Option<IpAddr> {
+        let subnets = self.config.as_ref().map(|config| config.facts.etcd_subnets.as_slice());
+        self.network.address_in(subnets.unwrap_or_default())
     }
 }
 
@@ -145,6 +183,7 @@ impl Network {
                 vlan: card.vlan,
                 mtu: mtu.or(of_platform.iter().find_map(|link| link.mtu)).unwrap_or(1500),
                 is_up: card.is_connected,
+                is_elsewhere: card.is_elsewhere,
                 addresses,
             });
         }
@@ -188,10 +227,15 @@ impl Network {
     pub(crate) fn has_outside(&self, gateways: &[IpAddr]) -> bool {
         let Some(used) = self.gateways.first() else { return false };
         let is_near = self.links.iter().any(|link| {
-            link.is_up && link.addresses.iter().any(|(prefix, _)| prefix.contains(*used))
+            link.passes() && link.addresses.iter().any(|(prefix, _)| prefix.contains(*used))
         });
         is_near && (gateways.is_empty() || gateways.contains(used))
     }
+}
+
+/// Whether this is the name of a card: `eth0`.
+fn is_card(name: &str) -> bool {
+    name.strip_prefix("eth").is_some_and(|number| number.parse::<u8>().is_ok())
 }
 
 /// As Talos names a machine that nobody named: the same one again at every boot.
@@ -220,6 +264,7 @@ impl Realm {
             });
             node.network.shared = shared;
         });
+        self.rewire(vmid);
     }
 }
 

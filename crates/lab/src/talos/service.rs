@@ -11,7 +11,9 @@ const LOG_LINES: usize = 200;
 pub(crate) struct Service {
     pub(crate) state: ServiceState,
     pub(crate) events: VecDeque<ServiceMoment>,
-    /// None where nobody checks.
+    /// Somebody looks how it is: then it is not well before that was seen.
+    pub(crate) is_checked: bool,
+    /// None where nobody has looked since it runs.
     pub(crate) health: Option<Health>,
     pub(crate) log: VecDeque<String>,
 }
@@ -58,10 +60,11 @@ impl ServiceState {
 }
 
 impl Service {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(name: &str) -> Self {
         Self {
             state: ServiceState::Initialized,
             events: VecDeque::new(),
+            is_checked: is_checked(name),
             health: None,
             log: VecDeque::new(),
         }
@@ -80,8 +83,8 @@ impl Service {
     }
 
     pub(crate) fn is_healthy(&self) -> bool {
-        self.state == ServiceState::Running
-            && self.health.as_ref().is_none_or(|health| health.healthy)
+        let is_well = self.health.as_ref().map(|health| health.healthy);
+        self.state == ServiceState::Running && is_well.unwrap_or(!self.is_checked)
     }
 
     pub(crate) fn write(&mut self, line: &str) {
@@ -89,5 +92,31 @@ impl Service {
         if self.log.len() > LOG_LINES {
             self.log.pop_front();
         }
+    }
+}
+
+/// Talos looks after its own services; what runs for people, and extensions, only run.
+pub(crate) fn is_checked(service: &str) -> bool {
+    service != "dashboard" && !service.starts_with("ext-")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_service_that_is_looked_after_is_well_once_that_was_seen() {
+        let mut etcd = Service::new("etcd");
+        etcd.enter(ServiceState::Running, "Started", Duration::ZERO);
+        assert!(!etcd.is_healthy());
+        let well = Health { healthy: true, message: String::new(), since: Duration::ZERO };
+        etcd.health = Some(well);
+        assert!(etcd.is_healthy());
+        etcd.enter(ServiceState::Stopping, "Stopping", Duration::ZERO);
+        etcd.enter(ServiceState::Running, "Started", Duration::ZERO);
+        assert!(!etcd.is_healthy());
+        let mut dashboard = Service::new("dashboard");
+        dashboard.enter(ServiceState::Running, "Started", Duration::ZERO);
+        assert!(dashboard.is_healthy());
     }
 }

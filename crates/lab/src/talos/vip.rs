@@ -3,7 +3,7 @@
 //! Talos elects the holder through etcd, so that there is no such address before there is a
 //! cluster. One that is left to kube-vip is there while a pod of kube-vip says so.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -33,7 +33,7 @@ pub(super) async fn run(
 ) {
     let candidate = Candidate { realm, vmid, boot };
     let mut held: Vec<Held> = vec![];
-    let mut silent: Option<(IpAddr, u32, Duration)> = None;
+    let mut silent = Silent::default();
     // Since when etcd does not answer.
     let mut alone: Option<Duration> = None;
     let mut news = realm.news();
@@ -46,7 +46,9 @@ pub(super) async fn run(
                 for held in held.iter_mut().filter(|held| !addresses.contains(&held.address)) {
                     held.is_given_up = true;
                 }
-                held.retain(|held| !held.is_given_up);
+                // While this node was away, another one may have taken it.
+                held.retain(|held| !held.is_given_up && held.is_mine());
+                silent.retain(|address, _| addresses.contains(address));
                 for address in addresses {
                     if !held.iter().any(|held| held.address == address)
                         && candidate.may_take(cluster, address, &mut silent)
@@ -82,6 +84,9 @@ pub(super) async fn run(
     }
 }
 
+/// Who holds each address and says nothing, and since when.
+type Silent = BTreeMap<IpAddr, (u32, Duration)>;
+
 struct Candidate<'r> {
     realm: &'r Arc<Realm>,
     vmid: u32,
@@ -106,13 +111,16 @@ impl Candidate<'_> {
             let stays = matches!(node.stage, Stage::Booting | Stage::Running);
             let membership = node.etcd.filter(|_| stays)?;
             let cluster = land.etcds.get(&membership.cluster)?;
-            let own = node.config.as_ref().and_then(|config| config.facts.vip());
+            let links = node.config.as_ref().map(|config| config.facts.links.as_slice());
+            let links = links.unwrap_or_default().iter();
+            let own = links.filter(|link| node.network.carries(&link.selector));
+            let own: BTreeSet<IpAddr> = own.filter_map(|link| link.vip).collect();
             let store = land.serves(membership).then(|| Arc::clone(&cluster.store));
             Some((membership.cluster, own, store, node.hostname().to_lowercase()))
         });
         let Some((cluster, own, store, name)) = found else { return Wanted::Nothing };
         let Some(store) = store else { return Wanted::Unknown };
-        let mut addresses: BTreeSet<IpAddr> = own.into_iter().collect();
+        let mut addresses = own;
         for pod in store.list("pods") {
             if text(&pod, "/spec/nodeName") == name && has_condition(&pod, "Ready") {
                 addresses.extend(kube_vip_address(&pod));
@@ -122,31 +130,24 @@ impl Candidate<'_> {
     }
 
     /// Whether nobody of the cluster holds it, or whoever does has said nothing for long enough.
-    fn may_take(
-        &self,
-        cluster: u64,
-        address: IpAddr,
-        silent: &mut Option<(IpAddr, u32, Duration)>,
-    ) -> bool {
+    fn may_take(&self, cluster: u64, address: IpAddr, silent: &mut Silent) -> bool {
         let now = self.realm.now();
         let holder = self.realm.look(|land| {
             let holder = *land.vips.get(&(cluster, address))?;
             Some((holder, is_heard(land, self.vmid, holder, address)))
         });
-        match (holder, *silent) {
-            (None, _) => true,
-            (Some((_, true)), _) => {
-                *silent = None;
+        match holder {
+            None => true,
+            Some((_, true)) => {
+                silent.remove(&address);
                 false
             }
-            (Some((holder, false)), Some((which, who, since)))
-                if which == address && who == holder =>
-            {
-                now.saturating_sub(since) >= LEASE
-            }
-            (Some((holder, false)), _) => {
-                *silent = Some((address, holder, now));
-                false
+            Some((holder, false)) => {
+                let noticed = silent.entry(address).or_insert((holder, now));
+                if noticed.0 != holder {
+                    *noticed = (holder, now);
+                }
+                now.saturating_sub(noticed.1) >= LEASE
             }
         }
     }
@@ -213,6 +214,12 @@ struct Held {
 }
 
 impl Held {
+    /// Whether etcd still has this node as the holder.
+    fn is_mine(&self) -> bool {
+        self.realm
+            .look(|land| land.vips.get(&(self.cluster, self.address)).copied() == Some(self.vmid))
+    }
+
     /// Serves Kubernetes on the address while the node does.
     fn follow(&mut self, server: Option<Behind>, is_new: bool) {
         let [_, kubernetes] = PORTS;

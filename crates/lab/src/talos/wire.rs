@@ -11,8 +11,10 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use talmox_clock::Chance;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpListener;
 use tokio::sync::{Notify, mpsc};
+
+use super::cable::{Cables, Line};
 
 /// The ports that nodes answer on: the Talos API and Kubernetes.
 pub(crate) const PORTS: [u16; 2] = [50000, 6443];
@@ -29,6 +31,8 @@ pub(crate) struct Wire {
     chance: Chance,
     places: Mutex<BTreeMap<[u8; 3], Place>>,
     desks: Mutex<HashMap<(IpAddr, u16), Desk>>,
+    /// Between the addresses and those who answer on them.
+    pub(crate) cables: Cables,
 }
 
 /// Where the addresses of one network are.
@@ -52,7 +56,7 @@ struct Desk {
 struct Claim {
     number: u64,
     vmid: u32,
-    connections: mpsc::Sender<TcpStream>,
+    connections: mpsc::Sender<Line>,
 }
 
 /// Connections to an address, as long as it is held.
@@ -60,21 +64,29 @@ pub(crate) struct Incoming {
     wire: Arc<Wire>,
     at: (IpAddr, u16),
     number: u64,
-    connections: mpsc::Receiver<TcpStream>,
+    connections: mpsc::Receiver<Line>,
 }
 
 impl Desk {
-    /// Those that connections come to: strangers, and if there are none, all who claim the address.
-    fn winners(&self) -> Vec<&Claim> {
+    /// Those that connections come to: strangers, and if there are none, all who claim the address and
+    /// whose cables are in. Where there are none either, whoever comes waits.
+    fn winners(&self, cables: &Cables, address: IpAddr) -> Vec<&Claim> {
         let strangers = self.claims.iter().filter(|claim| claim.vmid >= FIRST_STRANGER);
         let strangers: Vec<&Claim> = strangers.collect();
-        if strangers.is_empty() { self.claims.iter().collect() } else { strangers }
+        let heard = self.claims.iter().filter(|claim| cables.passes(claim.vmid, address));
+        let heard: Vec<&Claim> = heard.collect();
+        match (strangers.is_empty(), heard.is_empty()) {
+            (false, _) => strangers,
+            (true, false) => heard,
+            (true, true) => self.claims.iter().collect(),
+        }
     }
 }
 
 impl Wire {
     pub(crate) fn new(chance: Chance) -> Arc<Self> {
-        Arc::new(Self { chance, places: Mutex::default(), desks: Mutex::default() })
+        let (places, desks) = (Mutex::default(), Mutex::default());
+        Arc::new(Self { chance, places, desks, cables: Cables::default() })
     }
 
     /// Makes a network of 256 addresses reachable.
@@ -106,6 +118,12 @@ impl Wire {
             }
         }
         Err(taken)
+    }
+
+    /// Makes the network that an address is in reachable.
+    pub(crate) fn prepare(&self, address: IpAddr) -> io::Result<()> {
+        let (network, _) = parts(address).ok_or(io::ErrorKind::Unsupported)?;
+        self.add(network)
     }
 
     /// Where clients find each address: itself, or itself and a port.
@@ -145,8 +163,7 @@ impl Wire {
         port: u16,
         vmid: u32,
     ) -> io::Result<Incoming> {
-        let (network, _) = parts(address).ok_or(io::ErrorKind::Unsupported)?;
-        self.add(network)?;
+        self.prepare(address)?;
         let at = (address, port);
         let (sender, connections) = mpsc::channel(WAITING);
         let mut desks = locked(&self.desks);
@@ -187,7 +204,8 @@ impl Wire {
     /// Who answers on an address and port now.
     pub(crate) fn answering(&self, address: IpAddr, port: u16) -> Vec<u32> {
         let desks = locked(&self.desks);
-        let claims = desks.get(&(address, port)).map(Desk::winners).unwrap_or_default();
+        let desk = desks.get(&(address, port));
+        let claims = desk.map(|desk| desk.winners(&self.cables, address)).unwrap_or_default();
         claims.iter().map(|claim| claim.vmid).collect()
     }
 }
@@ -216,13 +234,15 @@ async fn accept(wire: Arc<Wire>, at: (IpAddr, u16), listener: TcpListener, deser
             continue;
         };
         let desks = locked(&wire.desks);
-        let claims = desks.get(&at).map(Desk::winners).unwrap_or_default();
+        let desk = desks.get(&at);
+        let claims = desk.map(|desk| desk.winners(&wire.cables, at.0)).unwrap_or_default();
         let mut chance = wire.chance.of(&format!("arp/{}:{}", at.0, at.1), count);
         let index = chance.below(claims.len() as u64);
         count += 1;
         if let Some(claim) = usize::try_from(index).ok().and_then(|index| claims.get(index)) {
+            socket.set_nodelay(true).ok();
             // A node that takes no more connections resets them.
-            drop(claim.connections.try_send(socket));
+            drop(claim.connections.try_send(wire.cables.connect(socket, claim.vmid, at.0)));
         }
     }
 }
@@ -251,7 +271,7 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Incoming {
     /// The next connection; none once the wire is gone.
-    pub(crate) async fn next(&mut self) -> Option<TcpStream> {
+    pub(crate) async fn next(&mut self) -> Option<Line> {
         self.connections.recv().await
     }
 }

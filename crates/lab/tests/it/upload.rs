@@ -66,6 +66,12 @@ impl Form {
     }
 }
 
+/// Brings an ISO into the storage `local`.
+pub(crate) fn upload_iso(lab: &TestLab, name: &str, bytes: &[u8]) {
+    let answer = form("iso", name, bytes).send(lab);
+    assert_eq!(outcome(lab, &answer), "OK");
+}
+
 /// Waits for the task in the answer; how it ended.
 pub(crate) fn outcome(lab: &TestLab, answer: &Answer) -> String {
     assert_eq!(answer.status, 200, "{}", answer.text());

@@ -15,6 +15,8 @@ pub struct KubeView {
     pub kube_proxy: Option<Replicas>,
     /// Nothing if there is no such Deployment.
     pub core_dns: Option<Replicas>,
+    /// Whether something is there that gives pods a network, whoever brought it.
+    pub has_network: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,7 +43,8 @@ pub struct Replicas {
 
 const COMPONENTS: [&str; 3] = ["kube-apiserver", "kube-controller-manager", "kube-scheduler"];
 
-const NO_CNI: &str = "the pods have no network yet: Talos brings none in this cluster";
+const NO_CNI: &str =
+    "the pods have no network: Talos brings none in this cluster, and nobody else has";
 
 pub(super) fn check(
     check: Check,
@@ -49,7 +52,8 @@ pub(super) fn check(
     kube: Option<&KubeView>,
     settings: Settings,
 ) -> State {
-    if matches!(check, Check::NodesReady | Check::CoreDns) && !settings.has_cni {
+    let has_network = settings.has_cni || kube.is_some_and(|kube| kube.has_network);
+    if matches!(check, Check::NodesReady | Check::CoreDns) && !has_network {
         return State::Skipped(NO_CNI);
     }
     let Some(kube) = kube else {
@@ -59,10 +63,10 @@ pub(super) fn check(
         Check::NodesReport => report(nodes, kube),
         Check::StaticPods => pods(nodes, kube, "does not run", |_| true),
         Check::ControlPlaneReady => pods(nodes, kube, "is not ready", |pod| pod.is_ready),
-        Check::NodesReady => all(kube, "not ready", |node| node.is_ready),
-        Check::KubeProxy => replicas(kube.kube_proxy, "there is no kube-proxy"),
+        Check::NodesReady => all(nodes, kube, "not ready", |node| node.is_ready),
+        Check::KubeProxy => replicas(proxy(nodes, kube), "there is no kube-proxy"),
         Check::CoreDns => replicas(kube.core_dns, "there is no CoreDNS"),
-        _ => all(kube, "not to be scheduled on", |node| node.is_schedulable),
+        _ => all(nodes, kube, "not to be scheduled on", |node| node.is_schedulable),
     }
 }
 
@@ -95,8 +99,21 @@ fn pods(nodes: &[NodeView], kube: &KubeView, what: &str, fine: fn(&KubePod) -> b
     waiting_for(problems)
 }
 
-fn all(kube: &KubeView, what: &str, fine: fn(&KubeNode) -> bool) -> State {
-    let others = kube.nodes.iter().filter(|node| !fine(node));
+/// Nodes of Kubernetes that nobody asks about may be as they like.
+fn is_known(nodes: &[NodeView], registered: &KubeNode) -> bool {
+    let mut known = nodes.iter().flat_map(|node| &node.addresses);
+    known.any(|address| registered.internal_addresses.contains(address))
+}
+
+/// kube-proxy, but for its pods on nodes that nobody asks about and that are not ready.
+fn proxy(nodes: &[NodeView], kube: &KubeView) -> Option<Replicas> {
+    let others = kube.nodes.iter().filter(|node| !node.is_ready && !is_known(nodes, node));
+    let missed = u32::try_from(others.count()).unwrap_or(u32::MAX);
+    kube.kube_proxy.map(|all| Replicas { wanted: all.wanted.saturating_sub(missed), ..all })
+}
+
+fn all(nodes: &[NodeView], kube: &KubeView, what: &str, fine: fn(&KubeNode) -> bool) -> State {
+    let others = kube.nodes.iter().filter(|node| is_known(nodes, node) && !fine(node));
     waiting_for(others.map(|node| format!("{} is {what}", node.name)))
 }
 

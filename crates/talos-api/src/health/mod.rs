@@ -98,8 +98,8 @@ pub struct Report {
 /// What is known of the cluster beforehand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// Whether Talos brings the network of the pods. Otherwise nodes stay NotReady until somebody
-    /// else does, which is no illness.
+    /// Whether the pods must get a network. Otherwise nodes stay NotReady until somebody brings one,
+    /// which is no illness; once it is there, they must become ready.
     pub has_cni: bool,
 }
 

@@ -77,6 +77,7 @@ fn well_in_kubernetes() -> KubeView {
         control_plane_pods: pods.concat(),
         kube_proxy: None,
         core_dns: Some(Replicas { wanted: 2, ready: 2 }),
+        has_network: false,
     }
 }
 
@@ -154,6 +155,33 @@ fn checks_that_cannot_pass_without_a_network_are_skipped() {
     let health = judged(&well(), Some(&kube), true);
     assert_eq!(why(&health, Check::NodesReady), "w-1 is not ready");
     assert_eq!(why(&health, Check::CoreDns), "0 of 2 pods are ready");
+}
+
+#[test]
+fn nodes_must_become_ready_once_anybody_has_brought_a_network() {
+    let mut kube = KubeView { has_network: true, ..well_in_kubernetes() };
+    kube.nodes[2].is_ready = false;
+    let health = judged(&well(), Some(&kube), false);
+    assert_eq!(why(&health, Check::NodesReady), "w-1 is not ready");
+    kube.nodes[2].is_ready = true;
+    assert!(judged(&well(), Some(&kube), false).is_healthy());
+}
+
+#[test]
+fn nodes_that_nobody_asks_about_do_not_count() {
+    let mut kube = well_in_kubernetes();
+    kube.nodes.push(KubeNode {
+        name: "laptop".to_owned(),
+        internal_addresses: vec![address("192.168.1.7")],
+        is_ready: false,
+        is_schedulable: false,
+    });
+    kube.kube_proxy = Some(Replicas { wanted: 4, ready: 3 });
+    let health = judged(&well(), Some(&kube), true);
+    assert!(health.is_healthy(), "{:?}", health.waits_for());
+    kube.kube_proxy = Some(Replicas { wanted: 4, ready: 2 });
+    let health = judged(&well(), Some(&kube), true);
+    assert_eq!(why(&health, Check::KubeProxy), "2 of 3 pods are ready");
 }
 
 #[test]

@@ -8,8 +8,9 @@ use talmox_clock::Clock;
 use talmox_talos_api::probe::Whose;
 use talmox_talos_api::server::Services;
 use talmox_talos_api::{Credentials, DialError, Expected, Pin, Reach, Settings, Verdict, probe};
-use tokio::io::AsyncWriteExt as _;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
+use tokio_rustls::TlsAcceptor;
 
 use crate::node::{Node, services};
 use crate::world::{Cluster, DAY, HOST, Server, host, maintenance_face, now};
@@ -27,41 +28,74 @@ async fn a_closed_port_is_nothing() {
     drop(listener);
     let verdict = probe(&host(), &Cluster::new().credentials(), None, &settings).await.unwrap();
     let Verdict::Nothing(error) = verdict else { panic!("{verdict:?}") };
-    assert!(matches!(error, DialError::Connect { .. }) && !error.is_taken(), "{error:?}");
+    assert!(matches!(error, DialError::Connect { .. }), "{error:?}");
 }
 
 #[tokio::test]
-async fn what_says_nothing_is_nothing() {
+async fn what_says_nothing_is_mute() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let mut settings = Settings::new(Clock::real());
     settings.reach = Reach::new([(HOST, listener.local_addr().unwrap().to_string())]);
     settings.limits.connect = Duration::from_millis(200);
     let verdict = probe(&host(), &Cluster::new().credentials(), None, &settings).await.unwrap();
-    assert!(matches!(verdict, Verdict::Nothing(DialError::Silent { .. })), "{verdict:?}");
-    assert!(verdict.to_string().starts_with("nothing answers: 127.0.0.1:"), "{verdict}");
+    assert!(matches!(verdict, Verdict::Mute(DialError::Silent { .. })), "{verdict:?}");
+    let words = "something that takes connections and says nothing: 127.0.0.1:";
+    assert!(verdict.to_string().starts_with(words), "{verdict}");
 }
 
 #[tokio::test]
-async fn what_speaks_otherwise_is_nothing() {
+async fn what_hangs_up_is_mute() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let mut settings = Settings::new(Clock::real());
+    settings.reach = Reach::new([(HOST, listener.local_addr().unwrap().to_string())]);
+    tokio::spawn(async move { while listener.accept().await.is_ok() {} });
+    let verdict = probe(&host(), &Cluster::new().credentials(), None, &settings).await.unwrap();
+    assert!(matches!(verdict, Verdict::Mute(DialError::Tls { .. })), "{verdict:?}");
+}
+
+#[tokio::test]
+async fn a_tls_server_of_somebody_else_is_no_node() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let mut settings = Settings::new(Clock::real());
+    settings.reach = Reach::new([(HOST, listener.local_addr().unwrap().to_string())]);
+    settings.limits.connect = Duration::from_secs(2);
+    let mut face = maintenance_face(HOST);
+    face.alpn_protocols = vec![];
+    let acceptor = TlsAcceptor::from(Arc::new(face));
+    tokio::spawn(async move {
+        // It waits for a request, as servers of web sites do.
+        let mut open = vec![];
+        while let Ok((socket, _)) = listener.accept().await {
+            open.push(acceptor.accept(socket).await);
+        }
+    });
+    let verdict = probe(&host(), &Cluster::new().credentials(), None, &settings).await.unwrap();
+    assert!(matches!(verdict, Verdict::NoNode(DialError::Silent { .. })), "{verdict:?}");
+}
+
+#[tokio::test]
+async fn what_speaks_otherwise_is_no_node() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let mut settings = Settings::new(Clock::real());
     settings.reach = Reach::new([(HOST, listener.local_addr().unwrap().to_string())]);
     tokio::spawn(async move {
         let (mut socket, _) = listener.accept().await.unwrap();
         socket.write_all(b"SSH-2.0-OpenSSH_9.2\r\n").await.unwrap();
+        // Until the other side has had enough: whoever hangs up first takes its words back.
+        let mut rest = vec![];
+        socket.read_to_end(&mut rest).await.ok();
     });
     let verdict = probe(&host(), &Cluster::new().credentials(), None, &settings).await.unwrap();
-    assert!(matches!(verdict, Verdict::Nothing(DialError::Tls { .. })), "{verdict:?}");
+    assert!(matches!(verdict, Verdict::NoNode(DialError::Tls { .. })), "{verdict:?}");
 }
 
 #[tokio::test]
-async fn what_breaks_off_before_it_shows_a_certificate_is_nothing() {
+async fn what_breaks_off_before_it_shows_a_certificate_is_no_node() {
     let ours = Cluster::new();
     let mut face = ours.face(HOST);
     face.alpn_protocols = vec![b"http/1.1".to_vec()];
     let verdict = look(face, &ours.credentials()).await;
-    let Verdict::Nothing(error) = verdict else { panic!("{verdict:?}") };
-    assert!(error.is_taken(), "{error:?}");
+    assert!(matches!(verdict, Verdict::NoNode(_)), "{verdict:?}");
 }
 
 #[tokio::test]

@@ -5,8 +5,9 @@ use talmox_engine::plan::{self, Plan, show};
 
 use super::plural;
 use crate::args::{Format, Global};
-use crate::command::Outcome;
-use crate::error::{CommandError, Exit};
+use crate::choose;
+use crate::command::{Outcome, look_at_each};
+use crate::error::Exit;
 use crate::printer::Printer;
 use crate::rehearsal::RehearsalArgs;
 use crate::runtime;
@@ -18,20 +19,15 @@ pub(super) fn run(
     global: &Global,
     printer: &Printer,
 ) -> Outcome {
-    let name = match clusters {
-        [] => None,
-        [name] => Some(name.as_str()),
-        _ => {
-            return Err(CommandError::usage("--live looks at one cluster at a time")
-                .hint("name one of them"));
-        }
-    };
-    runtime::run(async {
-        let session =
-            Session::open_with(global, name, rehearsal, printer, NoSecrets::Pretend).await?;
-        let reported = report(&session, printer).await;
-        session.close().await?;
-        reported
+    let clusters = choose::each(global, clusters)?;
+    look_at_each(&clusters, printer, |cluster| {
+        runtime::run(async {
+            let session =
+                Session::open_with(global, cluster, rehearsal, printer, NoSecrets::Pretend).await?;
+            let reported = report(&session, printer).await;
+            session.close().await?;
+            reported
+        })
     })
 }
 

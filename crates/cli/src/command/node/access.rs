@@ -6,8 +6,10 @@ use std::time::Duration;
 
 use clap::Args;
 use talmox_clock::Clock;
+use talmox_engine::desired::NodeIdentity;
+use talmox_model::value::Boot;
 use talmox_talos_api::{
-    Address, Client, Credentials, CredentialsError, Pin, Reach, Settings, SetupError,
+    Address, Client, Credentials, CredentialsError, Expected, Pin, Reach, Settings, SetupError,
 };
 use talmox_talos_config::client::Role;
 
@@ -81,6 +83,7 @@ pub(super) struct Target {
     pub(super) client: Client,
     pub(super) who: Who,
     pub(super) settings: Settings,
+    chosen: Option<Chosen>,
 }
 
 impl Target {
@@ -112,7 +115,31 @@ impl Target {
             Who::Known(credentials, _) => Client::new(address, credentials, &settings),
         };
         let failed = |error: SetupError| CommandError::failed("cannot use TLS").because(error);
-        Ok(Self { name: node.to_owned(), client: client.map_err(failed)?, who, settings })
+        Ok(Self { name: node.to_owned(), client: client.map_err(failed)?, who, settings, chosen })
+    }
+
+    /// Which machine is meant, where the user named a node of the inventory; who gives an address
+    /// means whoever has it.
+    pub(super) fn machine(&self) -> Result<Option<Expected>, CommandError> {
+        let Some(chosen) = &self.chosen else { return Ok(None) };
+        let mut nodes = chosen.cluster().nodes.iter();
+        let Some(node) = nodes.find(|node| node.name.value.as_str() == self.name) else {
+            return Ok(None);
+        };
+        let bundle = bundle_of(chosen).map_err(|error| {
+            let why = error.chain();
+            let name = &self.name;
+            CommandError::failed(format!("cannot tell whether a machine is `{name}`: {why}"))
+                .hint("name the node by its address, if you know which machine has it")
+        })?;
+        let identity = NodeIdentity::of(node, &bundle.cluster.id);
+        let uuid = identity.uuid.to_string();
+        let is_volume = *node.settings().system.boot.required() == Boot::Cidata;
+        Ok(Some(Expected {
+            instance_id: is_volume.then(|| uuid.clone()),
+            uuid: Some(uuid),
+            macs: identity.macs.iter().map(|mac| mac.to_string().to_lowercase()).collect(),
+        }))
     }
 
     /// `cp-1 (10.0.0.11:50000)`.

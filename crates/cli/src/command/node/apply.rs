@@ -5,12 +5,13 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use serde_json::json;
 use talmox_talos_api::client::{Applied, Apply, ApplyMode};
+use talmox_talos_api::{Expected, Machine};
 use talmox_talos_config::client::Role;
 use talmox_talos_config::secret::SecretText;
 
 use super::super::client::duration;
 use super::super::config::config_file;
-use super::access::{AccessArgs, Target};
+use super::access::{AccessArgs, Target, Who};
 use super::block_on;
 use crate::args::{Format, Global};
 use crate::command::Outcome;
@@ -20,7 +21,8 @@ use crate::printer::Printer;
 /// Give a node its machine config
 ///
 /// `talmox node apply FILE --insecure ADDRESS` is for a node in maintenance mode, that is, for its
-/// first config. A node that has one takes another only from those it knows.
+/// first config. A node that has one takes another only from those it knows. With the name of a node
+/// in place of the address, the machine must be the VM of that node.
 #[derive(Debug, Args)]
 pub(super) struct ApplyArgs {
     /// The machine config; `-` for stdin
@@ -74,7 +76,14 @@ pub(super) fn run(args: &ApplyArgs, global: &Global, printer: &Printer) -> Outco
         ModeArg::Staged => ApplyMode::Staged,
         ModeArg::Try => ApplyMode::Try(args.try_for),
     };
+    let expected = match &target.who {
+        Who::Anybody => target.machine()?,
+        Who::Known(..) => None,
+    };
     let applied = block_on(async {
+        if let Some(expected) = &expected {
+            refuse_stranger(&target, expected).await?;
+        }
         let apply = Apply { config: &config, mode, dry_run: args.dry_run };
         match target.client.apply(&apply).await {
             Ok(applied) => Ok(applied),
@@ -83,6 +92,25 @@ pub(super) fn run(args: &ApplyArgs, global: &Global, printer: &Printer) -> Outco
     })?;
     tell(args, &target, &applied, printer)?;
     Ok(Exit::Fine)
+}
+
+/// In maintenance mode nobody proves who it is, and a config has keys in it.
+async fn refuse_stranger(target: &Target, expected: &Expected) -> Result<(), CommandError> {
+    let machine = match Machine::read(&target.client).await {
+        Ok(machine) => machine,
+        Err(error) => return Err(target.explain(error).await),
+    };
+    match machine.mismatch(expected) {
+        None => Ok(()),
+        Some(why) => {
+            let message =
+                format!("{} is not the VM of `{}`: {why}", target.client.node(), target.name);
+            Err(CommandError::failed(message).hint(
+                "nothing was sent to it; find out which machine has the address. Named by its \
+                 address, it gets the config whoever it is",
+            ))
+        }
+    }
 }
 
 fn tell(

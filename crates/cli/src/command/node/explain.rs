@@ -38,6 +38,9 @@ impl Target {
         let host = &self.client.node().host;
         match verdict {
             Verdict::Nothing(error) => nothing_hint(error),
+            Verdict::Mute(_) | Verdict::NoNode(_) | Verdict::RefusesUs(_) | Verdict::Unclear(_) => {
+                verdict.advice().to_owned()
+            }
             Verdict::Maintenance(_) | Verdict::OtherKey { .. } => format!(
                 "it has no config yet: `talmox node apply FILE --insecure {host}` gives it one; the \
                  other commands take --insecure too"
@@ -74,15 +77,6 @@ impl Target {
                  clock is what it starts with"
                     .to_owned()
             }
-            Verdict::RefusesUs(_) => {
-                "its CA is not the one that our certificate is made by, or the role is not enough"
-                    .to_owned()
-            }
-            Verdict::Unclear(_) => {
-                "something answers there that is neither a configured node nor one in maintenance \
-                 mode; is it still booting?"
-                    .to_owned()
-            }
         }
     }
 }
@@ -91,6 +85,7 @@ impl Target {
 fn verdict_text(verdict: &Verdict) -> String {
     match verdict {
         Verdict::Nothing(error) => format!("nothing answers: {}", chain(error)),
+        Verdict::NoNode(error) => format!("something that is no Talos node: {}", chain(error)),
         other => other.to_string(),
     }
 }
@@ -99,6 +94,11 @@ fn nothing_hint(error: &DialError) -> String {
     match error {
         DialError::Resolve { .. } => "name the node by its address".to_owned(),
         DialError::Tls { .. } => "something else than Talos listens there".to_owned(),
+        DialError::Silent { .. } => {
+            "it takes connections and says nothing: it is about to come up, or it hangs; its console \
+             tells"
+                .to_owned()
+        }
         _ => {
             "is the machine on, is the address right, and is port 50000 open from here? If the way \
               leads over another address, say so under `reach:`"

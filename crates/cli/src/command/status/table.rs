@@ -1,6 +1,6 @@
 //! The status of a cluster for people: a line for each node, and below it what a cell cannot say.
 
-use talmox_engine::status::{NodeStatus, Role, Seen, Status};
+use talmox_engine::status::{NodeStatus, Part, Role, Seen, Status, Unreachable};
 
 use crate::words;
 
@@ -53,13 +53,8 @@ pub(super) fn text(
     if !left_out.is_empty() {
         out.push_str(&format!("\nNo room for {}.\n", left_out.join(", ")));
     }
-    let mut below = vec![];
+    let mut below: Vec<String> = status.unreachable.iter().map(unreachable).collect();
     below.extend(trouble.map(|why| format!("drift is not known: {why}")));
-    if let Seen::Unknown(why) = &status.kubernetes
-        && has_talos
-    {
-        below.push(format!("Kubernetes: {why}"));
-    }
     for node in &status.nodes {
         below.extend(remarks(node, now));
     }
@@ -72,10 +67,32 @@ pub(super) fn text(
     if !below.is_empty() {
         out.push('\n');
         for line in below {
-            out.push_str(&format!("{line}\n"));
+            // What goes on in a further line is indented, so that each remark is seen to begin.
+            let lines = words::wrapped(
+                &line,
+                columns.map_or(usize::MAX, |columns| columns.saturating_sub(2)),
+            );
+            out.push_str(&format!("{}\n", lines.join("\n  ")));
         }
     }
     out
+}
+
+/// Which part did not answer, and why.
+fn unreachable(silent: &Unreachable) -> String {
+    let part = match silent.part {
+        Part::Proxmox => "Proxmox",
+        Part::Talos => "Talos",
+        Part::Kubernetes => "Kubernetes",
+    };
+    let (nodes, reason) = (silent.nodes.as_slice(), &silent.reason);
+    match nodes {
+        [] => format!("{part} does not answer: {reason}"),
+        [one] => format!("{part} does not answer on {one}: {reason}"),
+        [one, more @ ..] => {
+            format!("{part} does not answer on {one} and {} more: {reason}", more.len())
+        }
+    }
 }
 
 /// Whether there is a Kubernetes of ours at all.
@@ -253,6 +270,40 @@ mod tests {
     fn rows() -> Vec<Vec<String>> {
         let row = |cells: [&str; 4]| cells.map(str::to_owned).to_vec();
         vec![row(["NODE", "ROLE", "HOST", "CPU"]), row(["cp-1", "controlplane", "pve", "4%"])]
+    }
+
+    #[test]
+    fn who_does_not_answer_is_named_in_lines_that_fit() {
+        let reason = "cannot connect to 10.0.0.11:50000: connection refused".to_owned();
+        let silent = |part, nodes: &[&str]| Unreachable {
+            part,
+            nodes: nodes.iter().map(|name| (*name).to_owned()).collect(),
+            reason: reason.clone(),
+        };
+        let status = Status {
+            cluster: "dev".to_owned(),
+            kubernetes: Seen::Unknown(reason.clone()),
+            nodes: vec![],
+            unreachable: vec![
+                silent(Part::Proxmox, &[]),
+                silent(Part::Talos, &["cp-1", "cp-2", "wk-1"]),
+            ],
+            authorities: vec![],
+            drift: vec!["create add-on shop".to_owned()],
+        };
+        let shown = text(&status, 0, None, Some(60));
+        assert!(
+            shown.ends_with(
+                "\nProxmox does not answer: cannot connect to\n  10.0.0.11:50000: connection refused\n\
+                 Talos does not answer on cp-1 and 2 more: cannot connect\n  \
+                 to 10.0.0.11:50000: connection refused\n\
+                 drift: create add-on shop\n"
+            ),
+            "{shown}"
+        );
+        // Into a file goes a line for each.
+        let piped = text(&status, 0, None, None);
+        assert!(piped.contains(&format!("\nProxmox does not answer: {reason}\n")), "{piped}");
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use serde_json::json;
+use talmox_engine::kube::NodeFacts;
 use talmox_engine::observe::World;
 use talmox_engine::plan::{future_locations, locations};
 use talmox_model::Node;
@@ -12,6 +13,7 @@ use crate::command::check::plural;
 use crate::command::output;
 use crate::error::CommandError;
 use crate::printer::Printer;
+use crate::report::Tally;
 use crate::session::Session;
 use crate::words;
 
@@ -26,7 +28,9 @@ pub(super) fn nothing_to_do(
                 "nodes": output::facts(&session.desired, locations(&session.desired, &world.pve))});
             printer.result(&format!("{result}\n"))?;
         }
-        Format::Text => printer.say("Nothing to do: everything is as the inventory says."),
+        Format::Text => {
+            printer.result("Nothing to do: everything is as the inventory says.\n")?;
+        }
     }
     Ok(())
 }
@@ -35,65 +39,69 @@ pub(super) fn nothing_to_do(
 pub(super) struct End {
     /// Whether more was done than to write files.
     pub(super) is_change: bool,
+    pub(super) tally: Tally,
     /// What became of the client files.
     pub(super) told: Vec<String>,
-    /// Nothing in a lab that ends here.
-    pub(super) kubeconfig: Option<PathBuf>,
+    /// Where kubeconfig and talosconfig are; nothing in a lab that ends here.
+    pub(super) files: Option<PathBuf>,
     /// The arguments that name the cluster again.
     pub(super) again: String,
 }
 
 /// What was made, where the files are, and what comes next.
-pub(super) fn done(
+pub(super) async fn done(
     session: &Session,
     world: &World,
     end: &End,
     printer: &Printer,
 ) -> Result<(), CommandError> {
-    let places = future_locations(&session.desired, &world.pve);
-    let facts = output::facts(&session.desired, places);
+    let desired = &session.desired;
+    let facts = output::facts(desired, future_locations(desired, &world.pve));
     if printer.format == Format::Json {
+        let file = |name: &str| end.files.as_ref().map(|folder| folder.join(name));
         let result = json!({
-            "cluster": session.desired.cluster, "changed": end.is_change, "nodes": facts,
+            "cluster": desired.cluster,
+            "changed": end.is_change,
+            "steps": {"done": end.tally.done, "already": end.tally.already},
+            "endpoint": desired.endpoint,
+            "kubeconfig": file("kubeconfig"),
+            "talosconfig": file("talosconfig"),
+            "nodes": facts,
         });
-        printer.result(&format!("{result}\n"))?;
-        return Ok(());
+        return printer.result(&format!("{result}\n"));
     }
     printer.say("");
+    let mut text = String::new();
     if end.is_change {
-        printer.say_raw(&output::table(&facts));
-        printer.say("");
-        for line in well(session) {
-            printer.say(&line);
+        text.push_str(&format!("{}\n", output::table(&facts)));
+        for line in well(session).await {
+            text.push_str(&format!("{line}\n"));
         }
     }
     for line in &end.told {
-        printer.say(line);
+        text.push_str(&format!("{line}\n"));
     }
-    printer.say_raw(&next(session, end));
-    Ok(())
+    text.push_str(&next(session, end));
+    printer.result(&text)
 }
 
 /// How the cluster is: the last step of the run has just seen it.
-fn well(session: &Session) -> Vec<String> {
+async fn well(session: &Session) -> Vec<String> {
     let desired = &session.desired;
-    let talos = desired.nodes.iter().filter(|node| node.is_talos).count();
-    let ubuntu = desired.nodes.len() - talos;
+    let talos: Vec<&str> =
+        desired.nodes.iter().filter(|node| node.is_talos).map(|node| node.name.as_str()).collect();
+    let ubuntu = desired.nodes.len() - talos.len();
     let mut lines = vec![];
-    if talos > 0 {
-        let is = if talos == 1 { "is" } else { "are" };
+    if !talos.is_empty() {
         let version = |version: &Option<String>| version.clone().unwrap_or_default();
-        let state = if desired.has_cni || !desired.addons.is_empty() {
-            "Ready"
-        } else {
-            "registered, and Ready once there is a CNI"
-        };
         lines.push(format!(
-            "{} {is} {state}: Kubernetes {} on Talos {}.",
-            plural(talos, "node"),
+            "{}: Kubernetes {} on Talos {}.",
+            standing(session, &talos).await,
             version(&desired.kubernetes_version),
             version(&desired.talos_version),
         ));
+        lines
+            .extend(desired.endpoint.as_ref().map(|endpoint| format!("Its API is at {endpoint}.")));
     }
     if ubuntu > 0 {
         let verb = if ubuntu == 1 { "runs" } else { "run" };
@@ -102,9 +110,30 @@ fn well(session: &Session) -> Vec<String> {
     lines
 }
 
+/// Whether the nodes are ready. Where Talos brings a network for pods, that was waited for.
+async fn standing(session: &Session, nodes: &[&str]) -> String {
+    let unready = if session.desired.has_cni { 0 } else { unready(session, nodes).await };
+    let are = |count: usize| if count == 1 { "is" } else { "are" };
+    let all = plural(nodes.len(), "node");
+    let waiting = "registered, NotReady: CNI missing";
+    match unready {
+        0 => format!("{all} {} Ready", are(nodes.len())),
+        some if some == nodes.len() => format!("{all} {} {waiting}", are(some)),
+        some => format!("{some} of {all} {} {waiting}", are(some)),
+    }
+}
+
+/// How many nodes are not. One that cannot be asked now was well a moment ago.
+async fn unready(session: &Session, nodes: &[&str]) -> usize {
+    let Ok(kube) = session.kube() else { return 0 };
+    let known = kube.nodes().await.unwrap_or_default();
+    let is_ours = |node: &&NodeFacts| nodes.contains(&node.name.as_str());
+    known.iter().filter(is_ours).filter(|node| !node.is_ready).count()
+}
+
 fn next(session: &Session, end: &End) -> String {
     let again = &end.again;
-    if session.is_alone() && end.kubeconfig.is_none() {
+    if session.is_alone() && end.files.is_none() {
         let mut rows = vec![[
             format!("talmox up --lab --keep{again}"),
             "keeps it, for others to look at".to_owned(),
@@ -121,7 +150,8 @@ fn next(session: &Session, end: &End) -> String {
     }
     let mut lines = vec![];
     let has_talos = session.desired.nodes.iter().any(|node| node.is_talos);
-    if let Some(path) = end.kubeconfig.as_ref().filter(|_| has_talos) {
+    if let Some(folder) = end.files.as_ref().filter(|_| has_talos) {
+        let path = folder.join("kubeconfig");
         lines.push(format!("export KUBECONFIG={}", words::quoted(&path.display().to_string())));
         lines.push("kubectl get nodes".to_owned());
     }

@@ -8,6 +8,7 @@ use talmox_talos_config::secret::SecretText;
 
 use super::super::step::StepId;
 use super::vm::OwnVm;
+use crate::settled::Shape;
 
 /// Where a node is found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,12 +47,8 @@ pub struct ApplyConfig {
     pub config: SecretText,
     /// The version that the config is made for, such as `v1.11.2`.
     pub talos_version: String,
-    pub hostname: String,
-    /// The addresses that it must have in the end, of each network card at most one; empty where
-    /// DHCP decides.
-    pub addresses: Vec<IpAddr>,
-    /// MACs, in lower case, of the cards whose addresses are for DHCP to choose.
-    pub leased: Vec<String>,
+    /// What it must become.
+    pub shape: Shape,
     /// How often a VM whose port stays closed is reset.
     pub resets: u32,
     /// For the port to open, each time.
@@ -104,6 +101,8 @@ pub struct BootstrapEtcd {
 #[derive(Clone, Debug)]
 pub struct AwaitMember {
     pub node: TalosNode,
+    /// What it must have become, where no other step of the run has looked.
+    pub shape: Option<Shape>,
     pub deadline: Duration,
 }
 
@@ -120,8 +119,10 @@ pub struct AwaitVip {
 pub enum HealthGoal {
     /// All nodes are ready.
     Ready,
-    /// All nodes are registered; without a network for pods they cannot be ready.
+    /// All nodes are registered, and ready if pods have a network: nobody is known to bring one.
     Registered,
+    /// The same, but one of the add-ons may bring a network a while after it was applied.
+    Settled,
 }
 
 #[derive(Clone, Debug)]
@@ -137,11 +138,23 @@ pub struct WriteClientFiles {
     pub cluster: String,
     /// Where the Kubernetes API is found.
     pub server: String,
+    /// The shared address, where that is where it is found: until it answers, the first control plane
+    /// is named instead.
+    pub shared: Option<SharedAddress>,
     /// The control planes, as Talos's clients find them.
     pub endpoints: Vec<TalosNode>,
     /// All nodes that run Talos.
     pub nodes: Vec<TalosNode>,
     pub deadline: Duration,
+}
+
+/// An address that control planes share.
+#[derive(Clone, Debug)]
+pub struct SharedAddress {
+    pub address: IpAddr,
+    pub port: u16,
+    /// The step that waits for it, if one does.
+    pub awaited_by: Option<StepId>,
 }
 
 /// A file of manifests.

@@ -99,8 +99,6 @@ pub struct StopVm {
 #[derive(Clone, Debug)]
 pub struct DestroyVm {
     pub own: OwnVm,
-    /// Whether its protection is to be taken away first.
-    pub unprotect: bool,
     pub deadline: Duration,
 }
 

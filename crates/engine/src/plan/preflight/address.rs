@@ -19,13 +19,14 @@ pub(in crate::plan) fn in_use(builder: &Builder<'_>, node: &DesiredNode) -> Opti
             Some(format!("a Talos in maintenance mode ({mismatch})"))
         }
         TalosSeen::Maintenance { mismatch: None } => Some("a Talos in maintenance mode".to_owned()),
-        TalosSeen::Ours(found) => Some(match config_diff::hostname(builder, found) {
+        TalosSeen::Ours(found) => Some(match config_diff::hostname(builder.desired, found) {
             Some(name) => format!("the node {name} of this cluster"),
             None => "another node of this cluster".to_owned(),
         }),
-        TalosSeen::NotTalos(who) | TalosSeen::Stranger(who) | TalosSeen::Estranged(who) => {
-            Some(who.clone())
-        }
+        TalosSeen::Mute(who)
+        | TalosSeen::NotTalos(who)
+        | TalosSeen::Stranger(who)
+        | TalosSeen::Estranged(who) => Some(who.clone()),
     });
     let mut others = world.ports.iter().filter(|((name, _), _)| *name == node.name);
     let other = others.next().map(|((_, port), seen)| match seen {

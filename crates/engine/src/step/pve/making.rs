@@ -3,11 +3,11 @@
 
 use talmox_pve::PveError;
 use talmox_pve::api::qemu::Vm;
-use talmox_pve::api::task::{self, Filter, TaskEntry, TaskState};
 use talmox_pve::id::Upid;
 use talmox_pve::request::Request;
 
 use super::super::{Done, ErrorKind, StepContext, StepError};
+use super::earlier::Earlier;
 use super::error;
 use super::vm::{Sight, look, not_ours, says_taken, see_again};
 use crate::plan::OwnVm;
@@ -70,7 +70,8 @@ impl Making<'_> {
 
     /// Whether the VM is there; waits for a task of ours that is making it.
     async fn is_there(&self, context: &StepContext) -> Result<bool, StepError> {
-        let mut followed = vec![];
+        // A clone's task carries the template's number.
+        let mut earlier = Earlier::new(&self.place, &["qmcreate", "qmclone"]);
         let mut is_last_look = false;
         loop {
             let sight = look(self.own, context).await?;
@@ -82,36 +83,12 @@ impl Making<'_> {
                     }
                     return Ok(true);
                 }
+                // It may have ended since we looked.
                 Sight::Unfinished { .. } | Sight::Hidden if !is_last_look => {
-                    match self.own_task(&followed, context).await? {
-                        Some(upid) => {
-                            context.end_of_earlier(&upid, &self.doing).await?;
-                            followed.push(upid);
-                        }
-                        // It may have ended since we looked.
-                        None => is_last_look = true,
-                    }
+                    is_last_look = !earlier.follow(&self.doing, context).await?;
                 }
                 sight => return Err(not_ours(self.own, &sight)),
             }
         }
-    }
-
-    /// A task of ours that makes this VM now, other than those that were waited for. Our own tasks
-    /// can be seen without any right.
-    async fn own_task(
-        &self,
-        followed: &[Upid],
-        context: &StepContext,
-    ) -> Result<Option<Upid>, StepError> {
-        let doing = format!("look for the task that makes VM {}", self.own.vm.vmid);
-        // A clone's task carries the template's number.
-        let filter = Filter { vmid: Some(self.place.vmid), ..Filter::default() };
-        let tasks = context.ask(&task::list(&self.place.node, &filter), &doing).await?;
-        let makes = |upid: &Upid| matches!(upid.kind(), "qmcreate" | "qmclone");
-        let is_it = |task: &TaskEntry| {
-            task.state == TaskState::Running && makes(&task.upid) && !followed.contains(&task.upid)
-        };
-        Ok(tasks.into_iter().find(is_it).map(|task| task.upid))
     }
 }

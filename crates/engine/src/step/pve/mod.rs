@@ -5,6 +5,7 @@ mod clone;
 mod create;
 mod destroy;
 mod detach;
+mod earlier;
 mod error;
 mod finish;
 mod image;

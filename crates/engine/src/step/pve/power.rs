@@ -1,13 +1,18 @@
 //! On and off.
 
-use talmox_pve::api::qemu::{self, Vm, VmStatus};
+use talmox_pve::api::qemu::{self, Vm};
 use talmox_pve::client::TaskDone;
 
 use super::super::{Done, StepContext, StepError};
+use super::destroy::{is_gone, still_there};
+use super::earlier::Earlier;
 use super::error;
-use super::vm::{Sight, look, not_ours, ours};
+use super::vm::{Found, ours};
 use crate::patience::LOOK_AT_PROXMOX;
 use crate::plan::{OwnVm, StartVm, StopVm};
+
+/// Tasks of ours that keep others from a VM as long as they run.
+const HOLD_THE_LOCK: &[&str] = &["qmstart", "qmstop", "resize", "qmdestroy"];
 
 pub(in crate::step) async fn start(
     step: &StartVm,
@@ -37,21 +42,33 @@ pub(in crate::step) async fn start(
 /// Pulls the plug. A shutdown would be friendlier, and Talos in maintenance mode answers it with a
 /// reboot.
 pub(in crate::step) async fn stop(step: &StopVm, context: &StepContext) -> Result<Done, StepError> {
-    let found = match look(&step.own, context).await? {
-        Sight::Free => return Ok(Done::Already),
-        Sight::Ours(found) => found,
-        sight => return Err(not_ours(&step.own, &sight)),
-    };
-    let vm = &found.vm;
-    let status = status(vm, context).await?;
-    if !status.running {
-        return Ok(Done::Already);
+    let own = &step.own;
+    let mut earlier = Earlier::new(&own.vm, HOLD_THE_LOCK);
+    loop {
+        let Some(Found { vm, .. }) = still_there(own, context).await? else {
+            return Ok(Done::Already);
+        };
+        let status = match context.wait(context.run.pve.send(&qemu::current(&vm))).await? {
+            Ok(status) => status,
+            Err(error) if is_gone(own, &error, context).await? => return Ok(Done::Already),
+            Err(error) => return Err(error::of(&looking(&vm), error)),
+        };
+        if !status.running {
+            return Ok(Done::Already);
+        }
+        let doing = format!("stop VM {} on {}", vm.vmid, vm.node);
+        // A shutdown that is under way is overruled, which HA does by itself and does not want to hear.
+        match context.try_task(&qemu::stop(&vm, !status.ha_managed)).await? {
+            Ok(done) => {
+                await_ha(&done, &vm, false, context).await?;
+                return Ok(Done::Acted);
+            }
+            // A run of before may have been killed while it started or stopped the VM.
+            Err(error) if error.is_locked() && earlier.follow(&doing, context).await? => {}
+            Err(error) if is_gone(own, &error, context).await? => return Ok(Done::Already),
+            Err(error) => return Err(error::of(&doing, error)),
+        }
     }
-    let doing = format!("stop VM {} on {}", vm.vmid, vm.node);
-    // A shutdown that is under way is overruled, which HA does by itself and does not want to hear.
-    let done = context.run_task(&qemu::stop(vm, !status.ha_managed), &doing).await?;
-    await_ha(&done, vm, false, context).await?;
-    Ok(Done::Acted)
 }
 
 /// Presses the reset button of a VM that does not answer.
@@ -66,11 +83,11 @@ pub(in crate::step) async fn reset(own: &OwnVm, context: &StepContext) -> Result
 }
 
 async fn is_running(vm: &Vm, context: &StepContext) -> Result<bool, StepError> {
-    Ok(status(vm, context).await?.running)
+    Ok(context.ask(&qemu::current(vm), &looking(vm)).await?.running)
 }
 
-async fn status(vm: &Vm, context: &StepContext) -> Result<VmStatus, StepError> {
-    context.ask(&qemu::current(vm), &format!("look whether VM {} runs", vm.vmid)).await
+fn looking(vm: &Vm) -> String {
+    format!("look whether VM {} runs", vm.vmid)
 }
 
 /// A VM in the care of HA is only asked for: the task ends at once, and the manager does it on its

@@ -4,10 +4,11 @@ use std::net::IpAddr;
 
 use talmox_talos_api::client::{Apply, ApplyMode};
 use talmox_talos_api::probe::Maintenance;
-use talmox_talos_api::{Look, TalosError, Verdict};
+use talmox_talos_api::{TalosError, Verdict};
 
+use super::StepWait;
 use super::first_answer::{Found, first_answer};
-use super::{StepWait, settled};
+use super::settled::await_settled;
 use crate::patience::LOOK;
 use crate::plan::ApplyConfig;
 use crate::step::{Done, StepContext, StepError};
@@ -17,8 +18,11 @@ pub(in crate::step) async fn apply_config(
     context: &StepContext,
 ) -> Result<Done, StepError> {
     let mut done = Done::Already;
+    let mut resets = step.resets;
     let address = loop {
-        let (address, found) = first_answer(step, context).await?;
+        let (address, found) = first_answer(step, resets, context).await?;
+        // Who answered once came up, and needs no reset any more.
+        resets = 0;
         let Found::Waiting(node) = found else { break address };
         if apply(step, &node, context).await? {
             done = Done::Acted;
@@ -28,7 +32,10 @@ pub(in crate::step) async fn apply_config(
         // Who it is may have changed while nobody listened, so it is asked again.
         context.pause(LOOK).await?;
     };
-    await_settled(step, address, context).await?;
+    let what = format!("{} does not become what its config says", step.node.name);
+    let mut wait = StepWait::new(context, what).about([&step.node.own]).needing(&step.needs);
+    await_settled(&step.shape, address, &mut wait, context).await?;
+    note_version(step, address, context).await?;
     Ok(done)
 }
 
@@ -83,26 +90,20 @@ async fn await_ours(
     }
 }
 
-async fn await_settled(
+/// People should know if it runs another version than its config is made for.
+async fn note_version(
     step: &ApplyConfig,
     address: IpAddr,
     context: &StepContext,
 ) -> Result<(), StepError> {
     let client = context.cluster()?.client(address)?;
-    let what = format!("{} does not become what its config says", step.node.name);
-    let mut wait = StepWait::new(context, what).about([&step.node.own]).needing(&step.needs);
-    let version = loop {
-        let reason = match context.wait(settled::look(step, &client)).await? {
-            Ok(Look::Done(version)) => break version,
-            Ok(Look::NotYet(reason)) => reason,
-            Err(error) => error.reason(),
-        };
-        wait.not_yet(reason).await?;
-    };
-    if version != step.talos_version {
+    // Who cannot be asked now was well a moment ago.
+    if let Ok(version) = context.wait(client.version()).await?
+        && version.tag != step.talos_version
+    {
         context.note(format!(
-            "{} runs Talos {version}, and its config is made for {}",
-            step.node.name, step.talos_version
+            "{} runs Talos {}, and its config is made for {}",
+            step.node.name, version.tag, step.talos_version
         ));
     }
     Ok(())

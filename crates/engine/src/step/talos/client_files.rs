@@ -6,10 +6,12 @@ use talmox_talos_api::address::PORT;
 use talmox_talos_api::{Address, Reach};
 use talmox_talos_config::client::{Role, kubeconfig, talosconfig};
 use talmox_talos_config::random::SystemRandomness;
+use talmox_talos_config::secret::SecretText;
 use talmox_talos_config::time::UnixTime;
 
 use super::{StepWait, locate, or_wait};
-use crate::access::ClientFiles;
+use crate::access::{ClientFiles, PROVISIONAL};
+use crate::patience::LOOK;
 use crate::plan::{TalosNode, WriteClientFiles};
 use crate::step::{Done, StepContext, StepError};
 
@@ -22,10 +24,11 @@ pub(in crate::step) async fn write_client_files(
 ) -> Result<Done, StepError> {
     let access = context.cluster()?;
     let reach = &access.settings.reach;
+    let around = around_shared_address(step, context).await?;
     let seconds = i64::try_from(context.run.clock.unix()).unwrap_or(i64::MAX);
     let now = UnixTime::from_seconds(seconds);
     let randomness = &mut SystemRandomness::new();
-    let (server, tls_server_name) = server(&step.server, reach);
+    let (server, tls_server_name) = server(around.as_ref().unwrap_or(&step.server), reach);
     let request = kubeconfig::Request {
         cluster: &step.cluster,
         server: &server,
@@ -35,6 +38,10 @@ pub(in crate::step) async fn write_client_files(
     };
     let kubeconfig = kubeconfig::generate(&access.bundle, &request, now, randomness)
         .map_err(|error| StepError::failed("make a kubeconfig").caused_by(error))?;
+    let kubeconfig = match around {
+        Some(_) => SecretText::new(format!("{PROVISIONAL}{}", kubeconfig.expose())),
+        None => kubeconfig,
+    };
     let endpoints = addresses(&step.endpoints, context).await?;
     let endpoints: Vec<String> = endpoints.iter().map(|host| endpoint(host, reach)).collect();
     let nodes = addresses(&step.nodes, context).await?;
@@ -54,6 +61,45 @@ pub(in crate::step) async fn write_client_files(
     };
     context.act(write).await?;
     Ok(Done::Acted)
+}
+
+/// The way to the first control plane, if the shared address does not answer. While another step waits
+/// for that, so does this one.
+async fn around_shared_address(
+    step: &WriteClientFiles,
+    context: &StepContext,
+) -> Result<Option<String>, StepError> {
+    let (Some(shared), Some(first)) = (&step.shared, step.endpoints.first()) else {
+        return Ok(None);
+    };
+    let address = Address { host: shared.address.to_string(), port: shared.port };
+    let kube = context.cluster()?.kube_at(std::slice::from_ref(&address))?;
+    let mut told = String::new();
+    loop {
+        let reason = match context.wait(kube.version()).await? {
+            Ok(_) => return Ok(None),
+            Err(error) => error.reason(),
+        };
+        let is_awaited = shared.awaited_by.as_slice();
+        if is_awaited.is_empty()
+            || context.still_needs(is_awaited).is_err()
+            || context.deadline.has_passed()
+        {
+            break;
+        }
+        if told != reason {
+            context.waits(format!("{address} does not answer yet: {reason}"));
+            told = reason;
+        }
+        context.pause(LOOK).await?;
+    }
+    let found = addresses(std::slice::from_ref(first), context).await?;
+    let way = found.first().map(|host| Address { host: host.clone(), port: shared.port });
+    context.note(format!(
+        "{address} does not answer: kubeconfig leads to {} alone, until the same command is run again",
+        first.name
+    ));
+    Ok(way.map(|way| format!("https://{way}")))
 }
 
 async fn addresses(nodes: &[TalosNode], context: &StepContext) -> Result<Vec<String>, StepError> {

@@ -11,6 +11,10 @@ use crate::patience::{LOOK, Patience};
 use crate::plan::{ApplyConfig, ConfigBy};
 use crate::step::{ErrorKind, StepContext, StepError, pve};
 
+const CONSOLE: &str = "look at the console of the VM; running the same command again goes on";
+const WAY: &str = "its VM runs, was up before, and is not reset: see that its port 50000 can be reached \
+                   from here; running the same command again goes on";
+
 /// What answers, once it is known to be the machine that is meant.
 #[derive(Debug)]
 pub(super) enum Found {
@@ -20,35 +24,37 @@ pub(super) enum Found {
     Ours,
 }
 
-/// Waits for the machine, and resets it if its port stays closed: now and then one stalls on its
-/// first boot, and a reset cures it.
+/// Waits for the machine, and resets it, so often at most, if its port stays closed: now and then one
+/// stalls on its first boot, and a reset cures it.
 pub(super) async fn first_answer(
     step: &ApplyConfig,
+    most_resets: u32,
     context: &StepContext,
 ) -> Result<(IpAddr, Found), StepError> {
     let name = &step.node.name;
     let mut resets = 0;
     loop {
-        let (reason, is_closed) = match await_answer(step, context).await? {
+        let silence = match await_answer(step, context).await? {
             Ok(found) => return Ok(found),
             Err(silence) => silence,
         };
         let mut ground = Ground::of(vec![&step.node.own], context);
         let below = ground.look(context).await;
-        if context.deadline.has_passed() || !is_closed || resets == step.resets || below.is_some() {
+        let is_over = context.deadline.has_passed() || !silence.is_closed || resets == most_resets;
+        if is_over || below.is_some() {
             let often = if resets == 0 { String::new() } else { format!(" after {resets} resets") };
-            let text = format!("{name} does not come up{often}: {}", below.unwrap_or(&reason));
-            return Err(StepError::failed(text).hint(if below.is_some() {
-                "bring it up; running the same command again goes on from here"
-            } else {
-                "look at the console of the VM; running the same command again goes on"
-            }));
+            let reason = below.unwrap_or(&silence.reason);
+            return Err(StepError::failed(format!("{name} does not come up{often}: {reason}"))
+                .hint(match below {
+                    Some(_) => "bring it up; running the same command again goes on from here",
+                    None if silence.is_closed && most_resets == 0 => WAY,
+                    None => silence.advice,
+                }));
         }
         resets += 1;
         let minutes = step.boot.as_secs().div_ceil(60);
         context.note(format!(
-            "nothing answers on {name} after {minutes} min: its VM is reset ({resets} of {})",
-            step.resets
+            "nothing answers on {name} after {minutes} min: its VM is reset ({resets} of {most_resets})"
         ));
         match pve::reset(&step.node.own, context).await {
             // It counts all the same: whether it was done is not known.
@@ -58,41 +64,58 @@ pub(super) async fn first_answer(
     }
 }
 
-type Answer = Result<(IpAddr, Found), (String, bool)>;
+/// Nothing came of a boot.
+#[derive(Debug)]
+struct Silence {
+    reason: String,
+    /// What can be done about it.
+    advice: &'static str,
+    /// Whether it is a port that nobody opens.
+    is_closed: bool,
+}
 
-/// Waits for one boot. If nothing comes of it: why, and whether a closed port was the reason.
-async fn await_answer(step: &ApplyConfig, context: &StepContext) -> Result<Answer, StepError> {
+/// Waits for one boot. Inside, why nothing came of it.
+async fn await_answer(
+    step: &ApplyConfig,
+    context: &StepContext,
+) -> Result<Result<(IpAddr, Found), Silence>, StepError> {
     let clock = context.run.clock;
     let deadline = clock.deadline(step.boot.min(context.deadline.left()));
     let tell = |reason: &str| context.waits(reason);
     let mut wait = Patience { clock, deadline, pause: LOOK, tell: &tell }.begin();
     let mut ground = Ground::of(vec![&step.node.own], context);
     loop {
-        let (reason, is_closed) = match context.wait(look(step, context)).await?? {
-            (Look::Done(found), _) => return Ok(Ok(found)),
-            (Look::NotYet(reason), is_closed) => (reason, is_closed),
+        let silence = match context.wait(look(step, context)).await?? {
+            Ok(found) => return Ok(Ok(found)),
+            Err(silence) => silence,
         };
         context.still_needs(&step.needs)?;
-        let shown = ground.explain(&reason, context).await;
+        let shown = ground.explain(&silence.reason, context).await;
         if context.wait(wait.not_yet(shown)).await?.is_err() {
-            return Ok(Err((reason, is_closed)));
+            return Ok(Err(silence));
         }
     }
 }
 
-/// One look, and whether it is a closed port that keeps us waiting.
+/// One look. Inside, what keeps us waiting.
 async fn look(
     step: &ApplyConfig,
     context: &StepContext,
-) -> Result<(Look<(IpAddr, Found)>, bool), StepError> {
+) -> Result<Result<(IpAddr, Found), Silence>, StepError> {
     let address = match locate(&step.node, context).await {
         Look::Done(address) => address,
         // Without an address nobody knows whether the port is closed, but it comes to the same.
-        Look::NotYet(reason) => return Ok((Look::NotYet(reason), true)),
+        Look::NotYet(reason) => {
+            return Ok(Err(Silence { reason, advice: CONSOLE, is_closed: true }));
+        }
     };
     let access = context.cluster()?;
     let verdict = access.probe(address).await?;
-    let is_closed = matches!(verdict, Verdict::Nothing(_));
+    let is_closed = matches!(verdict, Verdict::Nothing(_) | Verdict::Mute(_));
+    let advice = match &verdict {
+        Verdict::Nothing(_) | Verdict::Maintenance(_) | Verdict::Ours => CONSOLE,
+        other => other.advice(),
+    };
     let look = match verdict {
         Verdict::Ours => {
             let client = access.client(address)?;
@@ -120,7 +143,10 @@ async fn look(
         }
         other => Look::NotYet(other.to_string()),
     };
-    Ok((look.map(|found| (address, found)), is_closed))
+    Ok(match look {
+        Look::Done(found) => Ok((address, found)),
+        Look::NotYet(reason) => Err(Silence { reason, advice, is_closed }),
+    })
 }
 
 /// Whether it is the machine that is meant. What it has not said yet does not speak against it.

@@ -1,10 +1,13 @@
 //! Waits until the cluster is well, by the checks that talosctl makes.
 
+use std::time::Duration;
+
 use talmox_talos_api::Look;
 use talmox_talos_api::health::{Health, Settings, State, Subject, look};
 
 use super::{StepWait, locate, or_wait};
-use crate::kube::KubeClient;
+use crate::kube::{KubeClient, NodeFacts};
+use crate::patience::NETWORK;
 use crate::plan::{AwaitHealth, HealthGoal};
 use crate::step::{Done, StepContext, StepError};
 
@@ -13,6 +16,11 @@ pub(in crate::step) async fn await_health(
     context: &StepContext,
 ) -> Result<Done, StepError> {
     let has_cni = step.goal == HealthGoal::Ready;
+    let grace = match step.goal {
+        HealthGoal::Settled => NETWORK,
+        HealthGoal::Ready | HealthGoal::Registered => Duration::ZERO,
+    };
+    let grace = context.run.clock.deadline(grace);
     let mut health = Health::new(context.run.clock, Settings { has_cni });
     let kube = context.cluster()?.kube()?;
     let mut wait = StepWait::new(context, "the cluster does not get well")
@@ -24,7 +32,14 @@ pub(in crate::step) async fn await_health(
         let looks = Box::pin(async { tokio::join!(look(&subjects), kube.view()) });
         let (nodes, view) = context.wait(looks).await?;
         health.update(&nodes, view.as_ref().ok());
-        let Some((check, reason)) = health.waits_for() else { break };
+        let Some((check, reason)) = health.waits_for() else {
+            let has_network = has_cni || view.is_ok_and(|view| view.has_network);
+            if has_network || grace.has_passed() {
+                break;
+            }
+            wait.not_yet("the pods have no network yet: an add-on may still bring one").await?;
+            continue;
+        };
         let passed = health.reports().iter().filter(|one| one.state == State::Passed).count();
         let all = health.reports().len();
         let reason = first_of(reason);
@@ -35,7 +50,7 @@ pub(in crate::step) async fn await_health(
         wait.not_yet(said).await?;
     }
     if !has_cni {
-        note_unready(&kube, context).await;
+        note_unready(step, &kube, context).await;
     }
     Ok(Done::Already)
 }
@@ -71,15 +86,16 @@ async fn all(step: &AwaitHealth, context: &StepContext) -> Result<Look<Vec<Subje
 }
 
 /// Without a network for pods this is the end that is expected; people should know it is one.
-async fn note_unready(kube: &KubeClient, context: &StepContext) {
+async fn note_unready(step: &AwaitHealth, kube: &KubeClient, context: &StepContext) {
     // Who cannot be asked now was well a moment ago.
     let nodes = kube.nodes().await.unwrap_or_default();
-    let unready = nodes.iter().filter(|node| !node.is_ready).count();
+    let is_ours = |node: &&NodeFacts| step.nodes.iter().any(|own| own.name == node.name);
+    let unready = nodes.iter().filter(is_ours).filter(|node| !node.is_ready).count();
     if unready > 0 {
         context.note(format!(
             "{unready} of {} nodes are registered, NotReady: CNI missing. \
              They become ready with a network add-on of your choice",
-            nodes.len()
+            step.nodes.len()
         ));
     }
 }

@@ -2,6 +2,7 @@
 
 use talmox_talos_api::Client;
 
+use super::settled::await_settled;
 use super::{StepWait, locate, or_wait};
 use crate::kube::KubeClient;
 use crate::plan::{AwaitMember, TalosNode};
@@ -25,10 +26,19 @@ pub(in crate::step) async fn await_member(
             }
         }
         match context.wait(missing_in_kubernetes(&kube, node)).await? {
-            None => return Ok(Done::Already),
+            None => break,
             Some(reason) => wait.not_yet(reason).await?,
         }
     }
+    if let Some(shape) = &step.shape {
+        let what = format!("{} is not what its config says", node.name);
+        let mut wait = StepWait::new(context, what).about([&node.own]);
+        let address = loop {
+            break or_wait!(wait, locate(node, context).await);
+        };
+        await_settled(shape, address, &mut wait, context).await?;
+    }
+    Ok(Done::Already)
 }
 
 /// Why it has no vote yet.

@@ -90,6 +90,9 @@ impl<'a> StepWait<'a> {
 
 /// What can be done about a wait that was in vain.
 fn hint(reason: &str) -> &'static str {
+    if let Some(advice) = crate::settled::advice(reason) {
+        return advice;
+    }
     // Without the time Talos starts neither etcd nor anything that needs a certificate.
     if reason.contains("time is not in sync") {
         "the node has not got the time: see that `network.gateway` and `network.nameservers` are \

@@ -124,6 +124,80 @@ async fn a_kind_that_nobody_knows_is_waited_for_and_named() {
 }
 
 #[tokio::test]
+async fn a_namespace_that_somebody_else_brings_is_waited_for() {
+    let cluster = Cluster::start(&[]).await;
+    let text = "apiVersion: v1\nkind: Secret\nmetadata: {name: a, namespace: later}\n---\n\
+        apiVersion: v1\nkind: ConfigMap\nmetadata: {name: b}\n";
+    let manifests = read_manifests("x.yaml", text).unwrap();
+    let error = cluster.admin().apply(&manifests, cluster.patience(1)).await.unwrap_err();
+    let still = "the time is up, and still: Secret later/a: there is no namespace later";
+    assert_eq!(error.to_string(), still);
+    let found = |kind: &str, namespace: &str, name: &str| {
+        cluster.store.get(kind, namespace, name).is_some()
+    };
+    assert!(found("configmaps", "default", "b"), "the others need not wait");
+
+    let tell = |reason: &str| {
+        assert_eq!(reason, "Secret later/a: there is no namespace later");
+        let namespace = serde_json::json!({"metadata": {"name": "later"}});
+        cluster.store.create("namespaces", namespace).unwrap();
+    };
+    cluster.admin().apply(&manifests, cluster.patience_telling(10, &tell)).await.unwrap();
+    assert!(found("secrets", "later", "a"));
+}
+
+/// Empty mappings and lists, some of which mean something.
+const EMPTY: &str = "\
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: hollow, annotations: {}, creationTimestamp: null}
+spec:
+  replicas: 1
+  strategy: {}
+  selector: {matchLabels: {app: hollow}}
+  template:
+    metadata: {labels: {app: hollow}, annotations: {}}
+    spec:
+      securityContext: {}
+      volumes: [{name: scratch, emptyDir: {}}]
+      containers: [{name: main, image: 'hollow:1', args: [], env: [], resources: {}}]
+status: {}
+---
+apiVersion: networking.k8s.io/v1
+kind: NetworkPolicy
+metadata: {name: nobody}
+spec: {podSelector: {}, policyTypes: [Ingress], ingress: []}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: blank}
+data: {}
+";
+
+#[tokio::test]
+async fn what_is_empty_is_a_value_like_any_other() {
+    let cluster = Cluster::start_ready(&["worker-1"]).await;
+    let admin = cluster.admin();
+    let texts = [
+        EMPTY.to_owned(),
+        EMPTY
+            .replace("emptyDir: {}", "emptyDir: {medium: Memory}")
+            .replace("podSelector: {}", "podSelector: {matchLabels: {app: hollow}}")
+            .replace("data: {}", "data: {a: b}"),
+        // And back again.
+        EMPTY.to_owned(),
+    ];
+    for (round, text) in texts.iter().enumerate() {
+        let manifests = read_manifests("x.yaml", text).unwrap();
+        let before = admin.changes(&manifests).await.unwrap();
+        assert_eq!(before.len(), 3, "round {round}: {before:?}");
+        admin.apply(&manifests, cluster.patience(10)).await.unwrap();
+        admin.await_rollout(&manifests, cluster.patience(10)).await.unwrap();
+        assert_eq!(admin.changes(&manifests).await.unwrap(), [], "round {round}");
+    }
+}
+
+#[tokio::test]
 async fn a_refused_secret_stays_one() {
     let cluster = Cluster::start(&[]).await;
     let text = "apiVersion: v1\nkind: Secret\nmetadata: {name: Not_A_Name}\n\

@@ -125,7 +125,7 @@ async fn listen(tls: &KubeTls, store: &Arc<KubeStore>) -> (SocketAddr, KubeServe
     (address, serve(listener, tls.clone(), "v1.32.4", Arc::clone(store)))
 }
 
-fn is_ready(node: &Value) -> bool {
+pub(crate) fn is_ready(node: &Value) -> bool {
     let conditions = node["status"]["conditions"].as_array();
     conditions.is_some_and(|all| all.iter().any(|c| c["type"] == "Ready" && c["status"] == "True"))
 }

@@ -7,9 +7,9 @@ use talmox_pve::config::{VmChange, VmOptions};
 
 use super::rig::{ADMIN, DEADLINE, RELEASES, Rig, bring_up, own, step};
 
-pub(super) fn take_down(own: &OwnVm, unprotect: bool) -> Vec<Step> {
+pub(super) fn take_down(own: &OwnVm) -> Vec<Step> {
     let stop = StopVm { own: own.clone(), deadline: DEADLINE };
-    let destroy = DestroyVm { own: own.clone(), unprotect, deadline: DEADLINE };
+    let destroy = DestroyVm { own: own.clone(), deadline: DEADLINE };
     vec![
         step("stop", Action::StopVm(stop), &[]),
         step("destroy", Action::DestroyVm(destroy), &["stop"]),
@@ -22,10 +22,10 @@ async fn a_machine_goes_and_is_gone_for_the_second_run() {
         let rig = Rig::start(release);
         let own = own("cp-1", 300);
         rig.run(&bring_up(&own)).await.assert_done();
-        let ran = rig.run(&take_down(&own, false)).await;
+        let ran = rig.run(&take_down(&own)).await;
         assert_eq!(ran.results(), ["stop done", "destroy done"]);
         // To these rights a VM that is gone and one that is forbidden look alike.
-        let again = rig.run(&take_down(&own, false)).await;
+        let again = rig.run(&take_down(&own)).await;
         assert_eq!(again.results(), ["stop already", "destroy already"]);
     }
 }
@@ -41,7 +41,7 @@ async fn the_marker_alone_is_not_enough() {
     let set = VmOptions::new().set("smbios1", other);
     let change = VmChange { set, ..VmChange::default() };
     admin.send(&qemu::set_config(&own.vm, &change)).await.unwrap();
-    let ran = rig.run(&take_down(&own, true)).await;
+    let ran = rig.run(&take_down(&own)).await;
     let (text, _) = ran.failure();
     assert!(text.contains("it has our marker, but the UUID aaaaaaaa-"), "{text}");
     assert!(!rig.record().contains("DELETE"));
@@ -49,16 +49,16 @@ async fn the_marker_alone_is_not_enough() {
 }
 
 #[tokio::test]
-async fn protection_goes_only_where_the_plan_says_so() {
+async fn what_was_protected_in_the_meantime_stays() {
     let rig = Rig::start("9.2");
     let own = own("cp-1", 300);
     rig.run(&bring_up(&own)).await.assert_done();
     let change = VmChange { set: VmOptions::new().protection(true), ..VmChange::default() };
     rig.client(ADMIN).send(&qemu::set_config(&own.vm, &change)).await.unwrap();
-    let (text, hint) = rig.run(&take_down(&own, false)).await.failure();
-    assert!(text.contains("VM 300 is protected") && hint.contains("Options"), "{text} {hint}");
-    let ran = rig.run(&take_down(&own, true)).await;
-    assert_eq!(ran.results(), ["stop already", "destroy done"]);
+    let (text, hint) = rig.run(&take_down(&own)).await.failure();
+    assert!(text.contains("VM 300 is protected"), "{text}");
+    assert!(hint.contains("qm set 300 --protection 0"), "{hint}");
+    assert!(!rig.record().contains("DELETE"));
 }
 
 #[tokio::test]
@@ -74,7 +74,7 @@ async fn a_machine_in_the_care_of_ha_is_waited_for() {
         let context = rig.context(ADMIN);
         rig.run_with(&steps[3..], &context).await.assert_done();
         assert!(admin.send(&qemu::current(&own.vm)).await.unwrap().running);
-        let ran = rig.run_with(&take_down(&own, false), &context).await;
+        let ran = rig.run_with(&take_down(&own), &context).await;
         assert_eq!(ran.results(), ["stop done", "destroy done"]);
         assert_eq!(admin.send(&cluster::is_free(own.vm.vmid)).await.unwrap(), own.vm.vmid);
         assert!(admin.send(&ha::resources()).await.unwrap().is_empty());

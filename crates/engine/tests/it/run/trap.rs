@@ -120,9 +120,9 @@ async fn trap_4_a_refused_change_is_taken_back() {
 async fn trap_5_gone_and_forbidden_look_alike() {
     let rig = Rig::start("9.2");
     let (ours, foreign) = (own("cp-1", 300), own("cp-1", 101));
-    let gone = rig.run(&take_down(&ours, false)).await;
+    let gone = rig.run(&take_down(&ours)).await;
     assert_eq!(gone.results(), ["stop already", "destroy already"]);
-    let (text, _) = rig.run(&take_down(&foreign, false)).await.failure();
+    let (text, _) = rig.run(&take_down(&foreign)).await.failure();
     assert!(text.contains("may not be seen"), "{text}");
     assert!(!rig.record().contains("DELETE"));
 }
@@ -132,7 +132,7 @@ async fn trap_6_disks_that_merely_carry_the_number_stay() {
     let rig = Rig::start("9.2");
     let own = own("cp-1", 300);
     rig.run(&bring_up(&own)).await.assert_done();
-    rig.run(&take_down(&own, false)).await.assert_done();
+    rig.run(&take_down(&own)).await.assert_done();
     let admin = rig.client(ADMIN);
     let on = |storage: &str| {
         storage::content(&id("pve1"), &id(storage), Some(Content::Images), Some(own.vm.vmid))

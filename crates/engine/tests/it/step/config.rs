@@ -8,6 +8,7 @@ use talmox_talos_config::random::SystemRandomness;
 use talmox_talos_config::secret::SecretText;
 use talmox_talos_config::secrets::generate_with;
 use talmox_talos_config::time::UnixTime;
+use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpListener;
 
 use super::rig::{Rig, apply_config};
@@ -108,8 +109,9 @@ async fn two_addresses_are_one_too_many() {
     assert_eq!(
         told.failure(),
         "cp-11 does not become what its config says in time: \
-         eth0 has several addresses: 10.0.0.11, 10.0.0.77"
+         eth0 has the address 10.0.0.77, which its config does not give it"
     );
+    assert!(told.hint().contains("destroy its VM"), "{}", told.hint());
 }
 
 #[tokio::test]
@@ -121,7 +123,7 @@ async fn a_shared_address_is_not_counted_but_the_kubelet_must_not_use_it() {
     assert!(matches!(told.result, StepResult::Done), "{:?}", told.result);
     node.facts().node_ip = "10.0.0.20".to_owned();
     let told = rig.run(Action::ApplyConfig(step.clone())).await;
-    assert!(told.failure().ends_with("its kubelet uses the address 10.0.0.20"));
+    assert!(told.failure().contains("its kubelet uses the address 10.0.0.20, which"));
     node.facts().node_ip = ADDRESS.to_owned();
     node.facts().hostname = "talos-xyz".to_owned();
     let told = rig.run(Action::ApplyConfig(step)).await;
@@ -162,5 +164,27 @@ async fn a_port_that_stays_closed_is_told() {
     let step = ApplyConfig { resets, deadline, ..apply_config(ADDRESS) };
     let told = rig.run(Action::ApplyConfig(step)).await;
     assert!(told.failure().starts_with("cp-11 does not come up: nothing answers: cannot connect"));
+    assert!(told.hint().contains("was up before, and is not reset"), "{}", told.hint());
     assert_eq!(told.waits.len(), 1, "{:?}", told.waits);
+}
+
+#[tokio::test]
+async fn another_machine_at_the_address_is_no_reason_for_a_reset() {
+    let mut rig = Rig::new();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    rig.lead(ADDRESS, 50000, listener.local_addr().unwrap());
+    tokio::spawn(async move {
+        let mut open = vec![];
+        while let Ok((mut socket, _)) = listener.accept().await {
+            socket.write_all(b"SSH-2.0-OpenSSH_9.2\r\n").await.unwrap();
+            open.push(socket);
+        }
+    });
+    let step = ApplyConfig { deadline: Duration::from_mins(1), ..apply_config(ADDRESS) };
+    let told = rig.run(Action::ApplyConfig(step)).await;
+    let failure = told.failure();
+    let words = "cp-11 does not come up: something that is no Talos node: ";
+    assert!(failure.starts_with(words), "{failure}");
+    assert!(told.hint().starts_with("another machine has the address"), "{}", told.hint());
+    assert_eq!(told.notes, Vec::<String>::new());
 }

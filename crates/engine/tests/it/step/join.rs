@@ -1,14 +1,15 @@
 use std::time::Duration;
 
+use talmox_engine::access::PROVISIONAL;
 use talmox_engine::execute::StepResult;
 use talmox_engine::plan::{
-    Action, AwaitHealth, AwaitMember, AwaitVip, HealthGoal, WriteClientFiles,
+    Action, AwaitHealth, AwaitMember, AwaitVip, HealthGoal, SharedAddress, WriteClientFiles,
 };
 use talmox_talos_config::client::{kubeconfig, talosconfig};
 
 use super::node::Etcd;
-use super::rig::{Rig, talos_node};
-use crate::kube::cluster::{Cluster, VIP};
+use super::rig::{Rig, shape, talos_node};
+use crate::kube::cluster::{Cluster, VIP, flannel, is_ready};
 
 const ADDRESS: &str = "10.0.0.11";
 
@@ -38,7 +39,7 @@ async fn a_node_has_joined_when_etcd_and_kubernetes_know_it() {
         let mut node = talos_node(ADDRESS);
         name.clone_into(&mut node.name);
         node.is_control_plane = name == "cp-11";
-        Action::AwaitMember(AwaitMember { node, deadline: Duration::from_mins(2) })
+        Action::AwaitMember(AwaitMember { node, shape: None, deadline: Duration::from_mins(2) })
     };
     let told = rig.run(member("cp-11")).await;
     assert!(matches!(told.result, StepResult::Already), "{:?}", told.result);
@@ -46,6 +47,25 @@ async fn a_node_has_joined_when_etcd_and_kubernetes_know_it() {
     assert_eq!(
         told.failure(),
         "worker-1 does not join in time: its kubelet has not registered it yet"
+    );
+}
+
+#[tokio::test]
+async fn a_node_that_joined_must_be_what_its_config_says() {
+    let cluster = Cluster::start(&["cp-11"]).await;
+    let rig = grown(&cluster).await;
+    let join = |fixed: &str| {
+        let shape = Some(shape(ADDRESS, Some(fixed)));
+        let (node, deadline) = (talos_node(ADDRESS), Duration::from_mins(2));
+        Action::AwaitMember(AwaitMember { node, shape, deadline })
+    };
+    let told = rig.run(join(ADDRESS)).await;
+    assert!(matches!(told.result, StepResult::Already), "{:?}", told.result);
+    let told = rig.run(join("10.0.0.78")).await;
+    assert_eq!(
+        told.failure(),
+        "cp-11 is not what its config says in time: \
+         eth0 does not have the address 10.0.0.78, and has 10.0.0.11"
     );
 }
 
@@ -85,19 +105,60 @@ async fn without_a_network_registered_is_the_end_that_is_expected() {
     assert!(told.failure().contains("all nodes are ready: cp-11 is not ready"));
 }
 
+fn client_files() -> Action {
+    let shared = SharedAddress { address: VIP.parse().unwrap(), port: 6443, awaited_by: None };
+    Action::WriteClientFiles(WriteClientFiles {
+        cluster: "home".to_owned(),
+        server: format!("https://{VIP}:6443"),
+        shared: Some(shared),
+        endpoints: vec![talos_node(ADDRESS)],
+        nodes: vec![talos_node(ADDRESS)],
+        deadline: Duration::from_mins(1),
+    })
+}
+
+#[tokio::test]
+async fn a_shared_address_that_does_not_answer_is_gone_around() {
+    let cluster = Cluster::start(&[]).await;
+    let mut rig = grown(&cluster).await;
+    rig.lead(VIP, 6443, "127.0.0.1:1".parse().unwrap());
+    let told = rig.run(client_files()).await;
+    assert!(matches!(told.result, StepResult::Done), "{:?}", told.result);
+    assert_eq!(told.notes.len(), 1);
+    assert!(told.notes[0].contains("kubeconfig leads to cp-11 alone"), "{}", told.notes[0]);
+    let files = rig.files.lock().unwrap();
+    let kube = files[0].kubeconfig.expose();
+    assert!(kube.starts_with(PROVISIONAL), "it is not marked");
+    assert!(kube.contains(&format!("server: https://{}\n", cluster.address)), "no server");
+    assert!(kube.contains("tls-server-name: 10.0.0.11\n"), "no name");
+}
+
+#[tokio::test]
+async fn a_network_that_somebody_has_brought_makes_nodes_ready() {
+    let cluster = Cluster::start(&["cp-11"]).await;
+    let rig = grown(&cluster).await;
+    cluster.store.create("daemonsets.apps", flannel()).unwrap();
+    let told = rig.run(health(HealthGoal::Registered)).await;
+    assert!(matches!(told.result, StepResult::Already), "{:?}", told.result);
+    assert_eq!(told.notes, Vec::<String>::new());
+    assert!(is_ready(&cluster.store.get("nodes", "", "cp-11").unwrap()));
+}
+
+#[tokio::test]
+async fn add_ons_get_a_while_to_bring_a_network() {
+    let cluster = Cluster::start(&["cp-11"]).await;
+    let rig = grown(&cluster).await;
+    let told = rig.run(health(HealthGoal::Settled)).await;
+    assert!(matches!(told.result, StepResult::Already), "{:?}", told.result);
+    assert!(told.waits.iter().any(|why| why.contains("may still bring one")), "{:?}", told.waits);
+    assert_eq!(told.notes.len(), 1);
+}
+
 #[tokio::test]
 async fn client_files_name_what_is_found_from_here() {
     let cluster = Cluster::start(&[]).await;
     let rig = grown(&cluster).await;
-    let told = rig
-        .run(Action::WriteClientFiles(WriteClientFiles {
-            cluster: "home".to_owned(),
-            server: format!("https://{VIP}:6443"),
-            endpoints: vec![talos_node(ADDRESS)],
-            nodes: vec![talos_node(ADDRESS)],
-            deadline: Duration::from_mins(1),
-        }))
-        .await;
+    let told = rig.run(client_files()).await;
     assert!(matches!(told.result, StepResult::Done), "{:?}", told.result);
     let files = rig.files.lock().unwrap();
     let kube = files[0].kubeconfig.expose();

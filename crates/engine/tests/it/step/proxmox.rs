@@ -11,7 +11,7 @@ use talmox_pve::api::task::{self, Filter};
 use tokio::net::TcpListener;
 
 use super::node::Node;
-use super::rig::{Rig, apply_config, facts, name, own_vm};
+use super::rig::{Rig, apply_config, facts, name, own_vm, shape};
 use crate::common::{self, ADMIN};
 use crate::support::bundle;
 
@@ -115,7 +115,8 @@ async fn a_guest_agent_tells_where_a_node_is() {
     let node = rig.node(ADDRESS, |_| {}).await;
     let mut step = apply_config(ADDRESS);
     step.node.contact = Contact::AskAgent;
-    let told = rig.run(Action::ApplyConfig(ApplyConfig { addresses: vec![], ..step })).await;
+    let told =
+        rig.run(Action::ApplyConfig(ApplyConfig { shape: shape(ADDRESS, None), ..step })).await;
     assert!(matches!(told.result, StepResult::Done), "{:?}", told.result);
     assert_eq!(node.facts().applied.len(), 1);
     let ubuntu = AwaitUbuntu {

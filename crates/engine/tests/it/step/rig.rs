@@ -15,6 +15,7 @@ use talmox_engine::ownership::{ClusterMark, Identity};
 use talmox_engine::plan::{
     Action, ApplyConfig, ConfigBy, Contact, OwnVm, Plan, Step, StepId, TalosNode,
 };
+use talmox_engine::settled::{Addressing, Card, CardName, Shape};
 use talmox_engine::step::Context;
 use talmox_engine::web::{Web, WebSettings};
 use talmox_pve::api::qemu::Vm;
@@ -207,6 +208,19 @@ pub(crate) fn talos_node(address: &str) -> TalosNode {
     }
 }
 
+/// What the node at this address must become: with this address, or one by DHCP.
+pub(crate) fn shape(address: &str, fixed: Option<&str>) -> Shape {
+    let addressing = Addressing {
+        is_dhcp: fixed.is_none(),
+        fixed: fixed.iter().map(|ip| ip.parse().unwrap()).collect(),
+    };
+    Shape {
+        hostname: Some(name(address)),
+        cards: vec![Card { name: CardName::Mac(MAC.to_owned()), addressing }],
+        ..Shape::default()
+    }
+}
+
 pub(crate) fn apply_config(address: &str) -> ApplyConfig {
     ApplyConfig {
         node: talos_node(address),
@@ -218,9 +232,7 @@ pub(crate) fn apply_config(address: &str) -> ApplyConfig {
         },
         config: SecretText::new("the config"),
         talos_version: "v1.11.2".to_owned(),
-        hostname: name(address),
-        addresses: vec![address.parse().unwrap()],
-        leased: vec![],
+        shape: shape(address, Some(address)),
         resets: 2,
         boot: Duration::from_mins(3),
         needs: vec![],

@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use talmox_engine::plan::{Change, Class, Contact, FieldChange, Object};
-use talmox_engine::status::{Role, Seen, Sources, Subject, gather};
+use talmox_engine::status::{Part, Role, Seen, Sources, Subject, gather};
 use tokio::net::TcpListener;
 
 use super::node::Etcd;
@@ -48,7 +48,7 @@ async fn what_answers_is_shown_and_what_does_not_is_said() {
         is_planned: true,
     };
     let sources =
-        Sources { pve: rig.pve.clone(), cluster: rig.access(), limit: Duration::from_secs(3) };
+        Sources { pve: rig.pve.clone(), cluster: rig.access(), limit: Duration::from_secs(10) };
     let status = gather("home", &subjects, &sources, &[change]).await;
 
     assert_eq!(status.kubernetes, Seen::Is("v1.32.4".to_owned()));
@@ -73,6 +73,11 @@ async fn what_answers_is_shown_and_what_does_not_is_said() {
     assert!(matches!(status.nodes[2].talos, Some(Seen::Unknown(_))));
     assert_eq!((&status.nodes[3].talos, &status.nodes[3].kubernetes), (&None, &None));
 
+    let silent: Vec<_> =
+        status.unreachable.iter().map(|one| (one.part, one.nodes.join(" "))).collect();
+    assert_eq!(silent, [(Part::Proxmox, String::new()), (Part::Talos, "cp-13".to_owned())]);
+
     let text = serde_json::to_string(&status).unwrap();
     assert!(text.contains(r#""kubernetes":{"is":"v1.32.4"}"#), "{text}");
+    assert!(text.contains(r#""unreachable":[{"part":"proxmox","nodes":[],"reason":"#), "{text}");
 }

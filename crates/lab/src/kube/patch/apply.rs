@@ -48,8 +48,9 @@ pub(crate) fn apply(
     if let Some(mine) = entries.iter().find(|entry| is_mine(entry)) {
         let mut dropped = fields_of(mine);
         fields::subtract(&mut dropped, &wanted);
-        let others: Vec<Fields> =
-            entries.iter().filter(|entry| !is_mine(entry)).map(fields_of).collect();
+        let others = entries.iter().filter(|entry| !is_mine(entry)).map(fields_of);
+        // A mapping that is wanted stays, whether it was empty before or becomes so.
+        let others: Vec<Fields> = others.chain([wanted.clone()]).collect();
         fields::prune(&mut merged, &dropped, &others.iter().collect::<Vec<_>>());
     }
     if !conflicts.is_empty() {

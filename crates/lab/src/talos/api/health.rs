@@ -110,7 +110,7 @@ fn members(land: &Land, node: &Node, named: Option<ClusterInfo>) -> Cluster {
         } else {
             &mut cluster.workers
         };
-        kind.extend(other.network.node_address());
+        kind.extend(other.node_address());
     }
     cluster
 }

@@ -91,7 +91,7 @@ fn damaged(reason: &str) -> Status {
 }
 
 fn first_member(node: &Node, revision: u64) -> Result<Member, Status> {
-    let peer = node.network.node_address();
+    let peer = node.etcd_address();
     let peer = peer.ok_or_else(|| Status::failed_precondition("bootstrap is not available yet"))?;
     Ok(Member {
         name: String::new(),

@@ -50,7 +50,7 @@ fn refuses(land: &Land, seen: Membership, node: &Node, facts: &Facts) -> Option<
     if !land.has_quorum(seen) || cluster.leader.is_none() {
         return Some("error getting etcd members: etcdserver: request timed out".to_owned());
     }
-    let address = node.network.node_address()?;
+    let address = node.etcd_address()?;
     let twin = cluster.members.iter().find(|(_, member)| member.peer == address);
     if let Some((id, _)) = twin {
         return Some(format!("member {id:x} has already been bootstrapped"));

@@ -112,7 +112,7 @@ impl EtcdNode<'_> {
                 return None;
             }
             let node = land.of_boot(self.vmid, self.boot).filter(|node| node.etcd.is_none())?;
-            let peer = node.network.node_address()?;
+            let peer = node.etcd_address()?;
             node.etcd = Some(membership);
             node.revision += 1;
             let cluster = land.etcds.get_mut(&cluster)?;
@@ -244,7 +244,7 @@ impl Running {
         realm.change(|land| {
             let node = land.nodes.get(&vmid);
             let name = node.map(|node| node.hostname().to_owned()).unwrap_or_default();
-            let peer = node.and_then(|node| node.network.node_address());
+            let peer = node.and_then(|node| node.etcd_address());
             if let Some(own) = member(land, membership) {
                 own.name = name;
                 own.vmid = vmid;

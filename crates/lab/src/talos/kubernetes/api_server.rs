@@ -94,6 +94,7 @@ async fn relay(mut incoming: Incoming, port: u16, mut memory: watch::Receiver<Me
 pub(super) struct Start {
     pub(super) image: String,
     pub(super) version: u64,
+    /// Those of the node itself. Where clients find them in the lab is nothing that an API server knows.
     pub(super) names: BTreeSet<String>,
     pub(super) addresses: Vec<IpAddr>,
 }
@@ -107,21 +108,22 @@ pub(super) fn start(
     store: &Arc<KubeStore>,
     memory: watch::Receiver<Memory>,
 ) -> Result<Running, String> {
+    let mut doors = vec![];
+    for address in &start.addresses {
+        doors.push(realm.wire.answer(*address, PORT, vmid).map_err(|e| e.to_string())?);
+    }
+    let names = reachable(realm, facts, &start.names);
     let behind = if let Some(programs) = &realm.settings.real {
-        let cluster = realm.real.of(programs, membership.cluster, facts, &start.names)?;
+        let cluster = realm.real.of(programs, membership.cluster, facts, &names)?;
         Behind::Real(cluster, memory)
     } else {
-        let tls = certificate(realm, facts, &start.names)?;
+        let tls = certificate(realm, facts, &names)?;
         let version = start.image.rsplit_once(':').map_or("v0.0.0", |(_, tag)| tag);
         let version = version.split('@').next().unwrap_or(version).into();
         let victim = Some(Victim { realm: Arc::clone(realm), vmid });
         Behind::Simulated(ApiServer { store: Arc::clone(store), tls, version, memory, victim })
     };
-    let mut listening = vec![];
-    for address in &start.addresses {
-        let incoming = realm.wire.answer(*address, PORT, vmid).map_err(|e| e.to_string())?;
-        listening.push(behind.listen(incoming));
-    }
+    let listening = doors.into_iter().map(|incoming| behind.listen(incoming)).collect();
     let first = start.addresses.first().copied();
     realm.change(|land| {
         if let (Some(cluster), Some(first)) = (land.etcds.get_mut(&membership.cluster), first) {
@@ -161,12 +163,7 @@ impl Drop for Running {
 }
 
 /// All names that the certificate has to have: those of the cluster, and of this node.
-pub(super) fn names(
-    realm: &Realm,
-    facts: &Facts,
-    hostname: &str,
-    addresses: &[IpAddr],
-) -> BTreeSet<String> {
+pub(super) fn names(facts: &Facts, hostname: &str, addresses: &[IpAddr]) -> BTreeSet<String> {
     let domain = &facts.dns_domain;
     let mut names: BTreeSet<String> =
         ["localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc", "127.0.0.1"]
@@ -176,15 +173,24 @@ pub(super) fn names(
     names.insert(hostname.to_lowercase());
     names.extend(facts.endpoint.iter().map(|(host, _)| host.clone()));
     names.extend(facts.api_sans.iter().cloned());
-    names.extend(facts.vip().map(|vip| vip.to_string()));
+    names.extend(facts.vips().map(|vip| vip.to_string()));
     names.extend(addresses.iter().map(ToString::to_string));
     names.extend(facts.service_subnets.iter().filter_map(|subnet| first_address(subnet)));
-    // Clients of the lab come by way of loopback addresses that stand for these.
-    let loopback = |name: &String| realm.wire.loopback(name.parse().ok()?);
-    let more: Vec<String> = names.iter().filter_map(loopback).map(|ip| ip.to_string()).collect();
-    names.extend(more);
     names.retain(|name| !name.is_empty());
     names
+}
+
+/// With the loopback addresses by way of which clients of the lab come: for shared addresses too, which
+/// nobody answers on yet.
+fn reachable(realm: &Realm, facts: &Facts, names: &BTreeSet<String>) -> BTreeSet<String> {
+    let endpoint = facts.endpoint.iter().filter_map(|(host, _)| host.parse().ok());
+    for shared in facts.vips().chain(endpoint) {
+        // What loopback cannot stand for, nobody comes by.
+        realm.wire.prepare(shared).ok();
+    }
+    let loopback = |name: &String| realm.wire.loopback(name.parse().ok()?);
+    let more = names.iter().filter_map(loopback).map(|address| address.to_string());
+    names.iter().cloned().chain(more).collect()
 }
 
 /// The first address of a subnet, which the service `kubernetes` has.

@@ -84,7 +84,7 @@ impl ControlPlane<'_> {
         }
         let component = land.components.get(&self.vmid)?.0.get(API_SERVER)?.clone();
         let addresses: Vec<_> = node.network.addresses().collect();
-        let names = api_server::names(self.realm, &config.facts, node.hostname(), &addresses);
+        let names = api_server::names(&config.facts, node.hostname(), &addresses);
         let memory = match (land.serves(membership), cluster.no_space) {
             (false, _) => Memory::Lost,
             (true, true) => Memory::Full,

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use talmox_clock::Clock;
 
-use super::{machine, node_spec, reach};
+use super::node_spec::{self, NodeSpec};
+use super::{machine, reach};
 use crate::kube::{KubeStore, Machine};
 use crate::pve::Work;
 use crate::talos::land::Land;
@@ -25,10 +26,10 @@ pub(crate) async fn run_kubelet(realm: Arc<Realm>, vmid: u32, boot: u64) {
     kubelet.start().await;
     let mut name = String::new();
     loop {
-        let (store, machine) = kubelet.register(&name).await;
+        let (store, machine, spec) = kubelet.register(&name).await;
         name.clone_from(&machine.name);
         let registered = Registered { store, name: machine.name.clone() };
-        kubelet.follow(&registered, machine).await;
+        kubelet.follow(&registered, machine, spec).await;
     }
 }
 
@@ -75,7 +76,7 @@ impl Kubelet<'_> {
 
     /// Tries until there is an API server that takes the node. `known` was registered before: a
     /// kubelet does not bring back what somebody deleted.
-    async fn register(&self, known: &str) -> (Arc<KubeStore>, Machine) {
+    async fn register(&self, known: &str) -> (Arc<KubeStore>, Machine, NodeSpec) {
         let (mut heard, mut said) = (String::new(), String::new());
         loop {
             match self.attempt(known) {
@@ -92,15 +93,16 @@ impl Kubelet<'_> {
         }
     }
 
-    fn attempt(&self, known: &str) -> Result<(Arc<KubeStore>, Machine), String> {
+    fn attempt(&self, known: &str) -> Result<(Arc<KubeStore>, Machine, NodeSpec), String> {
         let realm = self.realm;
-        let (store, machine, token, disk) = realm.look(|land| {
+        let (store, machine, spec, token, disk) = realm.look(|land| {
             let store = reach::api_server(land, &realm.settings.gateways, self.vmid)?;
             let machine = self.machine(land).ok_or("the node has no address")?;
             let node = land.nodes.get(&self.vmid).ok_or("the node is gone")?;
             let config = node.config.as_ref().ok_or("the node has no config")?;
             let token = config.facts.bootstrap_token.clone();
-            Ok::<_, String>((store, machine, token, node.system_disk.clone()))
+            let spec = NodeSpec::of(&config.facts);
+            Ok::<_, String>((store, machine, spec, token, node.system_disk.clone()))
         })?;
         if known == machine.name && store.get("nodes", "", known).is_none() {
             return Err(format!("node \"{known}\" not found"));
@@ -118,8 +120,8 @@ impl Kubelet<'_> {
             });
         }
         store.start_kubelet(machine.clone());
-        node_spec::apply(&store, &machine.name, &machine.labels, &machine.taints);
-        Ok((store, machine))
+        node_spec::apply(&store, &machine.name, &spec);
+        Ok((store, machine, spec))
     }
 
     fn machine(&self, land: &Land) -> Option<Machine> {
@@ -132,14 +134,16 @@ impl Kubelet<'_> {
     }
 
     /// Keeps the node up to date until its API servers are out of reach, or it is another's.
-    async fn follow(&self, registered: &Registered, mut machine: Machine) {
+    async fn follow(&self, registered: &Registered, mut machine: Machine, mut known: NodeSpec) {
         let store = &registered.store;
         let mut news = self.realm.news();
         loop {
             news.borrow_and_update();
-            let (found, next) = self.realm.look(|land| {
+            let (found, next, spec) = self.realm.look(|land| {
                 let found = reach::api_server(land, &self.realm.settings.gateways, self.vmid).ok();
-                (found, self.machine(land))
+                let node = land.nodes.get(&self.vmid);
+                let config = node.and_then(|node| node.config.as_ref());
+                (found, self.machine(land), config.map(|config| NodeSpec::of(&config.facts)))
             });
             let is_same = found.is_some_and(|found| Arc::ptr_eq(&found, store));
             let Some(next) = next.filter(|_| is_same) else { return };
@@ -147,6 +151,10 @@ impl Kubelet<'_> {
                 return;
             }
             self.take_over(store, &machine, &next).await;
+            if let Some(spec) = spec.filter(|spec| *spec != known) {
+                node_spec::apply(store, &next.name, &spec);
+                known = spec;
+            }
             machine = next;
             tokio::select! {
                 _ = news.changed() => {}
@@ -169,9 +177,6 @@ impl Kubelet<'_> {
         } else if before.static_pods != next.static_pods {
             self.wait(Work::Service).await;
             store.set_static_pods(&next.name, next.static_pods.clone());
-        }
-        if before.labels != next.labels || before.taints != next.taints {
-            node_spec::apply(store, &next.name, &next.labels, &next.taints);
         }
     }
 }

@@ -8,7 +8,7 @@ use crate::talos::land::Land;
 pub(super) fn of(land: &Land, vmid: u32, has_static_pods: bool) -> Option<Machine> {
     let node = land.nodes.get(&vmid)?;
     let config = node.config.as_ref()?;
-    let address = node.network.node_address()?;
+    let address = node.node_address()?;
     let mut static_pods = static_pod::of_config(config);
     if has_static_pods && let Some(components) = land.components.get(&vmid) {
         static_pods.extend(static_pod::of_control_plane(components));

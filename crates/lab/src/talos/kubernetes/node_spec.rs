@@ -1,4 +1,4 @@
-//! Labels and taints of a node, as its config wants them.
+//! Labels, annotations and taints of a node, as its config wants them.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,23 @@ use crate::talos::config::Facts;
 
 const ROLE: &str = "node-role.kubernetes.io/control-plane";
 const OWNED_LABELS: &str = "talos.dev/owned-labels";
+const OWNED_ANNOTATIONS: &str = "talos.dev/owned-annotations";
 const OWNED_TAINTS: &str = "talos.dev/owned-taints";
+
+/// What a config says of the node object.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct NodeSpec {
+    pub(super) labels: BTreeMap<String, String>,
+    pub(super) annotations: BTreeMap<String, String>,
+    pub(super) taints: Vec<Value>,
+}
+
+impl NodeSpec {
+    pub(super) fn of(facts: &Facts) -> Self {
+        let annotations = facts.node_annotations.clone();
+        Self { labels: labels(facts), annotations, taints: taints(facts) }
+    }
+}
 
 pub(super) fn labels(facts: &Facts) -> BTreeMap<String, String> {
     let mut labels = facts.node_labels.clone();
@@ -38,12 +54,8 @@ pub(super) fn taints(facts: &Facts) -> Vec<Value> {
 
 /// Brings the node in line. What it has that Talos did not put there stays; what Talos put there
 /// and no longer wants goes.
-pub(super) fn apply(
-    store: &KubeStore,
-    node: &str,
-    labels: &BTreeMap<String, String>,
-    taints: &[Value],
-) {
+pub(super) fn apply(store: &KubeStore, node: &str, spec: &NodeSpec) {
+    let NodeSpec { labels, annotations: notes, taints } = spec;
     store.change("nodes", "", node, |node| {
         let owned = owned(node, OWNED_LABELS);
         let all = object::entry(&mut node["metadata"], "labels");
@@ -63,7 +75,14 @@ pub(super) fn apply(
         } else {
             spec.insert("taints".to_owned(), wanted.into());
         }
+        let owned = self::owned(node, OWNED_ANNOTATIONS);
         let annotations = object::entry(&mut node["metadata"], "annotations");
+        annotations.retain(|key, _| notes.contains_key(key) || !owned.contains(key));
+        for (key, value) in notes {
+            annotations.insert(key.clone(), value.as_str().into());
+        }
+        let names: Vec<&String> = notes.keys().collect();
+        annotations.insert(OWNED_ANNOTATIONS.to_owned(), json!(names).to_string().into());
         let names: Vec<&String> = labels.keys().collect();
         annotations.insert(OWNED_LABELS.to_owned(), json!(names).to_string().into());
         let names: Vec<String> = taints.iter().map(key).collect();

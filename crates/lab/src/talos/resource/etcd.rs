@@ -43,7 +43,7 @@ fn spec(view: &View<'_>) -> Vec<Item> {
     if !node.is_control_plane() {
         return vec![];
     }
-    let Some(address) = node.network.node_address() else { return vec![] };
+    let Some(address) = node.etcd_address() else { return vec![] };
     let address = address.to_string();
     let minor = node.version.minor;
     let registry =

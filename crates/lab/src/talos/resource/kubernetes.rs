@@ -43,7 +43,7 @@ pub(super) const KINDS: &[Kind] = &[
             if view.node.config.is_none() {
                 return vec![];
             }
-            let address = view.node.network.node_address().map(|address| address.to_string());
+            let address = view.node.node_address().map(|address| address.to_string());
             let addresses: Vec<String> = address.into_iter().collect();
             vec![Item::new("kubelet", json!({ "addresses": addresses }))]
         },
@@ -140,7 +140,7 @@ fn kubelet(view: &View<'_>) -> Vec<Item> {
             "--config=/etc/kubernetes/kubelet.yaml",
             format!("--hostname-override={}", view.node.hostname()),
             "--kubeconfig=/etc/kubernetes/kubeconfig-kubelet",
-            format!("--node-ip={}", view.node.network.node_address().map(|a| a.to_string()).unwrap_or_default()),
+            format!("--node-ip={}", view.node.node_address().map(|a| a.to_string()).unwrap_or_default()),
         ],
         "expectedNodename": view.node.hostname(),
         "config": {
@@ -163,7 +163,7 @@ fn endpoints(view: &View<'_>) -> Vec<Item> {
             && view.land.is_connected(view.node.vmid, other.vmid)
     });
     let addresses: Vec<String> =
-        others.filter_map(|other| Some(other.network.node_address()?.to_string())).collect();
+        others.filter_map(|other| Some(other.node_address()?.to_string())).collect();
     let id = if config.facts.has_discovery { "discovery" } else { "controlplane" };
     vec![Item::new(id, json!({ "addresses": addresses, "hosts": [] }))]
 }

@@ -104,7 +104,7 @@ fn component(view: &View<'_>, id: &str, spec: fn(&View<'_>, &Facts) -> Value) ->
 }
 
 fn api_server(view: &View<'_>, facts: &Facts) -> Value {
-    let address = view.node.network.node_address().map(|address| address.to_string());
+    let address = view.node.node_address().map(|address| address.to_string());
     let endpoint = facts.endpoint.as_ref().map(|(host, port)| format!("https://{host}:{port}"));
     json!({
         "image": facts.api_server_image,

@@ -20,6 +20,7 @@ mod machine;
 mod manifest;
 mod network;
 mod partition;
+mod placement;
 mod proto;
 mod route;
 mod seen;

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::block::pretty;
+use super::placement::{self, Place, Placed};
 use super::proto::{Field, Form};
 use super::{Item, KIND, Kind, View};
 use crate::talos::land::Node;
@@ -11,6 +12,7 @@ const PHASES: &[(&str, u64)] = &[("waiting", 0), ("failed", 1), ("missing", 2), 
 const VOLUME: &[Field] = &[
     ("phase", 1, Form::Enum(PHASES)),
     ("location", 2, Form::Text),
+    ("errorMessage", 3, Form::Text),
     ("parentLocation", 7, Form::Text),
     ("partitionIndex", 8, Form::Number),
     ("size", 9, Form::Number),
@@ -107,10 +109,17 @@ fn partitions(node: &Node) -> Vec<Partition> {
     add("META", MIB, "talosmeta", "");
     if node.config.is_some() {
         add("STATE", 100 * MIB, "xfs", "/system/state");
-        let used: u64 = list_size(has_uki, boot_size);
-        add("EPHEMERAL", disk.size.saturating_sub(used), "xfs", "/var");
+        let left = disk.size.saturating_sub(list_size(has_uki, boot_size));
+        add("EPHEMERAL", placement::ephemeral_size(node, left), "xfs", "/var");
     }
     list
+}
+
+/// Volumes that the config asks for beside Talos's own.
+fn placed(node: &Node) -> Vec<Placed> {
+    let own = partitions(node);
+    let used = own.iter().map(|partition| partition.size).sum();
+    placement::of(node, used, u8::try_from(own.len()).unwrap_or(u8::MAX))
 }
 
 fn list_size(has_uki: bool, boot_size: u64) -> u64 {
@@ -149,14 +158,41 @@ fn volumes(view: &View<'_>) -> Vec<Item> {
             Item::new(label, spec)
         })
         .collect();
-    let user = node.config.iter().flat_map(|config| config.config.documents());
-    items.extend(user.filter(|document| document.kind() == "UserVolumeConfig").filter_map(
-        |document| {
-            let spec = json!({ "phase": "ready", "type": "partition" });
-            Some(Item::new(format!("u-{}", document.name()?), spec))
-        },
-    ));
+    items.extend(placed(node).iter().map(|placed| Item::new(placed.id.clone(), status(placed))));
     items
+}
+
+fn status(placed: &Placed) -> Value {
+    let place = match &placed.place {
+        Ok(place) => place,
+        Err(reason) => {
+            return json!({ "phase": "failed", "type": placed.kind, "errorMessage": reason });
+        }
+    };
+    if place.device.is_empty() {
+        return json!({ "phase": "ready", "type": placed.kind, "mountSpec": { "targetPath": placed.mount } });
+    }
+    let location = location(place);
+    let mut spec = json!({
+        "phase": "ready", "type": placed.kind, "location": location, "mountLocation": location,
+        "parentLocation": place.device, "size": place.size, "prettySize": pretty(place.size),
+    });
+    if let Some(index) = place.index {
+        spec["partitionIndex"] = index.into();
+    }
+    if !placed.filesystem.is_empty() {
+        spec["filesystem"] = placed.filesystem.into();
+    }
+    if !placed.mount.is_empty() {
+        spec["mountSpec"] = json!({ "targetPath": placed.mount });
+    }
+    spec
+}
+
+/// `/dev/sdb1`, or the disk itself.
+fn location(place: &Place) -> String {
+    let index = place.index.map(|index| index.to_string()).unwrap_or_default();
+    format!("{}{index}", place.device)
 }
 
 fn discovered(view: &View<'_>) -> Vec<Item> {
@@ -178,6 +214,14 @@ fn discovered(view: &View<'_>) -> Vec<Item> {
                 "size": disk.size, "pretty_size": pretty(disk.size), "name": name,
             }),
         ));
+        for placed in placed(node) {
+            let place = placed.place.as_ref().ok().filter(|place| place.device == disk.device);
+            let Some((place, index)) = place.and_then(|place| Some((place, place.index?))) else {
+                continue;
+            };
+            let id = format!("{id}{index}");
+            items.push(Item::new(id.clone(), user_partition(&id, &placed, place)));
+        }
         if !is_system {
             continue;
         }
@@ -200,6 +244,16 @@ fn described(id: &str, parent: &str, partition: &Partition) -> Value {
     })
 }
 
+fn user_partition(id: &str, placed: &Placed, place: &Place) -> Value {
+    let parent = place.device.trim_start_matches("/dev/");
+    json!({
+        "dev_path": format!("/dev/{id}"), "type": "partition",
+        "device_path": format!("/sys/block/{parent}/{id}"), "parent": parent, "parent_dev_path": place.device,
+        "size": place.size, "pretty_size": pretty(place.size), "name": placed.filesystem,
+        "partition_label": placed.id, "partition_index": place.index,
+    })
+}
+
 fn mounts(view: &View<'_>) -> Vec<Item> {
     let Some(disk) = &view.node.system_disk else { return vec![] };
     let mounted = partitions(view.node).into_iter().filter(|partition| !partition.mount.is_empty());
@@ -211,5 +265,16 @@ fn mounts(view: &View<'_>) -> Vec<Item> {
             });
             Item::new(partition.label, spec)
         })
+        .chain(placed(view.node).iter().filter_map(user_mount))
         .collect()
+}
+
+fn user_mount(placed: &Placed) -> Option<Item> {
+    let place = placed.place.as_ref().ok().filter(|_| !placed.mount.is_empty())?;
+    let source = if place.device.is_empty() { placed.mount.clone() } else { location(place) };
+    let spec = json!({
+        "source": source, "target": placed.mount, "filesystemType": placed.filesystem, "options": [],
+        "encrypted": false,
+    });
+    Some(Item::new(placed.id.clone(), spec))
 }

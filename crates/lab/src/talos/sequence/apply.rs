@@ -10,13 +10,22 @@ use talmox_talos_config::validate::{Mode as RunMode, validate_config};
 use talmox_talos_config::{Config, Release};
 use talmox_yaml::Node as Yaml;
 
-use super::super::config::Applied;
+use super::super::config::{Applied, Facts};
+use super::super::diff;
 use super::super::land::{Node, Stage};
 use super::super::realm::Realm;
+use super::super::version::Version;
 use crate::disk::Platform;
 
 /// How long a config is tried unless the caller says otherwise.
 const TRIED: Duration = Duration::from_mins(1);
+
+/// The maintenance service of old makes no comparison.
+const NO_CONFIG_YET: &str =
+    "Dry run summary:\nNode is running in maintenance mode and does not have a config yet.";
+const NOT_AT_ONCE: &str = "this config change can't be applied in immediate mode\ndiff: ";
+const TRIED_FOR: &str =
+    "\nThe config is applied in 'try' mode and will be automatically reverted back in ";
 
 /// Keys of `machine` that take effect without a reboot.
 const IMMEDIATE: [&str; 20] = [
@@ -56,9 +65,10 @@ impl Realm {
     ) -> Result<ApplyConfiguration, Status> {
         let known = self.look(|land| {
             let node = land.nodes.get(&vmid).filter(|node| node.boot == boot)?;
-            Some((node.version.clone(), node.image.platform, node.config.clone(), node.stage))
+            let run_mode = run_mode(node.image.platform, node.system_disk.is_some());
+            Some((node.version.clone(), run_mode, node.config.clone(), node.stage))
         });
-        let Some((version, platform, current, stage)) = known else {
+        let Some((version, run_mode, current, stage)) = known else {
             return Err(Status::unavailable("the machine is gone"));
         };
         let mode = check_mode(request.mode(), &version, is_anonymous)?;
@@ -84,16 +94,13 @@ impl Realm {
                  machine config instead?",
             ));
         }
-        let run_mode = match platform {
-            Platform::Metal => RunMode::Metal,
-            Platform::Nocloud => RunMode::Cloud,
-        };
         let verdict = validate_config(&config, run_mode);
         if let Some(error) = verdict.error {
             return Err(Status::invalid_argument(format!(
                 "configuration validation failed: {error}"
             )));
         }
+        self.check_disks(vmid, &version, run_mode, &config)?;
         let needs = current.as_ref().map(|current| reasons_to_reboot(&current.config, &config));
         let needs = needs.unwrap_or_default();
         let mode = choose(mode, &needs, &version)?;
@@ -101,20 +108,23 @@ impl Realm {
             metadata: None,
             warnings: verdict.warnings,
             mode: mode.into(),
-            mode_details: details(mode, &needs, current.is_none() && version.is_at_least(13)),
+            mode_details: done(mode).to_owned(),
         };
         if request.dry_run {
-            answer.mode_details = match (&current, version.is_at_least(13)) {
-                (None, false) => {
-                    "Dry run summary:\nNode is running in maintenance mode and does not have a config yet."
-                        .to_owned()
-                }
-                // This is what real nodes do, keys and all.
-                (None, true) => format!("Dry run summary:\n{}", answer.mode_details) + text,
-                (Some(_), _) => format!("Dry run summary:\n{}", answer.mode_details),
+            let is_old = is_anonymous && !version.is_at_least(13);
+            answer.mode_details = if is_old {
+                NO_CONFIG_YET.to_owned()
+            } else {
+                answer.warnings.clear();
+                dry_run(mode, current.as_deref(), &config)
             };
             return Ok(answer);
         }
+        answer.mode_details += &match mode {
+            Mode::Reboot => format!(": {NOT_AT_ONCE}{}", needs.join("\n")),
+            Mode::Try => format!("{TRIED_FOR}{}", as_go_writes(tried_for(request))),
+            _ => String::new(),
+        };
         if config.v1alpha1().is_none() {
             // Incomplete: noted, and maintenance goes on.
             return Ok(answer);
@@ -125,6 +135,28 @@ impl Realm {
         let applied = Arc::new(Applied::new(text.to_owned(), config));
         self.put_into_effect(vmid, boot, mode, applied, request, current);
         Ok(answer)
+    }
+
+    /// From 1.12 on, a machine that is to be installed says at once that it has no such disk.
+    fn check_disks(
+        &self,
+        vmid: u32,
+        version: &Version,
+        run_mode: RunMode,
+        config: &Config,
+    ) -> Result<(), Status> {
+        let facts = Facts::of(config);
+        let Some(wanted) = facts.install_match.as_ref().filter(|_| version.is_at_least(12)) else {
+            return Ok(());
+        };
+        let has_disk =
+            self.look(|land| land.nodes.get(&vmid).map(|node| node.install_disk(&facts).is_some()));
+        if run_mode != RunMode::Metal || has_disk != Some(false) {
+            return Ok(());
+        }
+        Err(Status::invalid_argument(format!(
+            "configuration validation failed: 1 error occurred:\n\t* no disks matched the expression: {wanted}\n\n"
+        )))
     }
 
     fn put_into_effect(
@@ -165,11 +197,7 @@ impl Realm {
             }
         }
         if let (Mode::Try, Some(before)) = (mode, before) {
-            let time = request.try_mode_timeout.as_ref().map(|time| {
-                let seconds = u64::try_from(time.seconds).unwrap_or_default();
-                Duration::new(seconds, u32::try_from(time.nanos).unwrap_or_default())
-            });
-            let time = time.filter(|time| !time.is_zero()).unwrap_or(TRIED);
+            let time = tried_for(request);
             let realm = Arc::clone(self);
             tokio::spawn(async move {
                 realm.clock().sleep(time).await;
@@ -192,11 +220,7 @@ impl Realm {
     }
 }
 
-fn check_mode(
-    mode: Mode,
-    version: &super::super::version::Version,
-    is_anonymous: bool,
-) -> Result<Mode, Status> {
+fn check_mode(mode: Mode, version: &Version, is_anonymous: bool) -> Result<Mode, Status> {
     let is_old = !version.is_at_least(13);
     match mode {
         Mode::Reboot if version.is_at_least(14) => {
@@ -213,36 +237,60 @@ fn check_mode(
     }
 }
 
-fn choose(
-    mode: Mode,
-    needs: &[String],
-    version: &super::super::version::Version,
-) -> Result<Mode, Status> {
+fn choose(mode: Mode, needs: &[String], version: &Version) -> Result<Mode, Status> {
     match mode {
         Mode::Auto if needs.is_empty() || version.is_at_least(14) => Ok(Mode::NoReboot),
         Mode::Auto => Ok(Mode::Reboot),
         Mode::NoReboot | Mode::Try if !needs.is_empty() && !version.is_at_least(14) => {
-            Err(Status::invalid_argument(format!(
-                "this config change can't be applied in immediate mode\ndiff: {}",
-                needs.join("\n")
-            )))
+            Err(Status::invalid_argument(format!("{NOT_AT_ONCE}{}", needs.join("\n"))))
         }
         mode => Ok(mode),
     }
 }
 
-fn details(mode: Mode, needs: &[String], is_first: bool) -> String {
+/// How long a config is tried.
+fn tried_for(request: &ApplyConfigurationRequest) -> Duration {
+    let time = request.try_mode_timeout.as_ref().map(|time| {
+        let seconds = u64::try_from(time.seconds).unwrap_or_default();
+        Duration::new(seconds, u32::try_from(time.nanos).unwrap_or_default())
+    });
+    time.filter(|time| !time.is_zero()).unwrap_or(TRIED)
+}
+
+/// `1m0s`.
+fn as_go_writes(time: Duration) -> String {
+    let seconds = time.as_secs();
+    let last = Duration::new(seconds % 60, time.subsec_nanos()).as_secs_f64();
+    match (seconds / 3600, seconds % 3600 / 60) {
+        (0, 0) => format!("{last}s"),
+        (0, minutes) => format!("{minutes}m{last}s"),
+        (hours, minutes) => format!("{hours}h{minutes}m{last}s"),
+    }
+}
+
+/// What was done, in the words of Talos.
+fn done(mode: Mode) -> &'static str {
     match mode {
-        Mode::Reboot => format!(
-            "Applied configuration with a reboot: this config change can't be applied in immediate mode\ndiff: {}",
-            needs.join("\n")
-        ),
-        Mode::Staged => "Staged configuration to be applied after the next reboot".to_owned(),
-        Mode::Try => {
-            "The config is applied in 'try' mode and will be automatically reverted back".to_owned()
-        }
-        _ if is_first => "Applied configuration without a reboot".to_owned(),
-        _ => "Applied configuration without a reboot".to_owned(),
+        Mode::Reboot => "Applied configuration with a reboot",
+        Mode::Staged => "Staged configuration to be applied after the next reboot",
+        _ => "Applied configuration without a reboot",
+    }
+}
+
+/// What would be done, and what would be different: keys and all, as real nodes show it.
+fn dry_run(mode: Mode, current: Option<&Applied>, config: &Config) -> String {
+    let before = current.map(|current| current.config.encode()).unwrap_or_default();
+    let difference = diff::unified(&before, &config.encode());
+    let difference = if difference.is_empty() { "No changes.".to_owned() } else { difference };
+    let done = done(mode);
+    format!("Dry run summary:\n{done} (skipped in dry-run).\nConfig diff:\n\n{difference}")
+}
+
+/// An installed machine needs not be told where to install.
+pub(super) fn run_mode(platform: Platform, is_installed: bool) -> RunMode {
+    match platform {
+        Platform::Metal if !is_installed => RunMode::Metal,
+        Platform::Metal | Platform::Nocloud => RunMode::Cloud,
     }
 }
 

@@ -3,9 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use talmox_talos_config::{Config, Release};
+use talmox_talos_config::Release;
 
-use super::super::config::Applied;
 use super::super::hardware::Hardware;
 use super::super::land::Node;
 use super::super::network::{Network, Sources, fallback_name};
@@ -13,6 +12,8 @@ use super::super::platform::PlatformData;
 use super::super::realm::Realm;
 use super::super::version::Version;
 use super::super::written::{DiskKey, Written};
+use super::acquire::{Acquired, Source, acquire};
+use super::apply::run_mode;
 use super::ill::Outcome;
 use super::installer::UPGRADE_TAG;
 use super::life::Me;
@@ -71,23 +72,29 @@ impl Machine {
         let user_data = self.platform.user_data.clone();
         let embedded = self.image.schematic.customization.embedded_machine_configuration.clone();
         let embedded = Some(embedded).filter(|text| !text.is_empty());
-        let sources = [saved.clone(), embedded, user_data];
-        let config = sources.into_iter().flatten().find_map(|text| {
-            let config = Config::parse(&text, release).ok()?;
-            config.v1alpha1()?;
-            Some(Applied::new(text, config))
-        });
+        let embedded = embedded.filter(|_| version.is_at_least(12));
+        let name = self.platform.name.clone();
+        let places = [
+            (Source::State, saved.clone()),
+            (Source::Embedded, embedded),
+            (Source::Platform(&name), user_data),
+        ];
+        let mode = run_mode(self.image.platform, self.disk.is_some());
+        let acquired = acquire(places, release, mode);
         let boot = self.register(&realm, vmid, version);
         let me = Me { realm: Arc::clone(&realm), vmid, boot };
+        // What was done to the VM while its firmware was at work.
+        realm.look_at_cables(vmid);
         me.tell_search();
-        let is_bare = config.is_none();
+        let is_bare = matches!(acquired, Acquired::Nothing);
         if me.suffer(BootSight { is_bare, is_upgraded }).await == Outcome::Over {
             return;
         }
         let needs_install = is_iso && saved.is_none();
-        match config {
-            Some(config) => me.take(config),
-            None => me.maintain().await,
+        match acquired {
+            Acquired::Config(config) => me.take(*config),
+            Acquired::Nothing => me.maintain().await,
+            Acquired::Broken(reason) => return me.despair(&reason),
         }
         me.tell_found();
         if needs_install {

@@ -10,6 +10,7 @@ use super::super::kubernetes;
 use super::super::land::{Node, Stage};
 use super::super::realm::Realm;
 use super::super::service::ServiceState::{self, Running, Waiting};
+use super::super::service::is_checked;
 use super::super::written::DiskKey;
 use super::{extension, installer, meet};
 use crate::pve::Work;
@@ -48,13 +49,24 @@ impl Me {
             self.realm.site.wait(Work::Service, &format!("{}/{service}", self.object())).await;
         }
         self.enter(service, Running, "Started task");
-        self.realm.set_health(self.vmid, self.boot, service, true, "Health check successful");
+        if is_checked(service) {
+            self.realm.set_health(self.vmid, self.boot, service, true, "Health check successful");
+        }
     }
 
     /// The config from the disk or the platform is the one to run with.
     pub(super) fn take(&self, config: Applied) {
         self.change(|node| node.config = Some(Arc::new(config)));
         self.save_state();
+    }
+
+    /// There is a config, and it cannot be run with: no port is opened, and nobody is asked for another.
+    pub(super) fn despair(&self, reason: &str) {
+        self.realm.refresh_network(self.vmid, self.boot);
+        let line = format!(
+            "controller failed {{\"component\": \"controller-runtime\", \"controller\": \"config.AcquireController\", \"error\": {reason:?}}}"
+        );
+        self.change(|node| node.dmesg(self.realm.now(), &line));
     }
 
     /// Waits in maintenance for a config.
@@ -81,10 +93,7 @@ impl Me {
         self.realm.set_stage(self.vmid, self.boot, Stage::Installing);
         let installed = self.look(|node| {
             let config = node.config.as_ref()?;
-            let wanted = config.facts.install_disk.clone();
-            let disks = node.hardware.disks.iter().filter(|disk| !disk.is_cdrom);
-            let mut disks = disks.filter(|disk| wanted.as_ref().is_none_or(|w| *w == disk.device));
-            let disk = disks.next()?;
+            let disk = node.install_disk(&config.facts)?;
             let key = DiskKey {
                 host: node.hardware.host.clone(),
                 volume: disk.volume.clone()?,
@@ -96,6 +105,8 @@ impl Me {
         self.realm.site.wait(Work::Install, &self.object()).await;
         let Some(Some((key, running, image, config))) = installed else {
             // No such disk: the sequence fails, and Talos tries again after a reboot.
+            let line = "install failed: no disk found matching provided parameters";
+            self.change(|node| node.dmesg(self.realm.now(), line));
             self.realm.power_cycle(self.vmid);
             return;
         };

@@ -1,5 +1,6 @@
 //! What moves a node from stage to stage, and what it tells of that.
 
+mod acquire;
 mod apply;
 mod boot;
 mod drain;

@@ -31,7 +31,8 @@ impl Realm {
         }
         let now = self.now();
         self.change_node(vmid, boot, |node| {
-            let known = node.services.entry(service.to_owned()).or_insert_with(Service::new);
+            let known = node.services.entry(service.to_owned());
+            let known = known.or_insert_with(|| Service::new(service));
             known.enter(state, message, now);
             node.dmesg(now, &format!("service[{service}]({}): {message}", state.name()));
             let event = service_event(service, state, message, None);

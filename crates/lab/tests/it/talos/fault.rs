@@ -83,7 +83,7 @@ fn machines_crash_stand_still_and_lose_their_power() {
         world.fault("{after: 1s, freeze: node-11}");
         until("silence", || async {
             let found = world.probe(11).await;
-            matches!(found, Verdict::Nothing(DialError::Silent { .. })).then_some(())
+            matches!(found, Verdict::Mute(DialError::Silent { .. })).then_some(())
         })
         .await;
         assert!(world.is_running(11));
@@ -165,9 +165,9 @@ fn strangers_answer_on_the_addresses_of_nodes() {
     world.lab.wait(async {
         world.configure(11, true).await;
         assert!(matches!(world.probe(31).await, Verdict::OtherAuthority));
-        assert!(matches!(world.probe(32).await, Verdict::Unclear(_) | Verdict::Nothing(_)));
-        assert!(matches!(world.probe(33).await, Verdict::Nothing(DialError::Tls { .. })));
-        assert!(matches!(world.probe(34).await, Verdict::Nothing(DialError::Silent { .. })));
+        assert!(matches!(world.probe(32).await, Verdict::Unclear(_) | Verdict::NoNode(_)));
+        assert!(matches!(world.probe(33).await, Verdict::NoNode(_) | Verdict::Mute(_)));
+        assert!(matches!(world.probe(34).await, Verdict::Mute(DialError::Silent { .. })));
 
         world.fault("{after: 0s, impostor: {node: node-11, as: maintenance, for: 10m}}");
         let other = until("a stranger", || async {

@@ -1,17 +1,21 @@
 //! Talos nodes, as our own client sees them, and Talos's own.
 
 mod api;
+mod apply;
+mod cable;
 mod departure;
 mod effect;
 mod fault;
 mod forward;
 mod kubectl;
+mod matrix;
 mod newest;
 mod oracle;
 mod partition;
 mod probe;
 mod raw;
 mod sequence;
+mod setting;
 mod story;
 mod upkeep;
 mod world;

@@ -34,7 +34,7 @@ fn nodes_are_told_apart_before_anything_is_asked_of_them() {
     world.stop(11);
     world.lab.wait(async {
         let verdict = world.probe(11).await;
-        assert!(matches!(verdict, Verdict::Nothing(_)), "{verdict:?}");
+        assert!(matches!(verdict, Verdict::Nothing(_) | Verdict::Mute(_)), "{verdict:?}");
     });
     world.lab.stop();
 }
@@ -51,7 +51,9 @@ fn a_node_whose_clock_is_behind_says_so_by_refusing_us() {
         until("maintenance", || async { anonymous.apply(&apply).await.ok() }).await;
         let verdict = until("a configured node", || async {
             let verdict = world.probe(11).await;
-            (!matches!(verdict, Verdict::Nothing(_) | Verdict::Maintenance(_))).then_some(verdict)
+            let is_on_its_way =
+                matches!(verdict, Verdict::Nothing(_) | Verdict::Mute(_) | Verdict::Maintenance(_));
+            (!is_on_its_way).then_some(verdict)
         });
         let verdict = verdict.await;
         assert!(matches!(verdict, Verdict::ClockSkew { .. }), "{verdict:?}");

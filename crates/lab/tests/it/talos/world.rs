@@ -1,5 +1,6 @@
 //! A lab with machines that boot Talos, and the secrets of a cluster for them.
 
+use std::collections::BTreeMap;
 use std::future::Future;
 use std::time::Duration;
 
@@ -37,6 +38,7 @@ pub(crate) struct World {
     pub(crate) lab: TestLab,
     bundle: Bundle,
     version: String,
+    schematic: String,
 }
 
 impl World {
@@ -53,10 +55,22 @@ impl World {
         let posted = crate::factory::post(&lab, schematic);
         assert_eq!(posted.status, 201);
         let id = posted.json()["id"].as_str().unwrap().to_owned();
-        let url = format!("https://factory.talos.dev/image/{id}/{version}/nocloud-amd64.qcow2");
-        let order = format!("content=import&filename=talos.qcow2&url={url}");
-        run(&lab, "/nodes/pve/storage/local/download-url", &order);
-        Self { lab, bundle: new_bundle(), version: version.to_owned() }
+        let (bundle, version) = (new_bundle(), version.to_owned());
+        let world = Self { lab, bundle, version, schematic: id };
+        world.download("import", "talos.qcow2", &world.image_url("nocloud-amd64.qcow2"));
+        world
+    }
+
+    /// Where the factory has an image of this release.
+    pub(crate) fn image_url(&self, file: &str) -> String {
+        let Self { schematic, version, .. } = self;
+        format!("https://factory.talos.dev/image/{schematic}/{version}/{file}")
+    }
+
+    /// Lets Proxmox get a file.
+    pub(crate) fn download(&self, content: &str, name: &str, url: &str) {
+        let order = format!("content={content}&filename={name}&url={url}");
+        run(&self.lab, "/nodes/pve/storage/local/download-url", &order);
     }
 
     /// Makes and starts a machine at 10.0.0.`number`.
@@ -86,26 +100,35 @@ impl World {
             ("smbios1", format!("uuid=01234567-89ab-4def-8123-4567890000{number:02x}")),
             ("agent", "1".to_owned()),
         ];
+        let mut options: BTreeMap<&str, String> = options.into();
+        options.extend(changes.iter().map(|(key, value)| (*key, (*value).to_owned())));
         let form: Vec<String> = options
             .iter()
             .map(|(key, value)| {
-                let change = changes.iter().find(|(other, _)| other == key);
-                let value = change.map_or(value.as_str(), |(_, value)| value);
-                format!("{key}={}", value.replace('=', "%3D"))
+                format!("{key}={}", value.replace('=', "%3D").replace(';', "%3B").replace(' ', "+"))
             })
             .collect();
-        let form = form.join("&");
-        run(&self.lab, "/nodes/pve/qemu", &form);
-        let grow = format!("/nodes/pve/qemu/{vmid}/resize");
-        let form = "Content-Type: application/x-www-form-urlencoded\r\n";
-        let answer = self.lab.request("PUT", &grow, form, "disk=scsi0&size=20G");
-        assert_eq!(crate::upload::outcome(&self.lab, &answer), "OK");
+        run(&self.lab, "/nodes/pve/qemu", &form.join("&"));
+        if options["scsi0"].contains("import-from") {
+            let grow = format!("/nodes/pve/qemu/{vmid}/resize");
+            let form = "Content-Type: application/x-www-form-urlencoded\r\n";
+            let answer = self.lab.request("PUT", &grow, form, "disk=scsi0&size=20G");
+            assert_eq!(crate::upload::outcome(&self.lab, &answer), "OK");
+        }
         self.power(number, "start");
     }
 
     /// `start`, `stop` or `reset`.
     pub(crate) fn power(&self, number: u8, order: &str) {
         run(&self.lab, &format!("/nodes/pve/qemu/{}/status/{order}", vmid(number)), "");
+    }
+
+    /// Changes options of the VM.
+    pub(crate) fn set(&self, number: u8, form: &str) {
+        let path = format!("/nodes/pve/qemu/{}/config", vmid(number));
+        let header = "Content-Type: application/x-www-form-urlencoded\r\n";
+        let answer = self.lab.request("PUT", &path, header, form);
+        assert_eq!(answer.status, 200, "{}", answer.text());
     }
 
     /// Cuts the power.
@@ -212,7 +235,13 @@ impl World {
             cluster_name: "home",
             endpoint: "https://10.0.0.11:6443",
             // No Talos runs every Kubernetes.
-            kubernetes_version: if self.version.starts_with("v1.8.") { "1.31.4" } else { "1.34.1" },
+            kubernetes_version: match self.version.split('.').nth(1).unwrap().parse::<u8>().unwrap()
+            {
+                ..=8 => "1.31.4",
+                9 => "1.32.4",
+                10 => "1.33.6",
+                _ => "1.34.1",
+            },
             identity: &identity,
             options: &options,
         };

@@ -16,6 +16,7 @@ use super::rights::Change;
 use super::{boot, config, memory, pending, tags};
 use crate::pve::Refusal;
 use crate::pve::call::Call;
+use crate::pve::guest::Moment;
 use crate::pve::lock::CALL_PATIENCE;
 use crate::pve::schema::{self, split_list};
 use crate::pve::world::{Caller, Config, PendingDelete, World};
@@ -164,7 +165,12 @@ impl Update {
             return Ok(());
         }
         let done = if vm.is_running() {
-            pending::hotplug(&mut world, self.vmid, &self.caller, &|key| modified.contains(key))
+            let is_modified = |key: &str| modified.contains(key);
+            let done = pending::hotplug(&mut world, self.vmid, &self.caller, &is_modified);
+            if modified.iter().any(|key| is_net(key)) {
+                site.guests.tell(&self.node, self.vmid, Moment::Replugged);
+            }
+            done
         } else {
             pending::apply(&mut world, self.vmid, &self.caller)
         };

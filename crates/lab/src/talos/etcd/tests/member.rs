@@ -52,6 +52,9 @@ async fn bootstrap_is_refused_where_it_must_be() {
     let early = refused(11, boot);
     assert_eq!(early.message(), "bootstrap is not available yet");
     bench.realm.enter(11, boot, "cri", ServiceState::Running, "");
+    // It runs, and nobody has looked yet how it is.
+    assert_eq!(refused(11, boot).message(), "bootstrap is not available yet");
+    bench.realm.set_health(11, boot, "cri", true, "");
     etcd::bootstrap(&bench.realm, 11, boot, None).unwrap();
     let twice = refused(11, boot);
     assert_eq!(

@@ -1,4 +1,5 @@
 use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
 use std::time::Duration;
 
 use talmox_clock::Clock;
@@ -7,6 +8,9 @@ use talmox_talos_config::generate::Role;
 use super::client::get;
 use super::{apply, control_planes};
 use crate::talos::bench::{Bench, VIP};
+use crate::talos::config::LinkFacts;
+use crate::talos::etcd;
+use crate::talos::land::Land;
 
 const FIRST: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 11));
 
@@ -32,6 +36,32 @@ async fn each_control_plane_answers_with_the_certificate_of_the_cluster() {
         until_answer(&bench, address, "/api/v1/nodes", 200, "node-12").await;
     }
     assert_eq!(get(&bench, VIP, "/version").await, None);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_api_server_does_not_start_anew_when_its_addresses_are_first_answered_on() {
+    let elsewhere = IpAddr::V4(Ipv4Addr::new(10, 7, 0, 100));
+    let bench = Bench::new();
+    let config = bench.config(&bench.bundle, Role::ControlPlane, |facts| {
+        facts.links.push(LinkFacts { vip: Some(elsewhere), ..LinkFacts::default() });
+    });
+    let boot = bench.start(11, config);
+    let realm = Arc::clone(&bench.realm);
+    let serves = |land: &Land| {
+        let serves = land.etcds.values().next().is_some_and(|one| !one.api_servers.is_empty());
+        serves.then_some(())
+    };
+    let watching = tokio::spawn(async move {
+        realm.until(serves).await;
+        realm.until(|land| serves(land).is_none().then_some(())).await;
+    });
+    etcd::bootstrap(&bench.realm, 11, boot, None).unwrap();
+    // In both networks, whose loopback addresses are made for the first time here.
+    until_answer(&bench, FIRST, "/version", 200, "v1.34.1").await;
+    until_answer(&bench, elsewhere, "/version", 200, "v1.34.1").await;
+    until_answer(&bench, FIRST, "/api/v1/nodes", 200, "node-11").await;
+    assert!(!watching.is_finished(), "it was gone for a moment");
+    watching.abort();
 }
 
 #[tokio::test(flavor = "multi_thread")]

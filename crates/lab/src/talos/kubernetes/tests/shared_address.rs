@@ -1,3 +1,5 @@
+use std::net::{IpAddr, Ipv4Addr};
+
 use serde_json::json;
 use talmox_talos_config::generate::Role;
 
@@ -117,6 +119,27 @@ async fn a_holder_that_is_cut_off_keeps_the_address_for_its_lease_and_then_the_o
     bench.realm.change(|land| land.partitions.clear());
     bench.until_healthy(first, "etcd").await;
     assert_eq!(bench.realm.look(holders), [second]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_shared_addresses_both_move_when_their_holder_dies() {
+    const SECOND: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 101));
+    let bench = control_planes(3, |facts| {
+        with_vip(facts);
+        facts.links.push(LinkFacts { vip: Some(SECOND), ..LinkFacts::default() });
+    })
+    .await;
+    let first = until_held(&bench, 0).await;
+    let other = |land: &Land, address: IpAddr, except: u32| {
+        let mut nodes = land.nodes.values();
+        let holder = nodes.find(|node| node.network.shared.contains(&address))?.vmid;
+        (holder != except).then_some(holder)
+    };
+    bench.until("the second address", |land| other(land, SECOND, 0)).await;
+    bench.kill(first);
+    until_held(&bench, first).await;
+    bench.until("the second address", |land| other(land, SECOND, first)).await;
+    assert_eq!(get(&bench, SECOND, "/version").await.unwrap().0, 200);
 }
 
 #[tokio::test(flavor = "multi_thread")]

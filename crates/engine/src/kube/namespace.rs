@@ -1,0 +1,30 @@
+//! Which namespaces there are.
+
+use std::collections::BTreeSet;
+
+use k8s_openapi::api::core::v1::Namespace;
+use kube::Api;
+use kube::api::ListParams;
+
+use super::{KubeClient, KubeError};
+
+/// Namespaces that every cluster has.
+pub const ALWAYS_THERE: [&str; 4] = ["default", "kube-node-lease", "kube-public", "kube-system"];
+
+impl KubeClient {
+    /// Those of `wanted` that there are.
+    pub async fn existing_namespaces(
+        &self,
+        mut wanted: BTreeSet<String>,
+    ) -> Result<BTreeSet<String>, KubeError> {
+        if wanted.iter().all(|name| ALWAYS_THERE.contains(&name.as_str())) {
+            return Ok(wanted);
+        }
+        let api: Api<Namespace> = Api::all(self.inner.clone());
+        let list = self.ask("list namespaces", api.list(&ListParams::default())).await?;
+        let found: BTreeSet<String> =
+            list.items.into_iter().filter_map(|one| one.metadata.name).collect();
+        wanted.retain(|name| found.contains(name));
+        Ok(wanted)
+    }
+}

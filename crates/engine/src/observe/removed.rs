@@ -1,0 +1,56 @@
+//! VMs of nodes that the inventory has no longer, whatever people did to their names and tags: only their markers tell
+//! that they are ours.
+
+use talmox_pve::Client;
+use talmox_pve::api::cluster::Guest;
+use talmox_pve::api::task::{TaskEntry, TaskState};
+use talmox_pve::id::PoolId;
+
+use super::proxmox;
+use super::world::{Pve, VmSeen};
+use crate::desired::{Desired, TAG};
+use crate::ownership::Marker;
+
+/// Looks at the VMs in pools of ours that nothing tells to be of another cluster.
+pub(super) async fn look_in_pools(desired: &Desired, client: &Client, pve: &mut Pve) {
+    let is_ours = |pool: &PoolId| desired.nodes.iter().any(|node| node.pool.as_ref() == Some(pool));
+    let is_of_others = |guest: &Guest| {
+        let is_tagged = guest.tags.iter().any(|tag| tag.eq_ignore_ascii_case(TAG));
+        is_tagged && guest.tags.len() > 1
+    };
+    let may_be = |guest: &Guest| guest.pool.as_ref().is_some_and(is_ours) && !is_of_others(guest);
+    look(desired, client, pve, may_be).await;
+}
+
+/// Looks at every VM.
+pub(super) async fn look_everywhere(desired: &Desired, client: &Client, pve: &mut Pve) {
+    look(desired, client, pve, |_| true).await;
+}
+
+/// Of the VMs that nobody looked at yet, adds those that carry a marker of the cluster.
+async fn look(desired: &Desired, client: &Client, pve: &mut Pve, may_be: impl Fn(&Guest) -> bool) {
+    let is_open = |guest: &Guest| {
+        guest.is_vm && !guest.template && !pve.vms.contains_key(&guest.vmid) && may_be(guest)
+    };
+    let guests = pve.resources.guests.iter().filter(|guest| is_open(guest)).cloned().collect();
+    let is_marked = |seen: &VmSeen| {
+        let config = seen.config.as_ref().ok();
+        let marker = config.and_then(|config| Marker::find(config.description()));
+        marker.is_some_and(|marker| marker.cluster == desired.mark)
+    };
+    let found = proxmox::vms(client, guests).await;
+    pve.vms.extend(found.into_iter().filter(|(_, seen)| is_marked(seen)));
+}
+
+/// Whether a VM that may not be seen is one that this login worked on last, by the tasks of its number, the newest first:
+/// then somebody took it out of our sight.
+pub(super) fn is_left_by(login: &str, tasks: &[TaskEntry]) -> bool {
+    let Some(last) = tasks.iter().find(|task| task.upid.user() == login) else { return false };
+    let is_done = matches!(last.state, TaskState::Done { .. });
+    match last.upid.kind() {
+        "qmdestroy" => matches!(last.state, TaskState::Failed { .. }),
+        "qmcreate" | "qmclone" => is_done,
+        // Whatever was done to it, it was there.
+        _ => true,
+    }
+}

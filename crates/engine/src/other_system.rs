@@ -1,0 +1,53 @@
+//! Whether a machine that does not run Talos is up: one can log in to it, or its guest agent answers.
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use talmox_pve::api::qemu::{Vm, agent_ping};
+use talmox_pve::{Client, PveError};
+use talmox_talos_api::{Address, Look, Reach};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+use crate::plan::Contact;
+
+/// Where one logs in.
+const SSH: u16 = 22;
+/// For a connection. Sockets do not scale.
+const CONNECT: Duration = Duration::from_secs(5);
+
+/// One look. Where there is a guest agent, that must answer: it is set up last.
+pub(crate) async fn look(
+    vm: &Vm,
+    contact: Contact,
+    has_agent: bool,
+    pve: &Client,
+    reach: &Reach,
+) -> Look<()> {
+    match contact {
+        Contact::At(address) if !has_agent => door(address, reach).await,
+        _ => agent(vm, pve).await,
+    }
+}
+
+async fn agent(vm: &Vm, pve: &Client) -> Look<()> {
+    match pve.send(&agent_ping(vm)).await {
+        Ok(()) => Look::Done(()),
+        Err(PveError::Rejected(rejection)) => {
+            Look::NotYet(format!("its guest agent does not answer: {}", rejection.message))
+        }
+        Err(error) => Look::NotYet(error.to_string()),
+    }
+}
+
+/// Whether one can log in.
+pub(crate) async fn door(address: IpAddr, reach: &Reach) -> Look<()> {
+    let address = Address { host: address.to_string(), port: SSH };
+    let target = reach.target(&address);
+    let connecting = TcpStream::connect((target.host.as_str(), target.port));
+    match timeout(CONNECT, connecting).await {
+        Ok(Ok(_)) => Look::Done(()),
+        Ok(Err(error)) => Look::NotYet(format!("{address} is closed: {error}")),
+        Err(_) => Look::NotYet(format!("{address} does not answer")),
+    }
+}

@@ -1,0 +1,155 @@
+//! What may be left of a cluster when it ends: VMs that cannot be seen or read, and those that bear a sign of it and are
+//! not provably ours. They stay. Where the secrets are to go, each of them stands in the way: without the secrets nobody
+//! gets into such a machine again.
+
+use std::collections::BTreeSet;
+
+use talmox_pve::id::VmId;
+
+use super::change::{Finding, Severity};
+use super::place::{Placed, Places, State, stuck};
+use super::{config_diff, hidden, stranger};
+use crate::desired::{Desired, DesiredNode};
+use crate::observe::{IdSeen, TalosSeen, VmSeen, World};
+use crate::ownership::{Marker, Owner};
+
+pub(super) struct Doubts<'a> {
+    pub(super) desired: &'a Desired,
+    pub(super) world: &'a World,
+    pub(super) places: &'a Places<'a>,
+    /// Whether the secrets go too.
+    pub(super) secrets: bool,
+}
+
+impl Doubts<'_> {
+    pub(super) fn all(&self) -> Vec<Finding> {
+        let missing = stranger::missing(self.desired, self.places);
+        let mut findings = self.strange(&missing);
+        findings.extend(self.unreadable());
+        let without_trace = missing.iter().filter(|node| !self.has_trace(node));
+        findings.extend(without_trace.filter_map(|node| self.answering(node)));
+        findings.extend(self.hidden());
+        findings
+    }
+
+    fn finding(&self, subject: &str, message: String, hint: &str) -> Finding {
+        let finding = if self.secrets {
+            Finding::error(subject, message)
+        } else {
+            Finding::warning(subject, message)
+        };
+        finding.hint(hint)
+    }
+
+    /// VMs in the place of ours, and copies of ours.
+    fn strange(&self, missing: &[&DesiredNode]) -> Vec<Finding> {
+        let vms = &self.world.pve.vms;
+        let mut told: BTreeSet<VmId> = BTreeSet::new();
+        let mut findings = vec![];
+        for node in missing {
+            let Some(stranger) = stranger::find(self.desired, node, &self.world.pve) else {
+                continue;
+            };
+            let finding = stranger.finding(&node.name);
+            let has_sign = vms.get(&stranger.vmid).is_some_and(|seen| self.sign(seen).is_some());
+            told.insert(stranger.vmid);
+            findings.push(match finding.hint {
+                Some(hint) if has_sign => self.finding(&finding.subject, finding.message, &hint),
+                _ => finding,
+            });
+        }
+        for (vmid, seen) in vms.iter().filter(|(vmid, _)| !told.contains(vmid)) {
+            let Some((node, reason)) = self.sign(seen) else { continue };
+            let message =
+                format!("VM {vmid} on {} has a sign of it, and is not ours: {reason}", seen.host);
+            let hint =
+                "talmox never touches it; if it is a copy that nobody needs, delete it in Proxmox";
+            findings.push(self.finding(&node, message, hint));
+        }
+        findings
+    }
+
+    /// Whether a VM is known that may be this node's.
+    fn has_trace(&self, node: &DesiredNode) -> bool {
+        let mut signs = self.world.pve.vms.values().filter_map(|seen| self.sign(seen));
+        signs.any(|(name, _)| name == node.name)
+    }
+
+    /// The node whose marker or UUID a VM has that is not provably ours, and what is missing.
+    fn sign(&self, seen: &VmSeen) -> Option<(String, String)> {
+        let config = seen.config.as_ref().ok().filter(|config| !config.is_template())?;
+        let marker = Marker::find(config.description());
+        let marked = marker.filter(|marker| marker.cluster == self.desired.mark);
+        let uuid = config.smbios().uuid;
+        let has_uuid = |node: &&DesiredNode| uuid == Some(node.identity.uuid.to_string());
+        let named = || self.desired.nodes.iter().find(has_uuid).map(|node| node.name.clone());
+        let node = marked.map(|marker| marker.node).or_else(named)?;
+        match self.desired.identity_of(&node).judge(config) {
+            Owner::Ours(_) => None,
+            Owner::Other { reason } => Some((node, reason)),
+        }
+    }
+
+    /// VMs that may be ours by number, name or tags, on hosts that do not answer.
+    fn unreadable(&self) -> Vec<Finding> {
+        let pve = &self.world.pve;
+        let is_template = |vmid: VmId| pve.guest(vmid).is_some_and(|guest| guest.template);
+        let unread = pve.vms.iter().filter(|(vmid, _)| !is_template(**vmid));
+        let told = unread.filter_map(|(vmid, seen)| {
+            let reason = seen.config.as_ref().err()?;
+            let message = format!("VM {vmid} may be of this cluster, and cannot be read: {reason}");
+            let hint = "bring the host up, and run this again";
+            Some(self.finding(seen.host.as_str(), message, hint))
+        });
+        told.collect()
+    }
+
+    /// A node that lives, and whose VM nobody sees.
+    fn answering(&self, node: &DesiredNode) -> Option<Finding> {
+        let Some(TalosSeen::Ours(found)) = self.world.nodes.get(&node.name) else { return None };
+        // It may be one that goes, at the address of another one.
+        let name = config_diff::hostname(self.desired, found);
+        let is_known = |name: &String| {
+            let own = |placed: &&Placed<'_>| placed.node.name == *name;
+            let placed = self.places.nodes.iter().find(own);
+            placed.is_some_and(|placed| matches!(placed.state, State::Ours(_)))
+                || self.places.removed.iter().any(|(own, _)| own.identity.node == *name)
+        };
+        if name.as_ref().is_some_and(is_known) {
+            return None;
+        }
+        let at = found.address.map(|address| format!(" at {address}")).unwrap_or_default();
+        let message = format!("a node of this cluster answers{at}, and its VM is not to be seen");
+        let hint = "somebody may have taken the VM out of its pool, or its marker away: find it, and put it back";
+        Some(self.finding(&node.name, message, hint))
+    }
+
+    /// Numbers of ours that something has which may not be seen, or has no owner.
+    fn hidden(&self) -> Vec<Finding> {
+        let pve = &self.world.pve;
+        let node_of = |vmid: VmId| self.desired.nodes.iter().find(|node| node.vmid == Some(vmid));
+        let told = pve.ids.iter().filter_map(|(vmid, seen)| {
+            let IdSeen::Taken { making: None, made_by_us, lock } = seen else { return None };
+            let node = node_of(*vmid);
+            let subject = node.map_or("proxmox", |node| node.name.as_str());
+            match lock {
+                // Nothing is in it yet that secrets would be needed for.
+                Some(lock) if *made_by_us && !self.is_owned(*vmid) => {
+                    Some(Finding { severity: Severity::Warning, ..stuck(subject, *vmid, lock) })
+                }
+                None if hidden::is_hidden(pve, *vmid) && (*made_by_us || node.is_some()) => {
+                    let hint = hidden::hint(self.desired, *vmid);
+                    Some(self.finding(subject, hidden::message(*vmid, *made_by_us), &hint))
+                }
+                _ => None,
+            }
+        });
+        told.collect()
+    }
+
+    fn is_owned(&self, vmid: VmId) -> bool {
+        let config = self.world.pve.vms.get(&vmid).and_then(|seen| seen.config.as_ref().ok());
+        let marker = config.and_then(|config| Marker::find(config.description()));
+        marker.is_some_and(|marker| marker.cluster == self.desired.mark)
+    }
+}

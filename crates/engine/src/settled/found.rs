@@ -1,0 +1,66 @@
+//! What a node says of its network.
+
+use std::net::IpAddr;
+
+use talmox_talos_api::client::Resource;
+use talmox_yaml::Node;
+
+/// A link of a node, with its global addresses.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Link {
+    /// Such as `eth0`.
+    pub(super) name: String,
+    pub(super) alias: Option<String>,
+    /// In lower case.
+    pub(super) mac: Option<String>,
+    /// Whether it is a network card, and no bridge, tunnel or VLAN.
+    pub(super) is_card: bool,
+    pub(super) addresses: Vec<Global>,
+}
+
+/// A global address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Global {
+    pub(super) ip: IpAddr,
+    /// Whether there is no network around it. Shared addresses are like that: they come and go.
+    pub(super) is_alone: bool,
+}
+
+/// All links, of what the controllers of a node keep.
+pub(super) fn links(links: &[Resource], addresses: &[Resource]) -> Vec<Link> {
+    let link = |link: &Resource| {
+        let text = |path: &str| link.text(path).filter(|text| !text.is_empty());
+        Link {
+            name: link.id.clone(),
+            alias: text("alias"),
+            mac: text("hardwareAddr").map(|mac| mac.to_lowercase()),
+            is_card: text("type").as_deref() == Some("ether") && text("kind").is_none(),
+            addresses: vec![],
+        }
+    };
+    let mut links: Vec<Link> = links.iter().map(link).collect();
+    for address in addresses {
+        let text = |path: &str| address.text(path).unwrap_or_default();
+        let (written, name) = (text("address"), text("linkName"));
+        let Some(global) = global(&written).filter(|_| text("scope") == "global") else { continue };
+        if let Some(link) = links.iter_mut().find(|link| link.name == name) {
+            link.addresses.push(global);
+        }
+    }
+    links
+}
+
+fn global(text: &str) -> Option<Global> {
+    let (ip, length) = text.split_once('/')?;
+    let ip: IpAddr = ip.parse().ok()?;
+    let is_alone = length == if ip.is_ipv4() { "32" } else { "128" };
+    Some(Global { ip, is_alone })
+}
+
+/// The addresses that the kubelet uses.
+pub(super) fn node_ips(found: Option<&Resource>) -> Vec<IpAddr> {
+    let Some(tree) = found.and_then(Resource::tree) else { return vec![] };
+    let list = tree.as_map().and_then(|map| map.get("addresses")).and_then(Node::as_seq);
+    let items = list.map(|list| list.items.as_slice()).unwrap_or_default();
+    items.iter().filter_map(|item| item.as_str()?.parse().ok()).collect()
+}

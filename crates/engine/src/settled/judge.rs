@@ -1,0 +1,280 @@
+//! What a node has, held against what it must have.
+
+use std::net::IpAddr;
+
+use super::Settled;
+use super::found::Link;
+use super::shape::{Addressing, Card, CardName, Shape};
+
+/// Routers give IPv6 addresses unasked, and shared addresses come and go: of these only the wanted
+/// ones are looked for.
+pub(super) fn judge(shape: &Shape, links: &[Link]) -> Settled {
+    for card in &shape.cards {
+        if let Some(missing) = missing(card, links) {
+            return Settled::NotYet(missing);
+        }
+    }
+    // Whatever is chosen in a way that cannot be told from here may be any of the others.
+    let is_known = shape.cards.iter().all(|card| card.name != CardName::Somehow);
+    let mut lacking = None;
+    for link in links {
+        let Some(wanted) = wanted(shape, link) else {
+            let several = several(&own(shape, link));
+            match several.filter(|_| link.is_card && is_known) {
+                Some(several) => return Settled::NotYet(format!("{} {several}", link.name)),
+                None => continue,
+            }
+        };
+        let name = &link.name;
+        if let Some(ip) = wanted.fixed.iter().find(|ip| !has(link, **ip)) {
+            let beside = match own(shape, link).as_slice() {
+                [] => String::new(),
+                own => format!(", and has {}", list(own)),
+            };
+            return Settled::NotYet(format!("{name} does not have the address {ip}{beside}"));
+        }
+        let own = own(shape, link);
+        let strange: Vec<IpAddr> =
+            own.iter().filter(|ip| !wanted.fixed.contains(ip)).copied().collect();
+        match strange.as_slice() {
+            [ip, ..] if !wanted.is_dhcp => {
+                return Settled::NotYet(format!("{name} has the address {ip}{UNGIVEN}"));
+            }
+            [_, _, ..] => {
+                return Settled::NotYet(format!("{name} has several addresses: {}", list(&own)));
+            }
+            [] if wanted.is_dhcp && wanted.fixed.is_empty() => {
+                lacking
+                    .get_or_insert_with(|| format!("{name} has no address: no DHCP gave it one"));
+            }
+            _ => {}
+        }
+    }
+    match lacking {
+        Some(lacking) if has_any(shape, links) => Settled::ButFor(lacking),
+        Some(lacking) => Settled::NotYet(lacking),
+        None => Settled::Yes,
+    }
+}
+
+/// What is wrong with the addresses that the kubelet uses.
+pub(super) fn judge_node_ips(shape: &Shape, links: &[Link], used: &[IpAddr]) -> Option<String> {
+    let mut allowed = shape.further.clone();
+    for link in links {
+        let Some(wanted) = wanted(shape, link) else { continue };
+        if wanted.is_dhcp {
+            allowed.extend(own(shape, link));
+        }
+        allowed.extend(wanted.fixed);
+    }
+    for card in shape.cards.iter().filter(|card| card.name == CardName::Somehow) {
+        allowed.extend(&card.addressing.fixed);
+        if card.addressing.is_dhcp {
+            allowed.extend(links.iter().flat_map(|link| own(shape, link)));
+        }
+    }
+    if allowed.is_empty() {
+        return None;
+    }
+    let strange = used.iter().find(|ip| ip.is_ipv4() && !allowed.contains(ip));
+    match (used.first(), strange) {
+        (None, _) => Some("its kubelet has no address yet".to_owned()),
+        (_, Some(ip)) => Some(format!("its kubelet uses the address {ip}{UNGIVEN}")),
+        _ => None,
+    }
+}
+
+/// What `advice` is known by.
+const UNGIVEN: &str = ", which its config does not give it";
+
+/// What can be done about a reason that does not pass.
+pub(crate) fn advice(reason: &str) -> Option<&'static str> {
+    reason.contains(UNGIVEN).then_some(
+        "what a node is told at its first boot stays beside its config: give it the same address in \
+         the inventory and in patches, destroy its VM, and run the same command again",
+    )
+}
+
+fn missing(card: &Card, links: &[Link]) -> Option<String> {
+    let is_there = links.iter().any(|link| is_called(link, &card.name));
+    match &card.name {
+        CardName::Mac(mac) if !is_there => Some(format!("it has no network card {mac}")),
+        CardName::Link(name) if !is_there => Some(format!("it has no link {name}")),
+        CardName::Mac(_) | CardName::Link(_) => None,
+        CardName::Somehow => {
+            let is_missing = |ip: &&IpAddr| !links.iter().any(|link| has(link, **ip));
+            let missing = card.addressing.fixed.iter().find(is_missing);
+            missing.map(|ip| format!("it does not have the address {ip}"))
+        }
+    }
+}
+
+fn is_called(link: &Link, name: &CardName) -> bool {
+    match name {
+        // Bridges and VLANs have the hardware address of the card below them.
+        CardName::Mac(mac) => link.is_card && link.mac.as_ref() == Some(mac),
+        CardName::Link(name) => link.name == *name || link.alias.as_ref() == Some(name),
+        CardName::Somehow => false,
+    }
+}
+
+/// All that the config says about a link; nothing if it says nothing.
+fn wanted(shape: &Shape, link: &Link) -> Option<Addressing> {
+    let cards = shape.cards.iter().filter(|card| is_called(link, &card.name));
+    cards.map(|card| card.addressing.clone()).reduce(|mut all, more| {
+        all.is_dhcp |= more.is_dhcp;
+        all.fixed.extend(more.fixed);
+        all
+    })
+}
+
+fn has(link: &Link, ip: IpAddr) -> bool {
+    link.addresses.iter().any(|one| one.ip == ip)
+}
+
+fn has_any(shape: &Shape, links: &[Link]) -> bool {
+    links.iter().any(|link| link.is_card && !own(shape, link).is_empty())
+        || shape.cards.iter().any(|card| !card.addressing.fixed.is_empty())
+}
+
+/// The addresses that a link has for itself.
+fn own(shape: &Shape, link: &Link) -> Vec<IpAddr> {
+    let is_own = |ip: &IpAddr| ip.is_ipv4() && !shape.shared.contains(ip);
+    let fixed = link.addresses.iter().filter(|one| !one.is_alone).map(|one| one.ip);
+    fixed.filter(is_own).collect()
+}
+
+fn several(own: &[IpAddr]) -> Option<String> {
+    (own.len() > 1).then(|| format!("has several addresses: {}", list(own)))
+}
+
+fn list(addresses: &[IpAddr]) -> String {
+    addresses.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::found::Global;
+    use super::*;
+
+    const MAC: &str = "02:00:00:00:00:11";
+
+    fn ip(text: &str) -> IpAddr {
+        text.parse().unwrap()
+    }
+
+    /// A card, with addresses such as `10.0.0.11/24`.
+    fn link(name: &str, mac: &str, addresses: &[&str]) -> Link {
+        let global = |text: &&str| {
+            let (ip, length) = text.split_once('/').unwrap();
+            Global { ip: ip.parse().unwrap(), is_alone: matches!(length, "32" | "128") }
+        };
+        Link {
+            name: name.to_owned(),
+            alias: None,
+            mac: Some(mac.to_owned()),
+            is_card: true,
+            addresses: addresses.iter().map(global).collect(),
+        }
+    }
+
+    fn card(name: CardName, fixed: &[&str]) -> Card {
+        let fixed: Vec<IpAddr> = fixed.iter().map(|text| ip(text)).collect();
+        Card { name, addressing: Addressing { is_dhcp: fixed.is_empty(), fixed } }
+    }
+
+    fn shape(cards: Vec<Card>) -> Shape {
+        Shape { hostname: None, cards, shared: vec![ip("10.0.0.20")], further: vec![] }
+    }
+
+    fn mac() -> CardName {
+        CardName::Mac(MAC.to_owned())
+    }
+
+    fn eth1() -> CardName {
+        CardName::Link("eth1".to_owned())
+    }
+
+    fn not_yet(settled: Settled) -> String {
+        let Settled::NotYet(reason) = settled else { panic!("{settled:?}") };
+        reason
+    }
+
+    #[test]
+    fn each_card_has_exactly_its_addresses() {
+        let shape = shape(vec![card(mac(), &["10.0.0.11"]), card(eth1(), &["10.1.0.11"])]);
+        let judge = |first: &[&str], second: &[&str]| {
+            judge(&shape, &[link("eth0", MAC, first), link("eth1", "02::12", second)])
+        };
+        let (first, second): (&[&str], &[&str]) = (&["10.0.0.11/24"], &["10.1.0.11/24"]);
+        assert_eq!(judge(first, second), Settled::Yes);
+        // Those that a router gave, and shared ones, do not count.
+        let more = ["10.0.0.11/24", "fd00::5054/64", "10.0.0.20/24", "10.0.0.99/32"];
+        assert_eq!(judge(&more, second), Settled::Yes);
+        assert_eq!(judge(first, &["10.1.0.11/32"]), Settled::Yes);
+        let both = not_yet(judge(&["10.0.0.11/24", "10.0.0.77/24"], second));
+        assert_eq!(both, "eth0 has the address 10.0.0.77, which its config does not give it");
+        assert!(advice(&both).unwrap().contains("destroy its VM"));
+        assert_eq!(
+            not_yet(judge(&["10.0.0.77/24"], second)),
+            "eth0 does not have the address 10.0.0.11, and has 10.0.0.77"
+        );
+        assert_eq!(not_yet(judge(first, &[])), "eth1 does not have the address 10.1.0.11");
+        // The right address on the wrong card is none.
+        assert_eq!(
+            not_yet(judge(second, first)),
+            "eth0 does not have the address 10.0.0.11, and has 10.1.0.11"
+        );
+    }
+
+    #[test]
+    fn cards_are_found_by_what_the_config_calls_them() {
+        let judge = |name| {
+            let shape = shape(vec![card(name, &["10.0.0.11"])]);
+            let mut bridge = link("br0", MAC, &[]);
+            bridge.is_card = false;
+            judge(&shape, &[bridge, link("eth0", MAC, &["10.0.0.11/24"])])
+        };
+        assert_eq!(judge(mac()), Settled::Yes);
+        assert_eq!(judge(CardName::Somehow), Settled::Yes);
+        assert_eq!(not_yet(judge(eth1())), "it has no link eth1");
+        let other = CardName::Mac("02::99".to_owned());
+        assert_eq!(not_yet(judge(other)), "it has no network card 02::99");
+    }
+
+    #[test]
+    fn by_dhcp_any_one_address_will_do() {
+        let shape = shape(vec![card(mac(), &[])]);
+        let judge = |addresses: &[&str]| judge(&shape, &[link("eth0", MAC, addresses)]);
+        assert_eq!(judge(&["10.0.0.99/24", "10.0.0.20/32"]), Settled::Yes);
+        assert_eq!(not_yet(judge(&[])), "eth0 has no address: no DHCP gave it one");
+        assert_eq!(
+            not_yet(judge(&["10.0.0.98/24", "10.0.0.99/24"])),
+            "eth0 has several addresses: 10.0.0.98, 10.0.0.99"
+        );
+    }
+
+    #[test]
+    fn a_further_card_that_nobody_gives_an_address_is_told_and_not_waited_for() {
+        let shape = shape(vec![card(mac(), &["10.0.0.11"]), card(eth1(), &[])]);
+        let links = [link("eth0", MAC, &["10.0.0.11/24"]), link("eth1", "02::12", &[])];
+        let reason = "eth1 has no address: no DHCP gave it one".to_owned();
+        assert_eq!(judge(&shape, &links), Settled::ButFor(reason));
+    }
+
+    #[test]
+    fn the_kubelet_uses_an_address_of_the_config() {
+        let shape = shape(vec![card(mac(), &["10.0.0.11"]), card(eth1(), &[])]);
+        let links = [
+            link("eth0", MAC, &["10.0.0.11/24", "10.0.0.77/24"]),
+            link("eth1", "02::12", &["10.1.0.5/24"]),
+        ];
+        let judge = |used: &[IpAddr]| judge_node_ips(&shape, &links, used);
+        for fine in ["10.0.0.11", "10.1.0.5"] {
+            assert_eq!(judge(&[ip(fine)]), None);
+        }
+        assert_eq!(judge(&[]).unwrap(), "its kubelet has no address yet");
+        let wrong = "its kubelet uses the address 10.0.0.77, which its config does not give it";
+        assert_eq!(judge(&[ip("10.0.0.77")]).unwrap(), wrong);
+    }
+}

@@ -1,0 +1,107 @@
+//! The end of a cluster, cut off at every place of its own plan, with the rights of the narrow token alone: the same
+//! command run again ends it, and nothing is left.
+
+use std::time::Duration;
+
+use talmox_engine::plan::{Action, DestroyOptions, Step, StepId, show};
+use talmox_engine::step::{Cut, Moment};
+use talmox_lab::pve::{Action as FaultAction, Fault, When};
+
+use super::inventory::pair;
+use super::rig::{Rig, Yard, once};
+
+/// In the lab's time: longer than all attempts of a step together, so that only who waits for the task of the run
+/// before comes to an end.
+const SLOW_TASK: Duration = Duration::from_mins(6);
+
+/// Where an end is cut off.
+#[derive(Clone, Copy, Debug)]
+enum Place {
+    BeforeAct,
+    AfterAct,
+    /// With the task that was begun still running when the next run comes.
+    WhileTaskRuns,
+    Failed,
+}
+
+/// A lab with the machines of a cluster, and nothing in them.
+async fn machines() -> Rig {
+    let rig = Rig::start();
+    let mut plan = rig.plan(&pair()).await;
+    plan.steps.retain(|step| {
+        let id = step.id.as_str();
+        ["schematic", "image/", "vm/"].iter().any(|kind| id.starts_with(kind))
+    });
+    rig.carry_out(plan, &pair(), None).await.assert_done();
+    rig
+}
+
+async fn end_again(step: &Step, place: Place) {
+    let rig = machines().await;
+    let plan = rig.end(&pair(), DestroyOptions::default()).await;
+    if let Place::WhileTaskRuns = place {
+        let task = if matches!(step.action, Action::StopVm(_)) { "qmstop" } else { "qmdestroy" };
+        let when = When { task: Some(task.to_owned()), ..When::default() };
+        let slow = Fault::new(when, FaultAction::Delay(SLOW_TASK));
+        rig.lab.faults().add(Fault { times: None, ..slow });
+    }
+    let (at, what) = match place {
+        Place::BeforeAct => (Moment::BeforeAct, Cut::Crash),
+        Place::AfterAct | Place::WhileTaskRuns => (Moment::AfterAct, Cut::Crash),
+        Place::Failed => (Moment::BeforeAct, Cut::Fail),
+    };
+    let (hook, times) = once(&step.id, at, what);
+    let first = rig.carry_out(plan, &pair(), Some(hook)).await;
+    assert_eq!(*times.lock().unwrap(), 1, "{} {place:?}", step.id);
+    assert!(!first.outcome.is_done(), "{} {place:?}", step.id);
+    rig.lab.faults().clear();
+    let second = rig.destroy(&pair()).await;
+    assert!(second.outcome.is_done(), "{} {place:?}\n{}", step.id, second.failures());
+    assert_eq!(rig.vms().await.keys().copied().collect::<Vec<_>>(), [100], "{} {place:?}", step.id);
+    let all = DestroyOptions { images: false, secrets: true };
+    let third = rig.end(&pair(), all).await;
+    assert!(third.is_empty() && third.findings.is_empty(), "{}", show::text(&third));
+}
+
+/// Every step of the end's own plan.
+async fn every_step(place: Place) {
+    let rig = machines().await;
+    let plan = rig.end(&pair(), DestroyOptions::default()).await;
+    let ids: Vec<&StepId> = plan.steps.iter().map(|step| &step.id).collect();
+    assert_eq!(ids.len(), 4, "{ids:?}");
+    for step in &plan.steps {
+        end_again(step, place).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_end_that_was_killed_before_a_step_acts() {
+    every_step(Place::BeforeAct).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_end_that_was_killed_after_a_step_acted() {
+    every_step(Place::AfterAct).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_end_that_was_killed_while_a_task_runs_on() {
+    every_step(Place::WhileTaskRuns).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_end_that_failed_once() {
+    every_step(Place::Failed).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_may_see_nothing_is_told_so() {
+    let blind = ("VM.Allocate, VM.Audit,", "VM.Allocate,".to_owned());
+    let rig = Rig::of(Yard { with: vec![blind], ..Yard::default() });
+    let plan = rig.end(&pair(), DestroyOptions::default()).await;
+    let shown = show::text(&plan);
+    assert!(shown.contains("error: /pool/talos: we lack VM.Audit: VMs of"), "{shown}");
+    let rig = Rig::start();
+    let plan = rig.end(&pair(), DestroyOptions::default()).await;
+    assert!(plan.is_empty() && plan.findings.is_empty(), "{}", show::text(&plan));
+}

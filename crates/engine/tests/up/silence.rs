@@ -1,0 +1,60 @@
+//! Nodes that are well, and cannot be reached from here.
+
+use std::sync::Arc;
+
+use talmox_engine::plan::show;
+
+use super::inventory::{home, impatient, impatiently, pair};
+use super::machine::resets;
+use super::rig::Rig;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_closed_way_to_a_cluster_resets_and_makes_nothing() {
+    let mut rig = Rig::start();
+    let text = impatiently(&home());
+    rig.up(&home()).await.assert_done();
+    let before = rig.vms().await.len();
+    rig.closed = &["10.0.0."];
+
+    // Its machines run, and were up before.
+    let ran = rig.up(&text).await;
+    let failures = ran.failures();
+    assert!(failures.contains("cp-1 does not come up: nothing answers"), "{failures}");
+    assert!(failures.contains("was up before, and is not reset"), "{failures}");
+    assert_eq!(resets(&rig).await, 0);
+
+    // The first control plane is gone, and nobody can say whether there is a cluster.
+    rig.delete_vm(300).await;
+    let ran = rig.up(&text).await;
+    let failures = ran.failures();
+    assert!(failures.contains("cp-2 does not come up: nothing answers"), "{failures}");
+    assert!(!failures.contains("cp-1"), "it is not even begun with: {failures}");
+    assert_eq!(rig.vms().await.len(), before - 1, "nothing is made");
+    assert_eq!(resets(&rig).await, 0);
+
+    // There is one, and it is told what is to be done about the lost member.
+    rig.closed = &[];
+    let shown = show::text(&rig.plan(&home()).await);
+    assert!(shown.contains("remove-member") && !shown.contains("bootstrapped on"), "{shown}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_kubeconfig_leads_to_the_shared_address_once_that_answers() {
+    let mut rig = Rig::start();
+    rig.closed = &["10.0.0.20"];
+    let ran = rig.up(&impatient()).await;
+    let failures = ran.failures();
+    assert!(failures.starts_with("vip: 10.0.0.20:6443 does not answer"), "{failures}");
+    let files = Arc::clone(&rig.files);
+    let servers = || -> Vec<bool> {
+        let files = files.lock().unwrap();
+        let is_shared = |text: &str| text.contains("tls-server-name: 10.0.0.20\n");
+        files.iter().map(|made| is_shared(made.kubeconfig.expose())).collect()
+    };
+    assert_eq!(servers(), [false], "there is one all the same");
+    rig.closed = &[];
+    rig.up(&pair()).await.assert_done();
+    assert_eq!(servers(), [false, true]);
+    let plan = rig.plan(&pair()).await;
+    assert!(plan.is_empty(), "{}", show::text(&plan));
+}

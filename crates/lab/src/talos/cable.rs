@@ -1,0 +1,319 @@
+//! The cables between machines and everybody else: whether anything passes.
+//!
+//! What is on its way to a machine that stands still, or whose cable is out, waits; it arrives when the
+//! machine goes on, or the cable is in again.
+
+use std::collections::{BTreeSet, HashMap};
+use std::io;
+use std::net::IpAddr;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, Waker};
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+
+use super::hardware::{self, Card, Hardware};
+use super::land::{Land, Node};
+use super::network::{Link, Network};
+use super::realm::Realm;
+
+/// What does not pass.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Cut {
+    #[default]
+    Nothing,
+    /// What is meant for these addresses.
+    Some(BTreeSet<IpAddr>),
+    /// The machine stands still.
+    All,
+}
+
+impl Cut {
+    fn stops(&self, address: IpAddr) -> bool {
+        match self {
+            Self::Nothing => false,
+            Self::Some(addresses) => addresses.contains(&address),
+            Self::All => true,
+        }
+    }
+}
+
+/// The cables of all machines.
+#[derive(Debug, Default)]
+pub(crate) struct Cables(Mutex<HashMap<u32, Arc<Cable>>>);
+
+/// The cables of one machine.
+#[derive(Debug, Default)]
+struct Cable {
+    /// Most are whole, most of the time: then nobody has to wait for the lock.
+    is_cut: AtomicBool,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    cut: Cut,
+    waiting: Vec<Waker>,
+}
+
+impl Cables {
+    fn of(&self, vmid: u32) -> Arc<Cable> {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(all.entry(vmid).or_default())
+    }
+
+    /// This does not pass from now on, and everything else does.
+    pub(crate) fn set(&self, vmid: u32, cut: Cut) {
+        let cable = self.of(vmid);
+        let mut state = cable.state.lock().unwrap_or_else(PoisonError::into_inner);
+        cable.is_cut.store(cut != Cut::Nothing, Ordering::Release);
+        state.cut = cut;
+        state.waiting.drain(..).for_each(Waker::wake);
+    }
+
+    pub(crate) fn passes(&self, vmid: u32, address: IpAddr) -> bool {
+        self.of(vmid).passes(address)
+    }
+
+    /// A connection to a machine's address.
+    pub(crate) fn connect(&self, socket: TcpStream, vmid: u32, address: IpAddr) -> Line {
+        Line { socket, end: Some((self.of(vmid), address)) }
+    }
+}
+
+impl Cable {
+    fn passes(&self, address: IpAddr) -> bool {
+        if !self.is_cut.load(Ordering::Acquire) {
+            return true;
+        }
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        !state.cut.stops(address)
+    }
+
+    /// The same; who cannot pass is woken when that changes.
+    fn passes_or_wakes(&self, address: IpAddr, context: &Context<'_>) -> bool {
+        if !self.is_cut.load(Ordering::Acquire) {
+            return true;
+        }
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let passes = !state.cut.stops(address);
+        if !passes && !state.waiting.iter().any(|known| known.will_wake(context.waker())) {
+            state.waiting.push(context.waker().clone());
+        }
+        passes
+    }
+}
+
+/// A connection whose bytes wait while the cable is out.
+#[derive(Debug)]
+pub(crate) struct Line {
+    socket: TcpStream,
+    /// Where it ends; none for what needs no cable.
+    end: Option<(Arc<Cable>, IpAddr)>,
+}
+
+impl From<TcpStream> for Line {
+    fn from(socket: TcpStream) -> Self {
+        Self { socket, end: None }
+    }
+}
+
+impl Line {
+    fn passes(&self, context: &Context<'_>) -> bool {
+        self.end.as_ref().is_none_or(|(cable, address)| cable.passes_or_wakes(*address, context))
+    }
+}
+
+impl AsyncRead for Line {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        if !self.passes(context) {
+            return Poll::Pending;
+        }
+        Pin::new(&mut self.socket).poll_read(context, buffer)
+    }
+}
+
+impl AsyncWrite for Line {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        if !self.passes(context) {
+            return Poll::Pending;
+        }
+        Pin::new(&mut self.socket).poll_write(context, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.socket).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if !self.passes(context) {
+            return Poll::Pending;
+        }
+        Pin::new(&mut self.socket).poll_shutdown(context)
+    }
+}
+
+impl Realm {
+    /// Looks at what Proxmox did to a VM that runs: whether it stands still, and where its cards are.
+    pub(super) fn look_at_cables(&self, vmid: u32) {
+        let Some((is_paused, cards)) = hardware::outside(&self.site, vmid) else { return };
+        let boot = self.change(|land| {
+            let node = land.nodes.get_mut(&vmid)?;
+            node.is_paused = is_paused;
+            node.hardware.replug(cards);
+            node.revision += 1;
+            Some(node.boot)
+        });
+        if let Some(boot) = boot {
+            self.refresh_network(vmid, boot);
+        }
+    }
+
+    /// Lets pass what the node's machine lets pass now.
+    pub(super) fn rewire(&self, vmid: u32) {
+        let cut = self.look(|land| land.nodes.get(&vmid).map(Node::cut)).unwrap_or_default();
+        self.wire.cables.set(vmid, cut);
+    }
+}
+
+impl Hardware {
+    /// The cards as they are now. Those that stay keep their names, and new ones get further ones.
+    fn replug(&mut self, cards: Vec<Card>) {
+        let before = std::mem::take(&mut self.cards);
+        for card in cards {
+            let known = before.iter().find(|known| known.mac == card.mac);
+            self.cards.push(match known {
+                Some(known) => {
+                    let is_same = known.bridge == card.bridge && known.vlan == card.vlan;
+                    Card {
+                        is_connected: card.is_connected,
+                        is_elsewhere: !is_same,
+                        ..known.clone()
+                    }
+                }
+                None => {
+                    let is_taken = |name: &String| {
+                        before.iter().chain(&self.cards).any(|other| other.name == *name)
+                    };
+                    let mut names = (0..).map(|number: u32| format!("eth{number}"));
+                    let name = names.find(|name| !is_taken(name)).unwrap_or_default();
+                    Card { name, ..card }
+                }
+            });
+        }
+    }
+}
+
+impl Link {
+    /// Whether others hear what is sent on it.
+    pub(crate) fn passes(&self) -> bool {
+        self.is_up && !self.is_elsewhere
+    }
+}
+
+impl Network {
+    /// Whether anybody else hears this machine.
+    fn is_heard(&self) -> bool {
+        self.links.iter().any(|link| link.passes() && !link.addresses.is_empty())
+    }
+}
+
+impl Node {
+    fn cut(&self) -> Cut {
+        if self.is_paused {
+            return Cut::All;
+        }
+        let out = self.network.links.iter().filter(|link| !link.passes());
+        let prefixes: Vec<_> =
+            out.flat_map(|link| link.addresses.iter().map(|(prefix, _)| *prefix)).collect();
+        if prefixes.is_empty() {
+            return Cut::Nothing;
+        }
+        // A shared address is on the card whose network it is in.
+        let is_out = |address: &IpAddr| prefixes.iter().any(|prefix| prefix.contains(*address));
+        let shared = self.network.shared.iter().copied().filter(is_out);
+        Cut::Some(prefixes.iter().map(|prefix| prefix.address()).chain(shared).collect())
+    }
+}
+
+impl Land {
+    /// Whether what this machine sends arrives anywhere. Of one that does not run, nobody says no.
+    pub(super) fn is_plugged(&self, vmid: u32) -> bool {
+        self.nodes.get(&vmid).is_none_or(|node| !node.is_paused && node.network.is_heard())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    fn card(name: &str, mac: &str, bridge: &str) -> Card {
+        Card {
+            name: name.to_owned(),
+            mac: mac.to_owned(),
+            bridge: bridge.to_owned(),
+            is_connected: true,
+            ..Card::default()
+        }
+    }
+
+    #[tokio::test]
+    async fn bytes_wait_until_the_cable_is_in_again() {
+        let (cables, address) = (Cables::default(), IpAddr::from([10, 0, 0, 11]));
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let mut client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        let (socket, _) = listener.accept().await.unwrap();
+        let mut line = cables.connect(socket, 11, address);
+        client.write_all(b"a").await.unwrap();
+        assert_eq!(line.read_u8().await.unwrap(), b'a');
+        cables.set(11, Cut::Some([address].into()));
+        assert!(!cables.passes(11, address));
+        assert!(cables.passes(11, IpAddr::from([10, 0, 0, 12])));
+        client.write_all(b"b").await.unwrap();
+        {
+            // It is asked for and does not come, however often it is looked for.
+            let mut reading = std::pin::pin!(line.read_u8());
+            for _ in 0..3 {
+                tokio::select! {
+                    biased;
+                    _ = reading.as_mut() => panic!("it passed"),
+                    () = tokio::task::yield_now() => {}
+                }
+            }
+            cables.set(11, Cut::Nothing);
+            assert_eq!(reading.await.unwrap(), b'b');
+        }
+        line.write_all(b"c").await.unwrap();
+        assert_eq!(client.read_u8().await.unwrap(), b'c');
+    }
+
+    #[test]
+    fn cards_keep_their_names_while_others_come_and_go() {
+        let mut machine = Hardware {
+            cards: vec![card("eth0", "a", "vmbr0"), card("eth1", "b", "vmbr0")],
+            ..Hardware::default()
+        };
+        machine.replug(vec![card("eth0", "b", "vmbr1"), card("eth1", "c", "vmbr0")]);
+        let seen: Vec<(&str, &str, bool)> = machine
+            .cards
+            .iter()
+            .map(|card| (card.name.as_str(), card.mac.as_str(), card.is_elsewhere))
+            .collect();
+        assert_eq!(seen, [("eth1", "b", true), ("eth2", "c", false)]);
+        machine.replug(vec![card("eth0", "b", "vmbr0")]);
+        assert!(!machine.cards[0].is_elsewhere);
+    }
+}

@@ -1,0 +1,77 @@
+//! Servers that are judged by the certificate they show, and not by who vouches for it: Proxmox hosts and
+//! Talos nodes that are known by a fingerprint, or whoever it is that listens at an address.
+
+use std::fmt;
+use std::sync::Arc;
+
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{CryptoProvider, aws_lc_rs, verify_tls12_signature, verify_tls13_signature};
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::{CertificateError, DigitallySignedStruct, SignatureScheme};
+
+type Accepts = Box<dyn Fn(&CertificateDer<'_>) -> bool + Send + Sync>;
+
+/// Judges by the server's own certificate alone. Signatures are checked all the same: what is judged
+/// belongs to the key that answers.
+pub struct ByLeaf {
+    provider: CryptoProvider,
+    accepts: Accepts,
+}
+
+impl ByLeaf {
+    pub fn new(accepts: impl Fn(&CertificateDer<'_>) -> bool + Send + Sync + 'static) -> Arc<Self> {
+        Arc::new(Self { provider: aws_lc_rs::default_provider(), accepts: Box::new(accepts) })
+    }
+
+    /// Takes every certificate.
+    pub fn anyone() -> Arc<Self> {
+        Self::new(|_| true)
+    }
+}
+
+impl fmt::Debug for ByLeaf {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ByLeaf")
+    }
+}
+
+impl ServerCertVerifier for ByLeaf {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        _intermediates: &[CertificateDer<'_>],
+        _server_name: &ServerName<'_>,
+        _ocsp_response: &[u8],
+        _now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        if (self.accepts)(end_entity) {
+            Ok(ServerCertVerified::assertion())
+        } else {
+            Err(CertificateError::ApplicationVerificationFailure.into())
+        }
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let algorithms = &self.provider.signature_verification_algorithms;
+        verify_tls12_signature(message, cert, dss, algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let algorithms = &self.provider.signature_verification_algorithms;
+        verify_tls13_signature(message, cert, dss, algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.provider.signature_verification_algorithms.supported_schemes()
+    }
+}
