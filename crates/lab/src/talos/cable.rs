@@ -192,24 +192,19 @@ impl Hardware {
         let before = std::mem::take(&mut self.cards);
         for card in cards {
             let known = before.iter().find(|known| known.mac == card.mac);
-            self.cards.push(match known {
-                Some(known) => {
-                    let is_same = known.bridge == card.bridge && known.vlan == card.vlan;
-                    Card {
-                        is_connected: card.is_connected,
-                        is_elsewhere: !is_same,
-                        ..known.clone()
-                    }
-                }
-                None => {
-                    let is_taken = |name: &String| {
-                        before.iter().chain(&self.cards).any(|other| other.name == *name)
-                    };
-                    let mut names = (0..).map(|number: u32| format!("eth{number}"));
-                    let name = names.find(|name| !is_taken(name)).unwrap_or_default();
-                    Card { name, ..card }
-                }
-            });
+            let card = if let Some(known) = known {
+                let is_same = known.bridge == card.bridge && known.vlan == card.vlan;
+                let (is_connected, is_elsewhere) = (card.is_connected, !is_same);
+                Card { is_connected, is_elsewhere, ..known.clone() }
+            } else {
+                let is_taken = |name: &String| {
+                    before.iter().chain(&self.cards).any(|other| other.name == *name)
+                };
+                let mut names = (0..).map(|number: u32| format!("eth{number}"));
+                let name = names.find(|name| !is_taken(name)).unwrap_or_default();
+                Card { name, ..card }
+            };
+            self.cards.push(card);
         }
     }
 }

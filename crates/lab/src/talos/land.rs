@@ -44,6 +44,7 @@ pub(crate) struct Land {
 
 /// A machine that runs Talos, from its first instruction to its last.
 #[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "independent facts about a machine")]
 pub(crate) struct Node {
     pub(crate) vmid: u32,
     /// Which boot this is; what an earlier one began has no say any more.

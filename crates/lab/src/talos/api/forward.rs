@@ -113,7 +113,7 @@ fn address_of(land: &Land, node: &Node, name: &str) -> Option<IpAddr> {
     let mut others = land.nodes.values();
     others
         .find(|other| other.hostname() == name && cluster(other) == cluster(node))
-        .and_then(|other| other.node_address())
+        .and_then(crate::talos::land::Node::node_address)
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use super::Member;
 use super::join::{self, Found};
 use crate::pve::Work;
 use crate::talos::fault::Ills;
-use crate::talos::land::{Land, Membership};
+use crate::talos::land::{Land, Membership, Node};
 use crate::talos::realm::Realm;
 use crate::talos::service::ServiceState;
 
@@ -244,7 +244,7 @@ impl Running {
         realm.change(|land| {
             let node = land.nodes.get(&vmid);
             let name = node.map(|node| node.hostname().to_owned()).unwrap_or_default();
-            let peer = node.and_then(|node| node.etcd_address());
+            let peer = node.and_then(Node::etcd_address);
             if let Some(own) = member(land, membership) {
                 own.name = name;
                 own.vmid = vmid;
