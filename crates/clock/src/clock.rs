@@ -50,6 +50,15 @@ impl Clock {
         Self { origin, epoch, speed }
     }
 
+    /// The same clock, set forward to `earliest` (since 1970) if it is behind: a time that somebody has seen
+    /// already does not come again.
+    #[must_use]
+    pub fn not_before(mut self, earliest: Duration) -> Self {
+        let behind = earliest.saturating_sub(self.since_epoch());
+        self.epoch = self.epoch.checked_add(behind).unwrap_or(self.epoch);
+        self
+    }
+
     pub fn speed(&self) -> f64 {
         self.speed
     }
@@ -144,6 +153,16 @@ mod tests {
         let waited = clock.timeout(Duration::from_secs(6), std::future::pending::<()>()).await;
         assert_eq!(waited, Err(Elapsed));
         assert!(deadline.has_passed());
+    }
+
+    #[test]
+    fn a_clock_is_set_forward_and_never_back() {
+        let real = Clock::real();
+        let ahead = real.since_epoch() + Duration::from_hours(24);
+        assert!(real.not_before(ahead).since_epoch() >= ahead);
+        let behind = real.since_epoch().saturating_sub(Duration::from_hours(24));
+        let passed = real.not_before(behind).since_epoch().saturating_sub(real.since_epoch());
+        assert!(passed < Duration::from_hours(1), "{passed:?}");
     }
 
     #[test]

@@ -20,7 +20,7 @@ use crate::fetch::Outside;
 use crate::folder::Folder;
 use crate::pve::{Fault, Faults, Gate, Keys, Patience, Profile, Recorder, Server, Site, stopped};
 use crate::scenario::LAB_TOKEN;
-use crate::state::State;
+use crate::state::{self, State};
 use crate::talos::{NodeSettings, Realm};
 use crate::tidy::keep_tidy;
 
@@ -143,18 +143,18 @@ impl Lab {
     /// Starts a lab inside the tokio runtime that this is called in.
     pub fn start(settings: Settings) -> io::Result<Self> {
         let Settings { scenario, listen, seed, profile, speed, .. } = settings;
-        let clock = Clock::scaled(speed);
         let folder = match &settings.state {
             Some(path) => Folder::open(path).map_err(|error| at(&path.display(), &error))?,
             None => Folder::temporary()?,
         };
-        let mut faults = Fault::of_scenario("scenario", &scenario).map_err(io::Error::other)?;
+        let clock = state::clock(&folder, speed)?;
+        let mut faults = Fault::of_scenario(&scenario).map_err(io::Error::other)?;
         faults.extend(settings.faults);
         let mut factory_names: Vec<String> = factory::HOSTS.map(str::to_owned).into();
         factory_names.extend(settings.factory_names);
         let names: Vec<&str> = factory_names.iter().map(String::as_str).collect();
         let address = (listen.ip(), names.as_slice());
-        let (state, world, blobs) = State::open(folder, scenario, address, clock.unix(), seed)?;
+        let (state, world, blobs) = State::open(folder, scenario, address, clock, seed)?;
         let identity = &state.keys.identity;
         state.folder.write("ca.pem", identity.authority_pem().as_bytes())?;
         let seed = seed.wrapping_add(state.runs.wrapping_mul(RUN_STEP));
@@ -268,7 +268,7 @@ impl Lab {
         }
         self.realm.real.stop();
         self.state.save_etcds(&self.realm.save_etcds())?;
-        self.state.save(&self.site.world())
+        self.state.save(&self.site.world(), self.site.clock)
     }
 }
 
@@ -311,7 +311,7 @@ async fn keep_saving(realm: Arc<Realm>, state: Arc<State>, mut stop: watch::Rece
         let (state, realm) = (Arc::clone(&state), Arc::clone(&realm));
         let stored = tokio::task::spawn_blocking(move || {
             state.save_etcds(&realm.save_etcds())?;
-            state.store(picture?)
+            state.store(picture?, realm.site.clock)
         });
         // A full disk now may have room the next time; the last save tells.
         stored.await.ok();

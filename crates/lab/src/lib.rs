@@ -22,7 +22,7 @@ mod state;
 mod talos;
 mod tidy;
 
-pub use fault::{Boot, Disguise, NodeAction, Who};
+pub use fault::{Boot, Disguise, Known, NodeAction, Who};
 pub use lab::{FactoryReady, Lab, PveReady, Ready, Settings};
 pub use scenario::{Scenario, ScenarioError};
 pub use state::{has_state, saved_seed};

@@ -5,10 +5,11 @@ use std::io;
 use std::net::IpAddr;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use aws_lc_rs::rand;
 use serde::{Deserialize, Serialize};
-use talmox_clock::Chance;
+use talmox_clock::{Chance, Clock};
 
 use crate::Scenario;
 use crate::blob::{BlobId, Blobs};
@@ -20,6 +21,7 @@ use crate::talos::SavedCluster;
 const WORLD: &str = "world.json";
 const KEYS: &str = "keys.json";
 const ETCDS: &str = "etcd.json";
+const TIME: &str = "time.json";
 /// Told apart from what later versions write.
 const FORMAT: u32 = 1;
 
@@ -36,6 +38,16 @@ pub fn saved_seed(folder: &Path) -> Option<u64> {
     }
     let bytes = std::fs::read(folder.join(WORLD)).ok()?;
     serde_json::from_slice::<Seeded>(&bytes).ok().map(|saved| saved.seed)
+}
+
+/// The time of a lab in this folder: it goes on from where it was, and never jumps back. A fast one may have been far
+/// ahead of ours.
+pub(crate) fn clock(folder: &Folder, speed: f64) -> io::Result<Clock> {
+    let clock = Clock::scaled(speed);
+    let Some(bytes) = folder.read(TIME)? else { return Ok(clock) };
+    let reached: u64 = serde_json::from_slice(&bytes)
+        .map_err(|error| unreadable(folder, TIME, &error.to_string()))?;
+    Ok(clock.not_before(Duration::from_secs(reached)))
 }
 
 /// Everything that lasts, in its folder.
@@ -85,9 +97,10 @@ impl State {
         folder: Folder,
         scenario: Scenario,
         (address, factory): (IpAddr, &[&str]),
-        now: u64,
+        clock: Clock,
         seed: u64,
     ) -> io::Result<(Self, World, Blobs)> {
+        let now = clock.unix();
         let blobs = Blobs::open(&folder.join("blobs"))?;
         let (runs, world) = match folder.read(WORLD)? {
             Some(bytes) => {
@@ -114,14 +127,14 @@ impl State {
             folder.write(KEYS, &serde_json::to_vec(&keys)?)?;
         }
         let state = Self { folder, keys, runs, seed, saved: Mutex::default() };
-        state.save(&world)?;
+        state.save(&world, clock)?;
         Ok((state, world, blobs))
     }
 
     /// Writes the world down, if it changed since the last time.
-    pub(crate) fn save(&self, world: &World) -> io::Result<()> {
+    pub(crate) fn save(&self, world: &World, clock: Clock) -> io::Result<()> {
         if self.folder.is_kept() {
-            self.store(self.picture(world)?)?;
+            self.store(self.picture(world)?, clock)?;
         }
         Ok(())
     }
@@ -131,7 +144,10 @@ impl State {
         Ok(serde_json::to_vec(&Saving { format: FORMAT, runs: self.runs, seed: self.seed, world })?)
     }
 
-    pub(crate) fn store(&self, picture: Vec<u8>) -> io::Result<()> {
+    /// The time goes first: whenever the lab is killed, nothing in its world is ahead of it.
+    pub(crate) fn store(&self, picture: Vec<u8>, clock: Clock) -> io::Result<()> {
+        // The second that has begun counts.
+        self.store_as(TIME, serde_json::to_vec(&clock.unix().saturating_add(1))?)?;
         self.store_as(WORLD, picture)
     }
 

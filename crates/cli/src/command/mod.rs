@@ -150,7 +150,7 @@ fn told(text: &str) -> CommandError {
     let (tips, message): (Vec<&str>, Vec<&str>) = body
         .lines()
         .map(str::trim)
-        .filter(|line| !line.is_empty())
+        .filter(|line| !line.is_empty() && !line.starts_with("For more information"))
         .partition(|line| line.starts_with("tip: "));
     let message = message.join(" ");
     let error = CommandError::usage(message.trim_start_matches("error: "));

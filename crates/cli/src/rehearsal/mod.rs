@@ -1,5 +1,7 @@
 //! The lab in place of a real Proxmox: one inside this program, or one that runs already.
 
+mod known;
+pub(crate) mod lease;
 mod quickstart;
 pub(crate) mod scenario;
 
@@ -8,13 +10,15 @@ use std::time::Duration;
 
 use clap::Args;
 use talmox_clock::Clock;
-use talmox_lab::pve::{Fault, Profile, Release};
+use talmox_lab::pve::{Profile, Release};
 use talmox_lab::{Lab, Ready, Settings};
 use talmox_model::Cluster;
 
 use crate::command::lab::serve;
 use crate::error::CommandError;
+use crate::printer::Printer;
 
+pub(crate) use known::known;
 pub(crate) use quickstart::Quickstart;
 
 /// How long certificates live that are made for a lab: its time may be far ahead of ours.
@@ -63,6 +67,7 @@ impl RehearsalArgs {
         &self,
         cluster: &Cluster,
         cluster_id: &str,
+        printer: &Printer,
     ) -> Result<Option<Stage>, CommandError> {
         if let Some(file) = &self.lab_at {
             return join(file).map(Some);
@@ -75,8 +80,7 @@ impl RehearsalArgs {
             scenario = scenario.with_release(release);
         }
         let faults = match &self.lab_faults {
-            Some(path) => Fault::parse(&path.display().to_string(), &serve::read(path)?)
-                .map_err(serve::not_understood)?,
+            Some(path) => serve::faults(path, &known(cluster, &scenario))?,
             None => vec![],
         };
         let settings = Settings {
@@ -92,7 +96,7 @@ impl RehearsalArgs {
         let lab = Lab::start(settings).map_err(serve::not_started)?;
         let (ready, clock) = (lab.ready(), lab.clock());
         let authority = authority(&ready)?;
-        Ok(Some(Stage { ready, clock, authority, lab: Some(lab) }))
+        Ok(Some(Stage { ready, clock, authority, lab: Some((lab, printer.clone())) }))
     }
 }
 
@@ -104,7 +108,8 @@ pub(crate) struct Stage {
     pub(crate) clock: Clock,
     /// Of Proxmox and of the factory, in PEM form.
     pub(crate) authority: Vec<u8>,
-    lab: Option<Lab>,
+    /// One of our own, and whom it tells at its end.
+    lab: Option<(Lab, Printer)>,
 }
 
 impl Stage {
@@ -116,10 +121,11 @@ impl Stage {
     /// Ends a lab of our own.
     pub(crate) async fn leave(self) -> Result<(), CommandError> {
         match self.lab {
-            Some(lab) => lab
-                .stop()
-                .await
-                .map_err(|error| CommandError::failed("cannot stop the lab").because(error)),
+            Some((lab, printer)) => {
+                serve::tell_idle(&lab, &printer);
+                let stopped = lab.stop().await;
+                stopped.map_err(|error| CommandError::failed("cannot stop the lab").because(error))
+            }
             None => Ok(()),
         }
     }

@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr};
 
 use serde_json::{Value, json};
-use talmox_engine::desired::NodeIdentity;
 use talmox_lab::{NodeSettings, Scenario, ScenarioError};
-use talmox_model::value::Boot;
 use talmox_model::{Cluster, Node};
+
+use super::lease;
 
 /// The host of inventories that name none.
 const USUAL_HOST: &str = "pve";
@@ -41,7 +41,7 @@ pub(crate) fn nodes(cluster: &Cluster, cluster_id: Option<&str>) -> NodeSettings
     NodeSettings {
         networks: networks.into_iter().collect(),
         gateways: gateways.into_iter().collect(),
-        leases: leases(cluster, cluster_id),
+        leases: lease::leases(cluster, cluster_id),
         ..NodeSettings::default()
     }
 }
@@ -182,28 +182,6 @@ fn pools(cluster: &Cluster) -> Vec<Value> {
     let pools: BTreeSet<String> =
         own.chain(cluster.file.proxmox.pool.get()).map(ToString::to_string).collect();
     pools.iter().map(|pool| json!({"poolid": pool})).collect()
-}
-
-/// Whether DHCP has anybody to put anywhere.
-pub(crate) fn has_leases(cluster: &Cluster) -> bool {
-    cluster.nodes.iter().any(|node| *node.settings().system.boot.required() == Boot::Dhcp)
-}
-
-/// Where DHCP puts nodes that ask for it.
-fn leases(cluster: &Cluster, cluster_id: Option<&str>) -> BTreeMap<String, String> {
-    let asking =
-        cluster.nodes.iter().filter(|node| *node.settings().system.boot.required() == Boot::Dhcp);
-    asking
-        .filter_map(|node| {
-            let mac = match (node.entry.mac.get(), cluster_id) {
-                (Some(mac), _) => *mac,
-                (None, Some(id)) => *NodeIdentity::of(node, id).macs.first()?,
-                (None, None) => return None,
-            };
-            let length = node.prefix_len(cluster).unwrap_or(24);
-            Some((mac.to_string().to_lowercase(), format!("{}/{length}", node.contact()?)))
-        })
-        .collect()
 }
 
 /// The network of 256 addresses that an address is in.

@@ -128,7 +128,7 @@ impl Session {
             }
             (None, _, _) => crate::secrets::generate()?,
         };
-        let stage = rehearsal.stage(cluster, &bundle.cluster.id)?;
+        let stage = rehearsal.stage(cluster, &bundle.cluster.id, printer)?;
         let clock = stage.as_ref().map_or_else(Clock::real, |stage| stage.clock);
         let (pve, login) = proxmox::client(&chosen, stage.as_ref(), clock, printer)?;
         if let (true, false, NoSecrets::Draft) = (is_draft, rehearsal.lab, no_secrets) {

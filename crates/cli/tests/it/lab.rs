@@ -159,6 +159,57 @@ fn others_get_in_only_if_that_is_said() {
 }
 
 #[test]
+fn faults_that_nothing_fitted_are_told_and_those_about_nobody_are_not_taken() {
+    let cluster = Cluster::new();
+    cluster
+        .folder
+        .write("nobody.yaml", "faults:\n  - {talos: Bootstrap, node: cp-9, hang: true}\n");
+    for command in ["lab serve --inventory inventory/dev --faults", "plan --lab --lab-faults"] {
+        let run = cluster.run(&format!("{command} nobody.yaml"));
+        assert_eq!(run.code, 1, "{command}");
+        let words = ["nobody.yaml:2", "there is no node `cp-9`", "did you mean `cp-1`?"];
+        assert!(words.iter().all(|word| run.stderr.contains(word)), "{}", run.stderr);
+    }
+    let faults = "faults:\n  - {path: /version, delay: 0s}\n  - {talos: Bootstrap, node: cp-1, hang: true}\n  \
+                  - {after: 9h, node: 10.0.0.21, unplug: true}\n";
+    cluster.folder.write("faults.yaml", faults);
+    let run = cluster.run("plan --lab --lab-faults faults.yaml");
+    let told = "faults that nothing fitted: faults.yaml:3, faults.yaml:4\n";
+    assert!(run.code == 0 && run.stderr.contains(told), "{}", run.stderr);
+
+    let mut command = Command::new(env!("CARGO_BIN_EXE_talmox"));
+    command.current_dir(cluster.folder.path()).stderr(Stdio::piped());
+    let mut lab =
+        Served::of(command.args(["lab", "serve", "--format", "json", "--faults", "faults.yaml"]));
+    let mut errors = lab.process.stderr.take().unwrap();
+    assert_eq!(lab.signal("TERM"), Some(0));
+    let mut said = String::new();
+    errors.read_to_string(&mut said).unwrap();
+    let told = "faults that nothing fitted: faults.yaml:2, faults.yaml:3, faults.yaml:4\n";
+    assert!(said.contains(told), "{said}");
+}
+
+#[test]
+fn dhcp_serves_every_card_that_asks() {
+    let cluster = Cluster::with_secrets();
+    let path = "inventory/dev/cluster.yaml";
+    let text = cluster.folder.read(path);
+    let card = "{bridge: vmbr1, mac: '02:00:00:00:01:21'}";
+    let more = text.replace("ip: 10.0.0.21", &format!("ip: 10.0.0.21, nics: [{card}]"));
+    assert_ne!(text, more);
+    cluster.folder.write(path, &more);
+    let _lab = Served::in_file(&cluster, "--inventory inventory/dev --speed 20");
+    let up = cluster.run(&format!("up --yes {IN_FILE}"));
+    assert_eq!(up.code, 0, "{}", up.stderr);
+    let addresses = cluster.run(&format!("node get 10.0.0.21 addresses {IN_FILE}")).stdout;
+    for own in ["10.0.0.21/", "198.18.0.2/24"] {
+        assert!(addresses.contains(own), "{addresses}");
+    }
+    let again = cluster.run(&format!("up {IN_FILE}")).stderr;
+    assert!(again.contains("Nothing to do"), "{again}");
+}
+
+#[test]
 fn what_cannot_be_started_is_explained() {
     let folder = Folder::new();
     folder.write("bad.yaml", "nodes: [{name: pve}]\nstorges: []\n");

@@ -119,6 +119,8 @@ fn programs_get_every_error_in_one_shape() {
     assert_eq!(usage["exit_code"], 64);
     assert!(usage["message"].as_str().unwrap().contains("'--labb'"), "{usage}");
     assert!(usage["hint"].as_str().unwrap().contains("'--lab'"), "{usage}");
+    let shell = error(cluster.run("completions nosh --format json"));
+    assert!(!shell["message"].as_str().unwrap().contains("--help"), "{shell}");
     let nobody = error(cluster.run("status nobody --format=json"));
     assert_eq!(nobody["exit_code"], 64);
     assert!(nobody["message"].as_str().unwrap().contains("nobody"), "{nobody}");

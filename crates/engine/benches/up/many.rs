@@ -29,7 +29,10 @@ struct Cost {
 pub(crate) fn measure(runtime: &Runtime, table: &mut Table, clusters: u8, nodes: usize) {
     let few = cost(runtime, 1, 50);
     let many = cost(runtime, clusters, nodes);
-    let what = format!("plan of {} VMs in {clusters}, ms: and of {} in 1", many.vms, few.vms);
+    let what = format!(
+        "plan of {} VMs in {clusters}, ms: and of {} in 1; median of {ROUNDS}",
+        many.vms, few.vms
+    );
     table.row(&what, millis(many.took), millis(few.took), None);
     let each = |cost: &Cost| millis(cost.took) / number(cost.vms);
     table.row("the same for each VM", each(&many), each(&few), Some(1.25));

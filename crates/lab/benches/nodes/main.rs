@@ -125,7 +125,7 @@ fn health(runtime: &Runtime, cluster: &Cluster, numbers: &[u8], table: &mut Tabl
     let (all_first, all_next) = runtime.block_on(look_often(cluster, &all));
     let grown = resident("self").unwrap() - before;
     let (count, few_count) = (numbers.len(), FEW);
-    let what = format!("health, ms: of {count}, and {few_count}; all connected");
+    let what = format!("health, ms: of {count}, and {few_count}; median of {ROUNDS}");
     table.row(&what, all_next, few_next, Some(10.0));
     table.row("the same, all to be connected", all_first, few_first, None);
     let per_node = grown / f64::from(u32::try_from(count).unwrap());

@@ -99,6 +99,8 @@ async fn respond(
             Action::Refuse { status, message } => refused = Some(Answer::error(status, &message)),
             Action::Delay(time) => factory.site.clock.sleep(time).await,
             Action::CutBefore => return Err(io::ErrorKind::ConnectionAborted.into()),
+            // Until the client hangs up, or the lab stops.
+            Action::Hang => return std::future::pending().await,
             Action::CutAfter => cut_after = true,
             Action::Truncate { percent } => truncated = Some(percent),
             _ => {}

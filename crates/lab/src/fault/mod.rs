@@ -15,7 +15,8 @@ use std::time::Duration;
 
 pub use node::{Disguise, NodeAction, Who};
 pub use rules::Faults;
-pub(crate) use rules::Order;
+pub(crate) use rules::{Order, Seen};
+pub use script::Known;
 use tonic::Code;
 pub(crate) use trouble::Trouble;
 pub use when::{Boot, PathPattern, When};
@@ -32,6 +33,8 @@ pub struct Fault {
     /// How many of them, `None` for all that follow.
     pub times: Option<u64>,
     pub action: Action,
+    /// The file and line that it was read from.
+    pub written: Option<String>,
 }
 
 /// What goes wrong.
@@ -70,7 +73,7 @@ pub enum Action {
 impl Fault {
     /// Acts once, on the first that fits.
     pub fn new(when: When, action: Action) -> Self {
-        Self { when, nth: 1, times: Some(1), action }
+        Self { when, nth: 1, times: Some(1), action, written: None }
     }
 }
 
@@ -101,6 +104,7 @@ impl Action {
                     after: Duration::ZERO,
                     node: None,
                     action: self.clone(),
+                    seen: Seen::default(),
                 });
             }
             _ => {}

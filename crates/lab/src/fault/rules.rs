@@ -1,6 +1,7 @@
 //! The rules of a running lab.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
@@ -19,8 +20,22 @@ pub struct Faults {
 #[derive(Debug)]
 struct Rule {
     fault: Fault,
-    /// How many fitted so far.
-    seen: u64,
+    seen: Seen,
+}
+
+/// How many fitted a rule so far.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Seen(Arc<AtomicU64>);
+
+impl Seen {
+    /// One more. How many that makes.
+    pub(crate) fn count(&self) -> u64 {
+        self.0.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    fn so_far(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
 }
 
 /// Something that is to happen without a call that it could happen to.
@@ -30,6 +45,8 @@ pub(crate) struct Order {
     /// Whom it is about, where the action does not say.
     pub(crate) node: Option<String>,
     pub(crate) action: Action,
+    /// Counted when its time has come.
+    pub(crate) seen: Seen,
 }
 
 impl Default for Faults {
@@ -41,10 +58,19 @@ impl Default for Faults {
 
 impl Faults {
     pub fn add(&self, fault: Fault) {
-        match fault.when.after {
-            Some(after) => self.order(Order { after, node: fault.when.node, action: fault.action }),
-            None => locked(&self.rules).push(Rule { fault, seen: 0 }),
+        let seen = Seen::default();
+        if let Some(after) = fault.when.after {
+            let (node, action) = (fault.when.node.clone(), fault.action.clone());
+            self.order(Order { after, node, action, seen: seen.clone() });
         }
+        locked(&self.rules).push(Rule { fault, seen });
+    }
+
+    /// Where the rules are written that nothing has happened by so far.
+    pub fn idle(&self) -> Vec<String> {
+        let rules = locked(&self.rules);
+        let idle = rules.iter().filter(|rule| rule.seen.so_far() < rule.fault.nth.max(1));
+        idle.filter_map(|rule| rule.fault.written.clone()).collect()
     }
 
     pub fn clear(&self) {
@@ -54,14 +80,14 @@ impl Faults {
     /// What happens to this, in the order of the rules.
     pub(crate) fn strike(&self, sight: &Sight<'_>) -> Vec<Action> {
         let mut actions = vec![];
-        for rule in locked(&self.rules).iter_mut() {
-            let Fault { when, nth, times, action } = &rule.fault;
+        for rule in locked(&self.rules).iter() {
+            let Fault { when, nth, times, action, .. } = &rule.fault;
             if !when.fits(sight) {
                 continue;
             }
-            rule.seen += 1;
-            let acted = rule.seen.saturating_sub((*nth).max(1));
-            if rule.seen >= *nth && times.is_none_or(|times| acted < times) {
+            let seen = rule.seen.count();
+            let acted = seen.saturating_sub((*nth).max(1));
+            if seen >= *nth && times.is_none_or(|times| acted < times) {
                 actions.push(action.clone());
             }
         }

@@ -185,6 +185,7 @@ impl When {
             && self.talos.is_none()
             && self.kube.is_none()
             && self.boot.is_none()
+            && self.after.is_none()
     }
 }
 

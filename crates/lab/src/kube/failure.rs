@@ -99,6 +99,7 @@ impl Failure {
             _ if problem.starts_with("Required") => "FieldValueRequired",
             _ if problem.starts_with("Forbidden") => "FieldValueForbidden",
             _ if problem.starts_with("Duplicate") => "FieldValueDuplicate",
+            _ if problem.starts_with("Too long") => "FieldValueTooLong",
             _ => "FieldValueInvalid",
         };
         let message = format!("{} \"{name}\" is invalid: {field}: {problem}", kind.qualified());

@@ -22,6 +22,7 @@ mod failure;
 mod heartbeat;
 mod inside;
 mod kind;
+mod label;
 pub(crate) mod object;
 mod patch;
 mod printer;

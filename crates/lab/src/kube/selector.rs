@@ -4,6 +4,7 @@ use std::fmt;
 
 use serde_json::Value;
 
+use super::kind::Kind;
 use super::object;
 
 /// What an object must have to be meant.
@@ -70,6 +71,58 @@ impl Selector {
             (object::text(field, "/key").to_owned(), field["operator"] != "NotIn", value)
         });
         Self { labels, fields: fields.collect() }
+    }
+
+    /// Objects of a kind are found by a few fields only.
+    pub(crate) fn check_fields(&self, kind: &Kind) -> Result<(), String> {
+        if kind.custom.is_some() {
+            // Definitions may name more, and are believed.
+            return Ok(());
+        }
+        let own: &[&str] = match kind.id.as_str() {
+            "pods" => &[
+                "spec.nodeName",
+                "spec.restartPolicy",
+                "spec.schedulerName",
+                "spec.serviceAccountName",
+                "spec.hostNetwork",
+                "status.phase",
+                "status.podIP",
+                "status.podIPs",
+                "status.nominatedNodeName",
+            ],
+            "nodes" => &["spec.unschedulable"],
+            "namespaces" => &["status.phase"],
+            "secrets" => &["type"],
+            "services" => &["spec.clusterIP", "spec.type"],
+            "events" => &[
+                "involvedObject.kind",
+                "involvedObject.namespace",
+                "involvedObject.name",
+                "involvedObject.uid",
+                "involvedObject.apiVersion",
+                "involvedObject.resourceVersion",
+                "involvedObject.fieldPath",
+                "reason",
+                "reportingComponent",
+                "source",
+                "type",
+            ],
+            "replicasets.apps" | "replicationcontrollers" => &["status.replicas"],
+            "jobs.batch" => &["status.successful"],
+            "certificatesigningrequests.certificates.k8s.io" => &["spec.signerName"],
+            _ => &[],
+        };
+        let is_known = |path: &str| {
+            matches!(path, "metadata.name" | "metadata.namespace") || own.contains(&path)
+        };
+        match self.fields.iter().find(|(path, ..)| !is_known(path)) {
+            None => Ok(()),
+            Some((path, ..)) if own.is_empty() => Err(format!(
+                "{path:?} is not a known field selector: only \"metadata.name\", \"metadata.namespace\""
+            )),
+            Some((path, ..)) => Err(format!("field label not supported: {path}")),
+        }
     }
 
     pub(crate) fn is_empty(&self) -> bool {

@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use super::failure::Failure;
 use super::kind::Kind;
+use super::label;
 use super::object::{self, list, text};
 use super::selector::Selector;
 
@@ -27,9 +28,18 @@ pub(super) fn name(kind: &Kind, name: &str) -> Result<(), Failure> {
     let (is_good, rule): (bool, &str) = if matches!(kind.id.as_str(), "namespaces" | "services") {
         (is_label(name), LABEL)
     } else {
-        (name.len() <= 253 && name.split('.').all(is_label_of_any_length), SUBDOMAIN)
+        (is_subdomain(name).is_ok(), SUBDOMAIN)
     };
     if is_good { Ok(()) } else { invalid(&format!("Invalid value: \"{name}\": {rule}")) }
+}
+
+/// Otherwise with the rule that it breaks.
+pub(super) fn is_subdomain(text: &str) -> Result<(), &'static str> {
+    if text.len() <= 253 && text.split('.').all(is_label_of_any_length) {
+        Ok(())
+    } else {
+        Err(SUBDOMAIN)
+    }
 }
 
 fn is_label(text: &str) -> bool {
@@ -78,6 +88,7 @@ pub(super) fn shape(kind: &Kind, object: &Value) -> Result<(), Failure> {
 }
 
 pub(super) fn object(kind: &Kind, object: &Value) -> Result<(), Failure> {
+    label::check(kind, object)?;
     let name = object::name(object);
     let invalid = |field: &str, problem: &str| Err(Failure::invalid(kind, name, field, problem));
     match kind.id.as_str() {

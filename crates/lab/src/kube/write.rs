@@ -8,7 +8,7 @@ use super::failure::Failure;
 use super::kind::Kind;
 use super::object;
 use super::store::State;
-use super::{custom, defaults, validate};
+use super::{custom, defaults, label, validate};
 
 /// Which part of an object is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,6 +87,9 @@ impl State {
         }
         defaults::apply(self, kind, &mut new);
         validate::object(kind, &new)?;
+        if kind.id == "namespaces" {
+            label::check_pod_security(kind, None, &new)?;
+        }
         Ok(new)
     }
 
@@ -186,6 +189,9 @@ impl State {
         defaults::keep(kind, old, &mut new);
         validate::object(kind, &new)?;
         validate::change(kind, old, &new)?;
+        if kind.id == "namespaces" {
+            label::check_pod_security(kind, Some(old), &new)?;
+        }
         if kind.counts_generations() && wish(old) != wish(&new) {
             let generation = object::number(old, "/metadata/generation").unwrap_or(1) + 1;
             object::metadata(&mut new).insert("generation".to_owned(), generation.into());

@@ -99,10 +99,12 @@ pub(super) fn datacenter(section: &Section<'_>) -> Read<BTreeMap<String, String>
 
 pub(super) fn faults(section: &Section<'_>) -> Read<Vec<FaultSpec>> {
     let faults = section.list("faults")?;
-    Ok(faults
-        .iter()
-        .map(|node| FaultSpec { line: section.source.line(node.span), value: json(node) })
-        .collect())
+    let spec = |node: &Node| FaultSpec {
+        path: section.source.path.to_owned(),
+        line: section.source.line(node.span),
+        value: json(node),
+    };
+    Ok(faults.iter().map(spec).collect())
 }
 
 /// A tree as JSON: scalars are what YAML takes them for.

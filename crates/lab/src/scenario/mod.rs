@@ -12,7 +12,7 @@ mod storage;
 mod vm;
 mod world;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value as Json;
 
@@ -48,6 +48,7 @@ pub struct Scenario {
 /// One entry of `faults`, not yet understood.
 #[derive(Clone, Debug)]
 pub(crate) struct FaultSpec {
+    pub(crate) path: String,
     /// Where it stands in the file.
     pub(crate) line: usize,
     pub(crate) value: Json,
@@ -107,8 +108,9 @@ impl Scenario {
         })
     }
 
-    pub(crate) fn has_host(&self, name: &str) -> bool {
-        self.hosts.contains_key(name)
+    /// The names of its hosts.
+    pub fn hosts(&self) -> BTreeSet<String> {
+        self.hosts.keys().cloned().collect()
     }
 
     pub(crate) fn has_token(&self, id: &str) -> bool {

@@ -192,11 +192,12 @@ impl Realm {
             return std::future::pending().await;
         };
         let mut waiting = JoinSet::new();
-        while let Some(Order { after, node, action }) = orders.recv().await {
+        while let Some(Order { after, node, action, seen }) = orders.recv().await {
             while waiting.try_join_next().is_some() {}
             let realm = Arc::clone(self);
             waiting.spawn(async move {
                 realm.clock().sleep(after).await;
+                seen.count();
                 match action {
                     Action::Node(action) => {
                         let this = node.and_then(|node| realm.find(&node));

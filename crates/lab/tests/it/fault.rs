@@ -172,10 +172,14 @@ fn a_scenario_takes_away_only_what_it_has() {
     for (script, part) in [
         ("nodes: [pve1]\nfaults:\n  - {down: pve2}", "there is no host `pve2`"),
         ("nodes: [pve1]\nfaults:\n  - {down: {host: pve, for: 2m}}", "there is no host `pve`"),
+        (
+            "nodes: [pve1]\nfaults:\n  - {method: POST, host: pve2, cut: after}",
+            "there is no host `pve2`",
+        ),
         ("nodes: [pve1]\nfaults:\n  - {revoke: ops@pve!ci}", "there is no token `ops@pve!ci`"),
     ] {
         let scenario = Scenario::parse("lab.yaml", script).unwrap();
-        let error = Fault::of_scenario("lab.yaml", &scenario).unwrap_err();
+        let error = Fault::of_scenario(&scenario).unwrap_err();
         assert_eq!(error.line, 3, "{script}");
         assert!(error.message.contains(part), "{script}: {error}");
     }

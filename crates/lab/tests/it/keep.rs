@@ -33,6 +33,38 @@ fn a_lab_goes_on_from_its_state() {
 }
 
 #[test]
+fn the_time_of_a_lab_goes_on_from_where_it_was() {
+    let folder = tempfile::tempdir().unwrap();
+    let time = |lab: &TestLab| lab.lab().clock().unix();
+    // Hours in a moment of ours.
+    let slow = || Settings { speed: 1.0, ..kept(folder.path()) };
+    let first = TestLab::start(Settings { speed: 10_000.0, ..kept(folder.path()) });
+    let reached = time(&first) + 2 * 3600;
+    while time(&first) < reached {
+        std::thread::park_timeout(Duration::from_millis(5));
+    }
+    first.stop();
+
+    let second = TestLab::start(slow());
+    assert!(time(&second) >= reached, "{} was before {reached}", time(&second));
+    let told = second.get("/nodes/pve/time").json()["data"]["time"].as_u64().unwrap();
+    assert!(told >= reached, "{told} was before {reached}");
+    // Its host has just been switched on.
+    let status = second.get("/nodes/pve/status").json();
+    let uptime = status["data"]["uptime"].as_u64().unwrap();
+    assert!(uptime < 3600, "{uptime}");
+    second.kill();
+
+    // What it said while nothing changed counts too.
+    let third = TestLab::start(slow());
+    assert!(time(&third) >= reached);
+    third.stop();
+    std::fs::write(folder.path().join("time.json"), "soon").unwrap();
+    let error = Lab::start(kept(folder.path())).unwrap_err();
+    assert!(error.to_string().contains("time.json"), "{error}");
+}
+
+#[test]
 fn a_lab_that_is_killed_comes_back() {
     let folder = tempfile::tempdir().unwrap();
     let yaml = "vms: [{vmid: 101, node: pve, config: {name: web}}]";

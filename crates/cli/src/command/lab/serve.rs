@@ -7,7 +7,9 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use talmox_lab::pve::{Fault, Profile, Release};
-use talmox_lab::{Lab, NodeSettings, Ready, RealKubernetes, Scenario, ScenarioError, Settings};
+use talmox_lab::{
+    Known, Lab, NodeSettings, Ready, RealKubernetes, Scenario, ScenarioError, Settings,
+};
 use talmox_talos_config::random::Randomness as _;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -16,7 +18,7 @@ use crate::args::{Format, Global};
 use crate::command::Outcome;
 use crate::error::{CommandError, Exit};
 use crate::printer::Printer;
-use crate::rehearsal::scenario;
+use crate::rehearsal::{self, lease, scenario};
 use crate::{choose, environment, session};
 
 const AFTER_HELP: &str = "\
@@ -148,7 +150,7 @@ pub(super) fn run(args: &ServeArgs, global: &Global, printer: &Printer) -> Outco
         .enable_all()
         .build()
         .map_err(|error| CommandError::failed("cannot start the lab").because(error))?;
-    runtime.block_on(serve(settings, |ready| {
+    runtime.block_on(serve(settings, printer, |ready| {
         let text = match printer.format {
             Format::Json => one_line(ready, seed),
             Format::Text => welcome(ready, seed),
@@ -193,8 +195,8 @@ fn settings(
         (Some(path), _) => {
             let name = path.display().to_string();
             let scenario = Scenario::parse(&name, &read(path)?).map_err(not_understood)?;
-            // Looked at here, where the file's name is known.
-            Fault::of_scenario(&name, &scenario).map_err(not_understood)?;
+            // Looked at here, where a hint can be given.
+            Fault::of_scenario(&scenario).map_err(not_understood)?;
             scenario
         }
         (None, None) => Scenario::default(),
@@ -202,10 +204,10 @@ fn settings(
     if let Some(release) = args.release {
         scenario = scenario.with_release(release);
     }
+    // A lab that goes on has the hosts that it was made with.
+    let hosts = Some(scenario.hosts()).filter(|_| !goes_on);
     let faults = match &args.faults {
-        Some(path) => {
-            Fault::parse(&path.display().to_string(), &read(path)?).map_err(not_understood)?
-        }
+        Some(path) => faults(path, &Known { hosts, ..prepared.known })?,
         None => vec![],
     };
     Ok(Settings {
@@ -230,6 +232,7 @@ fn settings(
 #[derive(Default)]
 struct Prepared {
     scenario: Option<Scenario>,
+    known: Known,
     nodes: NodeSettings,
     factories: Vec<String>,
 }
@@ -248,12 +251,20 @@ fn prepared(
     }
     let chosen = choose::one(global, args.cluster.as_deref(), printer)?;
     let cluster = chosen.cluster();
-    // DHCP leases hang on MACs, and those on the cluster's id: only then are the secrets needed.
-    let bundle =
-        if scenario::has_leases(cluster) { session::secrets::known(&chosen)? } else { None };
+    // DHCP leases hang on MACs, and those on the cluster's id: only then are the secrets needed. Further cards can do
+    // without.
+    let bundle = if lease::leads_to_nodes(cluster) {
+        session::secrets::known(&chosen)?
+    } else if lease::has_further(cluster) {
+        session::secrets::known(&chosen).ok().flatten()
+    } else {
+        None
+    };
     let id = bundle.as_ref().map(|bundle| bundle.cluster.id.as_str());
+    let scenario = scenario::scenario(cluster).map_err(not_understood)?;
     Ok(Prepared {
-        scenario: Some(scenario::scenario(cluster).map_err(not_understood)?),
+        known: rehearsal::known(cluster, &scenario),
+        scenario: Some(scenario),
         nodes: scenario::nodes(cluster, id),
         factories: scenario::factories(cluster),
     })
@@ -283,6 +294,21 @@ pub(crate) fn read(path: &Path) -> Result<String, CommandError> {
     })
 }
 
+/// What goes wrong, as a file says, in a lab that has this.
+pub(crate) fn faults(path: &Path, known: &Known) -> Result<Vec<Fault>, CommandError> {
+    let text = read(path)?;
+    Fault::parse_for(&path.display().to_string(), &text, known).map_err(not_understood)
+}
+
+/// Says which faults never came to pass: whoever wrote them wanted to see something else.
+pub(crate) fn tell_idle(lab: &Lab, printer: &Printer) {
+    let idle = lab.faults().idle();
+    if !idle.is_empty() {
+        let noun = if idle.len() == 1 { "fault" } else { "faults" };
+        printer.warn(&format!("{noun} that nothing fitted: {}", idle.join(", ")));
+    }
+}
+
 pub(crate) fn not_understood(error: ScenarioError) -> CommandError {
     let told = CommandError::failed(error.to_string());
     match error.hint {
@@ -299,6 +325,7 @@ pub(crate) fn any_seed() -> u64 {
 
 async fn serve(
     settings: Settings,
+    printer: &Printer,
     tell: impl FnOnce(&Ready) -> Result<(), CommandError>,
 ) -> Result<(), CommandError> {
     let cannot =
@@ -313,6 +340,7 @@ async fn serve(
         _ = interrupted.recv() => {}
         _ = terminated.recv() => {}
     }
+    tell_idle(&lab, printer);
     lab.stop().await.map_err(cannot("cannot save the lab"))
 }
 

@@ -100,8 +100,12 @@ async fn well(session: &Session) -> Vec<String> {
             version(&desired.kubernetes_version),
             version(&desired.talos_version),
         ));
-        lines
-            .extend(desired.endpoint.as_ref().map(|endpoint| format!("Its API is at {endpoint}.")));
+        lines.extend(
+            desired
+                .endpoint
+                .as_ref()
+                .map(|endpoint| format!("The Kubernetes API is at {endpoint}.")),
+        );
     }
     if ubuntu > 0 {
         let verb = if ubuntu == 1 { "runs" } else { "run" };

@@ -7,7 +7,7 @@ use talmox_engine::event::{Event, RunEnd, StepEnd};
 use talmox_engine::execute::Cancel;
 use talmox_engine::plan::{Action, PostSchematic};
 use talmox_engine::step::{Context, Cut, Moment};
-use talmox_lab::pve::Action as FaultAction;
+use talmox_lab::pve::{Action as FaultAction, Fault, When};
 
 use super::rig::{DEADLINE, Rig, TALMOX, bring_up, create, own, run, step};
 
@@ -83,12 +83,9 @@ async fn who_wants_to_stop_is_not_kept_waiting() {
 #[tokio::test]
 async fn everything_that_can_run_side_by_side_does() {
     let rig = Rig::start("9.2");
-    rig.lab.faults().add(talmox_lab::pve::Fault {
-        when: talmox_lab::pve::When { task: Some("qmstart".to_owned()), ..Default::default() },
-        nth: 1,
-        times: None,
-        action: FaultAction::Delay(Duration::from_mins(2)),
-    });
+    let when = When { task: Some("qmstart".to_owned()), ..When::default() };
+    let slow = FaultAction::Delay(Duration::from_mins(2));
+    rig.lab.faults().add(Fault { times: None, ..Fault::new(when, slow) });
     let owns: Vec<_> = (0..4).map(|nth| own(&format!("cp-{nth}"), 300 + nth)).collect();
     let steps: Vec<_> = owns.iter().flat_map(bring_up).collect();
     let ran = rig.run(&steps).await;
@@ -173,12 +170,9 @@ async fn a_step_that_does_not_keep_its_deadline_is_broken_off() {
 #[tokio::test]
 async fn who_waits_for_room_says_so_and_begins_nothing_after_a_stop() {
     let rig = Rig::start("9.2");
-    rig.lab.faults().add(talmox_lab::pve::Fault {
-        when: talmox_lab::pve::When { task: Some("qmcreate".to_owned()), ..Default::default() },
-        nth: 1,
-        times: None,
-        action: FaultAction::Delay(Duration::from_mins(20)),
-    });
+    let when = When { task: Some("qmcreate".to_owned()), ..When::default() };
+    let slow = FaultAction::Delay(Duration::from_mins(20));
+    rig.lab.faults().add(Fault { times: None, ..Fault::new(when, slow) });
     let owns: Vec<_> = (0..3).map(|nth| own(&format!("cp-{nth}"), 300 + nth)).collect();
     let steps: Vec<_> = owns.iter().flat_map(bring_up).collect();
     let (cancel, context) = (Cancel::default(), rig.context(TALMOX));

@@ -2,12 +2,14 @@
 
 mod action;
 mod kind;
+mod known;
 mod node;
 mod value;
 
 use serde_json::{Map, Value as Json};
 
 use self::kind::Kind;
+pub use self::known::Known;
 use self::value::{Wrong, duration, name, number, text};
 use super::{Action, Boot, Fault, PathPattern, When};
 use crate::scenario::{FaultSpec, Scenario, ScenarioError};
@@ -21,20 +23,23 @@ const WHICH: [&str; 13] = [
 impl Fault {
     /// Reads a file of faults: a scenario that has nothing but `faults`, for whatever lab.
     pub fn parse(path: &str, text: &str) -> Result<Vec<Self>, ScenarioError> {
-        let scenario = Scenario::parse(path, text)?;
-        scenario.faults.iter().map(|spec| read_spec(path, spec)).collect()
+        Self::parse_for(path, text, &Known::default())
     }
 
-    /// The faults that a scenario has. What they take away must be there.
-    pub fn of_scenario(path: &str, scenario: &Scenario) -> Result<Vec<Self>, ScenarioError> {
+    /// The same for a lab of which something is known beforehand: what a rule names must be there.
+    pub fn parse_for(path: &str, text: &str, known: &Known) -> Result<Vec<Self>, ScenarioError> {
+        let scenario = Scenario::parse(path, text)?;
+        scenario.faults.iter().map(|spec| read_spec(spec, known)).collect()
+    }
+
+    /// The faults that a scenario has. Its hosts are all that there are, and what is taken away must be there.
+    pub fn of_scenario(scenario: &Scenario) -> Result<Vec<Self>, ScenarioError> {
+        let known = Known { hosts: Some(scenario.hosts()), ..Known::default() };
         let read = |spec: &FaultSpec| {
-            let fault = read_spec(path, spec)?;
+            let fault = read_spec(spec, &known)?;
             match &fault.action {
-                Action::Down { host, .. } if !scenario.has_host(host) => {
-                    Err(wrong(path, spec, format!("`down`: there is no host `{host}`").into()))
-                }
                 Action::Revoke { token } if !scenario.has_token(token) => {
-                    Err(wrong(path, spec, format!("`revoke`: there is no token `{token}`").into()))
+                    Err(wrong(spec, format!("`revoke`: there is no token `{token}`").into()))
                 }
                 _ => Ok(fault),
             }
@@ -43,16 +48,18 @@ impl Fault {
     }
 }
 
-fn read_spec(path: &str, spec: &FaultSpec) -> Result<Fault, ScenarioError> {
+fn read_spec(spec: &FaultSpec, known: &Known) -> Result<Fault, ScenarioError> {
     let Json::Object(entry) = &spec.value else {
-        return Err(wrong(path, spec, "a fault is a mapping".into()));
+        return Err(wrong(spec, "a fault is a mapping".into()));
     };
-    read(entry).map_err(|problem| wrong(path, spec, problem))
+    let read = read(entry).and_then(|fault| known.check(&fault).map(|()| fault));
+    let fault = read.map_err(|problem| wrong(spec, problem))?;
+    Ok(Fault { written: Some(format!("{}:{}", spec.path, spec.line)), ..fault })
 }
 
-fn wrong(path: &str, spec: &FaultSpec, problem: Wrong) -> ScenarioError {
+fn wrong(spec: &FaultSpec, problem: Wrong) -> ScenarioError {
     let Wrong { message, hint } = problem;
-    ScenarioError { path: path.to_owned(), line: spec.line, message, hint }
+    ScenarioError { path: spec.path.clone(), line: spec.line, message, hint }
 }
 
 fn read(entry: &Map<String, Json>) -> Result<Fault, Wrong> {
@@ -86,7 +93,8 @@ fn read(entry: &Map<String, Json>) -> Result<Fault, Wrong> {
         _ => Some(number(entry, "times")?.unwrap_or(1)),
     };
     let nth = number(entry, "nth")?.unwrap_or(1);
-    Ok(Fault { when, nth, times, action: action::read(kind, entry, does, value)? })
+    let action = action::read(kind, entry, does, value)?;
+    Ok(Fault { when, nth, times, action, written: None })
 }
 
 /// The boots that an action makes a difference to.

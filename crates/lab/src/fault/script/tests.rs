@@ -90,3 +90,38 @@ fn what_is_not_understood_comes_with_a_hint() {
         assert!(given.contains(hint), "{entry}: {given}");
     }
 }
+
+#[test]
+fn what_a_rule_names_must_be_there_where_that_is_known() {
+    use super::Known;
+
+    let names = |names: &[&str]| Some(names.iter().map(|name| (*name).to_owned()).collect());
+    let known = Known {
+        hosts: names(&["pve1", "pve2"]),
+        vmids: Some([301, 302].into()),
+        nodes: names(&["cp-1", "wk-1"]),
+        addresses: Some(["10.0.0.11".parse().unwrap()].into()),
+    };
+    let read = |entry: &str, known: &Known| {
+        Fault::parse_for("f.yaml", &format!("faults:\n  - {entry}\n"), known)
+    };
+    for (entry, message) in [
+        ("{method: PUT, vmid: 303, cut: after}", "there is no VM `303`"),
+        ("{task: qmstart, host: pve3, delay: 1s}", "there is no host `pve3`"),
+        ("{method: GET, down: pve3}", "there is no host `pve3`"),
+        ("{talos: Bootstrap, node: cp-2, hang: true}", "there is no node `cp-2`"),
+        ("{after: 1s, crash: 303}", "there is no VM `303`"),
+        ("{after: 1s, partition: [cp-1, wk-2]}", "there is no node `wk-2`"),
+        ("{after: 1s, impostor: {node: 10.0.0.12}}", "there is no node `10.0.0.12`"),
+    ] {
+        let error = read(entry, &known).unwrap_err();
+        assert_eq!((error.line, error.message.as_str()), (2, message), "{entry}");
+        assert!(error.hint.is_some(), "{entry}");
+        assert!(read(entry, &Known::default()).is_ok(), "{entry}");
+    }
+    for entry in
+        ["{boot: true, node: 301, crash: true}", "{after: 0s, impostor: {node: 10.0.0.11}}"]
+    {
+        assert_eq!(read(entry, &known).unwrap()[0].written.as_deref(), Some("f.yaml:2"), "{entry}");
+    }
+}

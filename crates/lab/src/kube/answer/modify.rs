@@ -233,7 +233,7 @@ pub(super) fn delete_all(
     target: &Target,
 ) -> Result<Answer, Failure> {
     let how = deletion(request)?;
-    let objects = read::meant(state, target, &read::selector(request)?);
+    let objects = read::meant(state, target, &read::selector(request, target)?);
     for object in &objects {
         // One that went in the meantime is gone all the same.
         state.delete(&target.kind, object::namespace(object), object::name(object), &how).ok();

@@ -37,9 +37,12 @@ pub(super) fn get(state: &State, request: &Request, target: &Target) -> Result<A
     Ok(shown(state, request, target, 200, &found))
 }
 
-pub(super) fn selector(request: &Request) -> Result<Selector, Failure> {
-    Selector::parse(request.parameter("labelSelector"), request.parameter("fieldSelector"))
-        .map_err(Failure::bad_request)
+pub(super) fn selector(request: &Request, target: &Target) -> Result<Selector, Failure> {
+    let labels = request.parameter("labelSelector");
+    let selector = Selector::parse(labels, request.parameter("fieldSelector"));
+    let selector = selector.map_err(Failure::bad_request)?;
+    selector.check_fields(&target.kind).map_err(Failure::bad_request)?;
+    Ok(selector)
 }
 
 /// The objects that a list or a deletion of many is about.
@@ -54,7 +57,7 @@ pub(super) fn meant(state: &State, target: &Target, selector: &Selector) -> Vec<
 }
 
 pub(super) fn list(state: &State, request: &Request, target: &Target) -> Result<Answer, Failure> {
-    let mut objects = meant(state, target, &selector(request)?);
+    let mut objects = meant(state, target, &selector(request, target)?);
     let key = |object: &Value| format!("{}/{}", object::namespace(object), object::name(object));
     let mut revision = state.revision;
     let token = request.parameter("continue");
@@ -131,7 +134,7 @@ pub(super) fn watch(state: &State, request: &Request, target: &Target) -> Result
     let timeout = request.parameter("timeoutSeconds").parse().unwrap_or(LONGEST_WATCH);
     Ok(Answer::Watch(Box::new(Watch {
         target: target.clone(),
-        selector: selector(request)?,
+        selector: selector(request, target)?,
         form: request.form(),
         since: since.filter(|_| !initial_events),
         bookmarks: request.is_set("allowWatchBookmarks"),

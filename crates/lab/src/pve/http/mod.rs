@@ -30,7 +30,7 @@ use wire::Wire;
 use super::gate::Gate;
 
 /// What is read from a socket at a time. The TLS library alone asks for 4 KiB, and a file is many of those.
-const AHEAD: usize = 16 * 1024;
+const AHEAD: usize = 64 * 1024;
 /// The first byte of a TLS connection.
 const HANDSHAKE: u8 = 22;
 

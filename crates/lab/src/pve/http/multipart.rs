@@ -7,8 +7,10 @@
 
 use memchr::memmem::{self, Finder};
 
-/// Files leave in pieces of this size, nearly. Much bigger ones fall out of the cache before they are written.
-const BLOCK: usize = 64 * 1024;
+/// Files leave in pieces of this size and little more. Much bigger ones fall out of the cache before they are written.
+const BLOCK: usize = 256 * 1024;
+/// Pieces end where pages do, so that each page of the file is written once and as a whole.
+const PAGE: usize = 4096;
 /// All that may stand before the file.
 const MAX_FIELDS: usize = 64 * 1024;
 
@@ -184,7 +186,10 @@ impl Multipart {
             return Some(line.unwrap_or(file));
         }
         self.searched = self.pending.len();
-        let full = self.pending.len().checked_sub(kept).filter(|full| *full >= BLOCK - 2 * kept)?;
+        let full = self.pending.len().saturating_sub(kept) / PAGE * PAGE;
+        if full < BLOCK {
+            return None;
+        }
         self.searched -= full;
         self.given = full;
         Some(&self.pending[..full])
@@ -248,8 +253,11 @@ mod tests {
         let mut multipart = Multipart::new(BOUNDARY);
         let mut file = vec![];
         for piece in form.chunks(piece) {
-            file.extend_from_slice(push(&mut multipart, piece).unwrap().unwrap_or_default());
-            assert!(multipart.block().len() < BLOCK, "there is room");
+            let given = push(&mut multipart, piece).unwrap().unwrap_or_default();
+            file.extend_from_slice(given);
+            let is_whole = given.len().is_multiple_of(PAGE);
+            assert!(is_whole || multipart.is_done(), "{} bytes", file.len());
+            assert!(multipart.block().len() < BLOCK + 2 * PAGE, "there is room");
         }
         (multipart, file)
     }
@@ -257,7 +265,7 @@ mod tests {
     #[test]
     fn a_file_comes_out_as_it_went_in_however_it_is_cut() {
         // Bytes that look like boundaries and line ends, up to the real one.
-        let mut bytes = b"\r\n--\r\n------x7MA\n------x7MA4-\r\n\r".repeat(7000);
+        let mut bytes = b"\r\n--\r\n------x7MA\n------x7MA4-\r\n\r".repeat(10_000);
         bytes.extend([0, 255, 13]);
         let fields = [("content", "import"), ("checksum-algorithm", "sha256"), ("checksum", "ab")];
         let form = form(&fields, "a b.raw", &bytes);

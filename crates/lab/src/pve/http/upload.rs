@@ -10,7 +10,7 @@ use super::Patience;
 use super::multipart::Multipart;
 use super::text::Params;
 use super::wire::{Lost, Wire};
-use crate::blob::BlobId;
+use crate::blob::{BlobId, Blobs};
 use crate::pve::call::Upload;
 use crate::pve::site::Site;
 
@@ -48,7 +48,7 @@ where
     S: AsyncRead + AsyncWrite + Unpin,
 {
     let mut form = Multipart::new(boundary);
-    let mut file = NewFile::create(site).map_err(Spoiled::from)?;
+    let mut file = NewFile::create(&site.blobs, length).map_err(Spoiled::from)?;
     let mut left = length;
     while left > 0 && !form.is_done() {
         let came = wire.pour(form.block(), left, patience.body).await?;
@@ -66,7 +66,7 @@ where
     if let Some(filename) = &form.filename {
         params.insert("filename".to_owned(), filename.clone().into());
     }
-    let (blob, length) = file.finish();
+    let (blob, length) = file.finish()?;
     let mut name = [0; 16];
     site.chance("upload").fill(&mut name);
     let name: String = name.iter().map(|byte| format!("{byte:02x}")).collect();
@@ -91,6 +91,48 @@ struct NewFile {
     unfinished: Unfinished,
     file: File,
     length: u64,
+    room: Room,
+}
+
+/// Room on the disk that is asked for before it is needed. Asked for at once it costs far less than piece by piece.
+#[derive(Debug)]
+struct Room {
+    /// How long the file may become.
+    expected: u64,
+    /// Up to where there is room.
+    end: u64,
+    is_had: bool,
+}
+
+impl Room {
+    /// So much at a time: a client may promise anything.
+    const STEP: u64 = 64 << 20;
+    /// What is shorter is not worth asking for.
+    const LEAST: u64 = 1 << 20;
+
+    fn new(expected: u64) -> Self {
+        Self { expected, end: 0, is_had: expected >= Self::LEAST }
+    }
+
+    fn make(&mut self, file: &File, up_to: u64) {
+        while self.is_had && self.end < up_to {
+            let step = self.expected.saturating_sub(self.end).min(Self::STEP);
+            // Not every disk does it, and where it is full the write says so.
+            self.is_had = step > 0 && allocate(file, self.end, step).is_ok();
+            self.end += step;
+        }
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn allocate(file: &File, from: u64, length: u64) -> io::Result<()> {
+    use rustix::fs::{FallocateFlags, fallocate};
+    Ok(fallocate(file, FallocateFlags::KEEP_SIZE, from, length)?)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn allocate(_: &File, _: u64, _: u64) -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
 }
 
 #[derive(Debug)]
@@ -106,23 +148,29 @@ impl Drop for Unfinished {
 }
 
 impl NewFile {
-    fn create(site: &Site) -> io::Result<Self> {
-        let blob = site.blobs.reserve();
-        let path = site.blobs.path(&blob);
+    fn create(blobs: &Blobs, expected: u64) -> io::Result<Self> {
+        let blob = blobs.reserve();
+        let path = blobs.path(&blob);
         let file = private_file(&path)?;
         let unfinished = Unfinished(Some(path));
-        Ok(Self { blob, unfinished, file, length: 0 })
+        Ok(Self { blob, unfinished, file, length: 0, room: Room::new(expected) })
     }
 
     fn write(&mut self, piece: &[u8]) -> io::Result<()> {
+        let end = self.length + u64::try_from(piece.len()).unwrap_or_default();
+        self.room.make(&self.file, end);
         self.file.write_all(piece)?;
-        self.length += u64::try_from(piece.len()).unwrap_or_default();
+        self.length = end;
         Ok(())
     }
 
-    fn finish(mut self) -> (BlobId, u64) {
+    fn finish(mut self) -> io::Result<(BlobId, u64)> {
+        if self.room.end > self.length {
+            // The room that was not needed is given back, though the length stays as it is.
+            self.file.set_len(self.length)?;
+        }
         self.unfinished.0 = None;
-        (self.blob, self.length)
+        Ok((self.blob, self.length))
     }
 }
 
@@ -132,4 +180,26 @@ fn private_file(path: &std::path::Path) -> io::Result<File> {
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
     options.open(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::MetadataExt as _;
+
+    use super::*;
+
+    #[test]
+    fn room_that_was_not_needed_is_given_back() {
+        let folder = tempfile::tempdir().unwrap();
+        let blobs = Blobs::open(folder.path()).unwrap();
+        let mut file = NewFile::create(&blobs, 32 << 20).unwrap();
+        let path = blobs.path(&file.blob);
+        let taken = || std::fs::metadata(&path).unwrap().blocks() * 512;
+        file.write(&[7; 8192]).unwrap();
+        // Not every disk gives room ahead.
+        assert_eq!(file.room.is_had, taken() >= 32 << 20);
+        let (_, length) = file.finish().unwrap();
+        assert!(length == 8192 && taken() < 1 << 20, "{} bytes", taken());
+        assert_eq!(std::fs::read(&path).unwrap(), [7; 8192]);
+    }
 }

@@ -72,6 +72,27 @@ fn requests_are_refused_and_cut_and_calls_are_not() {
 }
 
 #[test]
+fn a_factory_that_hangs_takes_requests_and_never_answers() {
+    use std::io::{ErrorKind, Read as _, Write as _};
+
+    let lab = TestLab::start(scenario("faults: [{factory: /versions, hang: true}]"));
+    let mut stream = connect(&lab, FACTORY);
+    write!(stream, "GET /versions HTTP/1.1\r\nHost: {FACTORY}\r\n\r\n").unwrap();
+    // Only this one: the rule has met its request, so the next is answered.
+    while lab.lab().faults().idle() != Vec::<String>::new() {
+        std::thread::yield_now();
+    }
+    assert_eq!(get(&lab, "/versions").status, 200);
+    stream.sock.set_read_timeout(Some(std::time::Duration::from_millis(300))).unwrap();
+    let silence = stream.read(&mut [0; 64]).unwrap_err().kind();
+    assert!(matches!(silence, ErrorKind::WouldBlock | ErrorKind::TimedOut), "{silence:?}");
+    // A lab that stops hangs up, whatever it owes.
+    lab.stop();
+    stream.sock.set_read_timeout(Some(std::time::Duration::from_mins(1))).unwrap();
+    assert!(!matches!(stream.read(&mut [0; 64]), Ok(1..)));
+}
+
+#[test]
 fn faults_that_make_no_sense_are_not_taken() {
     let refused = |text: &str| Fault::parse("f", text).unwrap_err().to_string();
     let text = refused("faults: [{factory: /versions, task: qmcreate, delay: 1s}]");

@@ -46,6 +46,66 @@ async fn objects_are_made_read_changed_and_deleted() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn labels_and_selectors_that_cannot_be_are_refused() {
+    let cluster = Cluster::start(&[]).await;
+    let mut admin = cluster.admin().await;
+    let map =
+        |what: &str, key: &str, value: &str| json!({"metadata": {"name": "a", what: {key: value}}});
+    for (what, key, value, part) in [
+        (
+            "labels",
+            "a b",
+            "1",
+            "metadata.labels: Invalid value: \"a b\": name part must consist of",
+        ),
+        ("labels", "/a", "1", "prefix part must be non-empty"),
+        ("labels", "Ex.com/a", "1", "prefix part a lowercase RFC 1123 subdomain"),
+        ("labels", "a", "no way", "Invalid value: \"no way\": a valid label must be"),
+        ("annotations", "a/b/c", "1", "metadata.annotations: Invalid value: \"a/b/c\""),
+        ("annotations", "a", &"x".repeat(300_000), "may not be more than 262144 bytes"),
+    ] {
+        let refused = admin.post(MAPS, &map(what, key, value)).await;
+        assert_eq!((refused.status, &refused.body["reason"]), (422, &json!("Invalid")), "{key}");
+        let message = refused.body["message"].as_str().unwrap();
+        assert!(
+            message.starts_with("ConfigMap \"a\" is invalid") && message.contains(part),
+            "{message}"
+        );
+    }
+    let fine = map("annotations", "Ex.com/What", "any text, really");
+    assert_eq!(admin.post(MAPS, &fine).await.status, 201);
+    let patched = json!({"metadata": {"labels": {"-a": "1"}}});
+    assert_eq!(admin.patch(&format!("{MAPS}/a"), "merge-patch+json", &patched).await.status, 422);
+
+    let space = |level: &str| json!({"metadata": {"name": "s", "labels": {"pod-security.kubernetes.io/enforce": level}}});
+    let refused = admin.post("/api/v1/namespaces", &space("lax")).await;
+    assert_eq!(refused.status, 422);
+    assert_eq!(
+        refused.body["message"],
+        "Namespace \"s\" is invalid: metadata.labels[pod-security.kubernetes.io/enforce]: \
+         Invalid value: \"lax\": must be one of privileged, baseline, restricted"
+    );
+    assert_eq!(admin.post("/api/v1/namespaces", &space("privileged")).await.status, 201);
+
+    for (path, message) in [
+        ("/api/v1/pods?fieldSelector=spec.foo%3Dbar", "field label not supported: spec.foo"),
+        (
+            "/apis/apps/v1/deployments?fieldSelector=spec.replicas%3D1",
+            "\"spec.replicas\" is not a known field selector: only \"metadata.name\", \"metadata.namespace\"",
+        ),
+    ] {
+        let refused = admin.get(path).await;
+        assert_eq!(
+            (refused.status, &refused.body["reason"]),
+            (400, &json!("BadRequest")),
+            "{path}"
+        );
+        assert_eq!(refused.body["message"], message);
+    }
+    assert_eq!(admin.get("/api/v1/pods?fieldSelector=spec.nodeName%3Da").await.status, 200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn what_is_plainly_wrong_is_refused() {
     let cluster = Cluster::start(&[]).await;
     let mut admin = cluster.admin().await;

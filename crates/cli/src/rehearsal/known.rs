@@ -1,0 +1,28 @@
+//! What the lab of an inventory has, so that faults that name something else are not taken.
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+
+use talmox_lab::{Known, Scenario};
+use talmox_model::value::Boot;
+use talmox_model::{Cluster, Node};
+
+/// What faults can be about. Ids and addresses that are found on the way cannot be known yet.
+pub(crate) fn known(cluster: &Cluster, scenario: &Scenario) -> Known {
+    let nodes = || cluster.nodes.iter();
+    let is_fixed = |node: &Node| *node.settings().system.boot.required() != Boot::Template;
+    let vmids: Option<BTreeSet<u32>> =
+        nodes().map(|node| node.entry.vmid.get().map(|vmid| vmid.get())).collect();
+    let contacts: Option<BTreeSet<IpAddr>> = nodes().map(Node::contact).collect();
+    let addresses = contacts.map(|contacts| {
+        let own = nodes().filter_map(Node::address);
+        contacts.into_iter().chain(own).chain(cluster.file.network.vip.get().copied()).collect()
+    });
+    Known {
+        hosts: Some(scenario.hosts()),
+        // A template gets an id of its own.
+        vmids: vmids.filter(|_| nodes().all(is_fixed)),
+        nodes: Some(nodes().map(|node| node.name.value.as_str().to_owned()).collect()),
+        addresses,
+    }
+}
