@@ -31,7 +31,7 @@ pub(super) fn vm(builder: &mut Builder<'_>, placed: &Placed<'_>, found: &Found<'
     let drifted = drift(&wanted, found.config);
     let mut notes: BTreeSet<&str> = BTreeSet::new();
     let mut fields: Vec<(Class, FieldChange)> = vec![];
-    for one in drifted.iter().filter_map(|one| without_added_tags(one)) {
+    for one in drifted.iter().filter_map(without_added_tags) {
         let (class, note) = class(node, &one, found.config);
         notes.extend(note);
         fields.push((class, field(&one)));

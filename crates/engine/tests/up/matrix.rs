@@ -105,7 +105,7 @@ async fn comes_up(release: &'static str, talos: &str, boot: &str) {
 /// One way of first boot, as often as the table has it.
 async fn every_run(way: &str) {
     for (release, talos, way) in runs().filter(|run| run.2 == way) {
-        comes_up(release, talos, way).await;
+        Box::pin(comes_up(release, talos, way)).await;
     }
 }
 
