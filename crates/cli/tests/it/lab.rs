@@ -205,7 +205,7 @@ fn dhcp_serves_every_card_that_asks() {
     for own in ["10.0.0.21/", "198.18.0.2/24"] {
         assert!(addresses.contains(own), "{addresses}");
     }
-    let again = cluster.run(&format!("up {IN_FILE}")).stderr;
+    let again = cluster.run(&format!("up {IN_FILE}")).stdout;
     assert!(again.contains("Nothing to do"), "{again}");
 }
 
