@@ -87,6 +87,20 @@ impl StepContext {
         self.events.send(Event::StepWaits { step, reason });
     }
 
+    /// Says what is waited for while something is only asked. That makes a step no less `already` done: nothing
+    /// came about meanwhile that was not there before.
+    pub(super) async fn asks<T>(
+        &self,
+        reason: impl Into<String>,
+        work: impl Future<Output = T>,
+    ) -> Result<T, StepError> {
+        let before = self.last_reason();
+        self.waits(reason);
+        let answer = self.wait(work).await?;
+        *self.told.lock().unwrap_or_else(PoisonError::into_inner) = before;
+        Ok(answer)
+    }
+
     /// What it said last about what it waits for; nothing if it did not say.
     pub fn last_reason(&self) -> String {
         self.told.lock().unwrap_or_else(PoisonError::into_inner).clone()

@@ -7,11 +7,11 @@ pub(super) async fn post(step: &PostSchematic, context: &StepContext) -> Result<
     let PostSchematic { factory, id, yaml, .. } = step;
     let web = &context.run.web;
     let doing = format!("tell {factory} of the schematic {id}");
-    context.waits("the factory");
-    let known = context.wait(factory::has_schematic(web, factory, id)).await?;
+    let known = context.asks("the factory", factory::has_schematic(web, factory, id)).await?;
     if known.map_err(|error| StepError::web(&doing, error))? {
         return Ok(Done::Already);
     }
+    context.waits("the factory");
     let answered = context
         .act(async {
             let posted = factory::post_schematic(web, factory, yaml).await;

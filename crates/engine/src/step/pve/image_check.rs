@@ -38,9 +38,9 @@ impl Wanted {
     pub(super) async fn of(step: &FetchImage, context: &StepContext) -> Result<Self, StepError> {
         let url = &step.url;
         let doing = format!("ask for {url}");
-        context.waits("the image to be built where it comes from");
         let web = &context.run.web;
-        let length = match context.wait(web.length(url)).await? {
+        let built = "the image to be built where it comes from";
+        let length = match context.asks(built, web.length(url)).await? {
             Ok(length) => length,
             Err(WebError::Connect { source, .. }) => {
                 context.note(format!("{url} cannot be reached from here: {source}"));

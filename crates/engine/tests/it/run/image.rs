@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use talmox_engine::event::StepEnd;
 use talmox_engine::factory;
 use talmox_engine::plan::{Action, DeleteImage, FetchImage, FetchWay, PostSchematic, Step};
 use talmox_engine::step::Moment;
@@ -88,7 +89,9 @@ async fn a_schematic_is_posted_once() {
     site.refuse(2);
     let ran = rig.run(&post(schematic.id())).await;
     assert_eq!((ran.results(), ran.retries()), (vec!["schematic done".to_owned()], 2));
-    assert_eq!(rig.run(&post(schematic.id())).await.results(), ["schematic already"]);
+    let again = rig.run(&post(schematic.id())).await;
+    assert_eq!(again.results(), ["schematic already"]);
+    assert_eq!(again.told_end(), Some(StepEnd::Already));
     let posts = site.asked().iter().filter(|asked| asked.starts_with("POST")).count();
     assert_eq!(posts, 1);
     let (text, hint) = rig.run(&post("0".repeat(64))).await.failure();
@@ -137,7 +140,9 @@ async fn the_host_fetches_an_image_once() {
         let (rig, _site) = rig(release);
         assert_eq!(rig.run(&fetch(BOTH, None)).await.results(), ["image done"]);
         assert_whole(&rig).await;
-        assert_eq!(rig.run(&fetch(BOTH, None)).await.results(), ["image already"]);
+        let again = rig.run(&fetch(BOTH, None)).await;
+        assert_eq!(again.results(), ["image already"]);
+        assert_eq!(again.told_end(), Some(StepEnd::Already), "asking is no waiting");
         assert!(!rig.record().contains("/upload"));
     }
 }
@@ -235,7 +240,9 @@ async fn a_download_of_an_earlier_run_is_waited_for() {
     rig.strike_task("download", slow);
     let first = rig.run_until(&fetch(BOTH, None), "image", Moment::AfterAct).await;
     assert!(!first.outcome.is_done());
-    assert_eq!(rig.run(&fetch(BOTH, None)).await.results(), ["image already"]);
+    let second = rig.run(&fetch(BOTH, None)).await;
+    assert_eq!(second.results(), ["image already"]);
+    assert_eq!(second.told_end(), Some(StepEnd::Done), "it came about while it was waited for");
     let downloads = rig.asked().iter().filter(|call| call.ends_with("download-url")).count();
     assert_eq!(downloads, 1);
 }

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use talmox_engine::desired::SmbiosUuid;
-use talmox_engine::event::{Event, Events, Stamped};
+use talmox_engine::event::{Event, Events, Stamped, StepEnd};
 use talmox_engine::execute::{Cancel, Outcome, StepResult, execute};
 use talmox_engine::ownership::{ClusterMark, Identity, Marker, Stage};
 use talmox_engine::plan::{
@@ -164,6 +164,14 @@ impl Ran {
             .iter()
             .map(|(step, result)| format!("{step} {}", shown(result)))
             .collect()
+    }
+
+    /// How the last step is told to have ended.
+    pub(super) fn told_end(&self) -> Option<StepEnd> {
+        self.events.iter().rev().find_map(|event| match &event.what {
+            Event::StepEnded { end, .. } => Some(end.clone()),
+            _ => None,
+        })
     }
 
     #[track_caller]
