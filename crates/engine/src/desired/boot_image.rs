@@ -9,6 +9,11 @@ use talmox_talos_config::schematic::Schematic;
 use super::image::Image;
 use super::{DeriveError, Platform};
 
+/// How many digits of a schematic's id stand in a name.
+const SCHEMATIC: usize = 16;
+/// How many digits of a checksum, or of the hash of an address.
+const MARK: usize = 12;
+
 /// Where an image comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ImageSource {
@@ -60,10 +65,15 @@ impl BootImage {
         let factory = settings.system.image.factory.required().to_string();
         let factory = factory.trim_end_matches('/').to_owned();
         let id = &image.id;
+        let checksum = checksum(node);
+        // Another checksum is another file: what is there under the name of one was verified by it.
+        let pin = checksum.as_ref().map(|checksum| format!("-{}", mark_of(&checksum.value)));
+        let pin = pin.unwrap_or_default();
+        let short = &id[..id.len().min(SCHEMATIC)];
         Ok(Self {
-            file: format!("talos-{version}-{kind}-{}.qcow2", &id[..id.len().min(16)]).parse()?,
+            file: format!("talos-{version}-{kind}-{short}{pin}.qcow2").parse()?,
             url: format!("{factory}/image/{id}/{version}/{kind}.qcow2"),
-            checksum: checksum(node),
+            checksum,
             source: ImageSource::Factory {
                 factory,
                 id: id.clone(),
@@ -97,7 +107,7 @@ impl BootImage {
             Some(checksum) => checksum.value.clone(),
             None => hash(url.as_bytes()),
         };
-        let file = format!("image-{stem}-{}.qcow2", &mark[..mark.len().min(12)]).parse()?;
+        let file = format!("image-{stem}-{}.qcow2", mark_of(&mark)).parse()?;
         Ok(Self { file, url, checksum, source: ImageSource::Url })
     }
 
@@ -113,10 +123,23 @@ pub(crate) fn is_image_name(file: &str) -> bool {
     else {
         return false;
     };
-    let is_hash = mark.bytes().all(|byte| byte.is_ascii_hexdigit());
-    let is_talos = name.starts_with("talos-v") && mark.len() == 16;
-    let is_other = name.starts_with("image-") && mark.len() == 12;
-    is_hash && (is_talos || is_other)
+    let is_hash = |mark: &str, digits: usize| {
+        mark.len() == digits && mark.bytes().all(|byte| byte.is_ascii_hexdigit())
+    };
+    if name.starts_with("image-") {
+        return is_hash(mark, MARK);
+    }
+    // One that is pinned has its checksum behind the schematic.
+    let is_pinned = || {
+        let schematic = name.rsplit_once('-').map(|(_, schematic)| schematic);
+        is_hash(mark, MARK) && schematic.is_some_and(|schematic| is_hash(schematic, SCHEMATIC))
+    };
+    name.starts_with("talos-v") && (is_hash(mark, SCHEMATIC) || is_pinned())
+}
+
+/// So much of a hash as tells one file from another.
+fn mark_of(hash: &str) -> &str {
+    &hash[..hash.len().min(MARK)]
 }
 
 /// A file on a storage from which disks are made.
@@ -146,6 +169,7 @@ mod tests {
         for own in [
             "talos-v1.11.2-nocloud-amd64-376567988ad37013.qcow2",
             "talos-v1.12.0-metal-amd64-secureboot-376567988ad37013.qcow2",
+            "talos-v1.12.0-metal-amd64-376567988ad37013-0123456789ab.qcow2",
             "image-noble_server-0123456789ab.qcow2",
         ] {
             assert!(is_image_name(own), "{own}");
@@ -154,6 +178,7 @@ mod tests {
             "talos-v1.11.2-nocloud-amd64.qcow2",
             "talos-v1.11.2-nocloud-amd64-376567988ad37013.raw",
             "noble-server-0123456789ab.qcow2",
+            "talos-v1.11.2-nocloud-amd64-0123456789ab.qcow2",
             "image-noble.qcow2",
             "talmox-0011223344556677-cp-1.raw",
         ] {

@@ -2,12 +2,13 @@
 
 use insta::assert_debug_snapshot;
 use talmox_engine::desired::Desired;
+use talmox_engine::observe::World;
 use talmox_engine::ownership::{Marker, Owner, Stage};
 use talmox_engine::plan::{Action, Plan};
 use talmox_pve::config::{VmConfig, VmOptions};
 
 use crate::support::{HEAD, HOME, desired, desired_of, errors, home, ids, plan, single, token};
-use crate::world::{config_of, empty, foreign, put, settled, vmid};
+use crate::world::{carry_out, config_of, empty, foreign, put, settled, vmid};
 
 fn created(plan: &Plan) -> Vec<&VmOptions> {
     let steps = plan.steps.iter();
@@ -174,4 +175,30 @@ fn people_may_write_around_the_marker() {
     let replaced = next.replace_in(&format!("a\n{text}\nb")).unwrap();
     assert_eq!(Marker::find(&replaced), Some(next));
     assert!(replaced.starts_with("a\n") && replaced.ends_with("\nb"), "{replaced}");
+}
+
+#[test]
+fn another_pinned_checksum_is_another_image() {
+    let pinned =
+        |digit: &str| single(&format!("image: {{checksum: 'sha256:{}'}}", digit.repeat(64)));
+    let fetched = |desired: &Desired, world: &World| {
+        let steps = plan(desired, world).steps;
+        let mut fetches = steps.into_iter().filter_map(|step| match step.action {
+            Action::FetchImage(fetch) => Some((fetch.volume.to_string(), fetch.is_present)),
+            _ => None,
+        });
+        fetches.next().unwrap()
+    };
+    let mut world = empty();
+    let first = pinned("a");
+    let steps = plan(&first, &world);
+    let image = steps.steps.iter().position(|step| matches!(step.action, Action::FetchImage(_)));
+    carry_out(&first, &steps, &mut world, image.unwrap() + 1);
+    let (name, is_present) = fetched(&first, &world);
+    assert!(is_present, "{name}");
+    let plain = fetched(&single("cores: 2"), &world);
+    assert_eq!(name, plain.0.replace(".qcow2", "-aaaaaaaaaaaa.qcow2"));
+    assert!(!plain.1, "what nobody pinned is another file");
+    let (other, is_present) = fetched(&pinned("b"), &world);
+    assert!(!is_present && other != name, "{other}");
 }
