@@ -10,7 +10,7 @@ use serde_json::{Value as Json, json};
 use talmox_clock::Clock;
 use talmox_engine::observe::World;
 use talmox_engine::plan::{self, Change, OwnVm, locations, strangers};
-use talmox_engine::status::{Role, Sources, Subject, gather};
+use talmox_engine::status::{NodeStatus, Part, Role, Sources, Status, Subject, gather};
 use talmox_pve::api::qemu::Vm;
 
 use crate::args::{Format, Global};
@@ -31,7 +31,7 @@ Examples:
 /// Show how a cluster is, and what differs from the inventory
 ///
 /// A line for each node: VM, Talos, Kubernetes, etcd, certificate, drift. Everybody is asked at the same time. What does not answer is shown as `?`, with the
-/// reason below the table. Nothing is changed.
+/// reason below the table; where Proxmox or all nodes are silent, the exit code is 1. Nothing is changed.
 #[derive(Debug, Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct StatusArgs {
@@ -106,7 +106,17 @@ async fn show(args: &StatusArgs, session: &Session, printer: &Printer) -> Outcom
             printer.result(&table::text(&status, now, trouble.as_deref(), columns))?;
         }
     }
-    Ok(Exit::Fine)
+    Ok(if is_silent(&status, trouble.is_none()) { Exit::Failed } else { Exit::Fine })
+}
+
+/// Whether a whole part does not answer: Proxmox, or Talos on every node. Nobody expects an answer of nodes that
+/// are known to have no VM yet.
+fn is_silent(status: &Status, is_world_known: bool) -> bool {
+    let is_there = |node: &&NodeStatus| node.vmid.is_some() || !is_world_known;
+    let asked = status.nodes.iter().filter(is_there).filter_map(|node| node.talos.as_ref());
+    let answers: Vec<bool> = asked.map(|talos| talos.get().is_some()).collect();
+    let is_proxmox = status.unreachable.iter().any(|silent| silent.part == Part::Proxmox);
+    is_proxmox || (!answers.is_empty() && !answers.contains(&true))
 }
 
 fn changes(session: &Session, world: &World) -> Vec<Change> {
@@ -137,7 +147,50 @@ fn subjects(session: &Session, world: Option<&World>) -> Vec<Subject> {
 
 #[cfg(test)]
 mod tests {
+    use talmox_engine::status::{Seen, TalosStatus, Unreachable};
+
     use super::*;
+
+    #[test]
+    fn silence_of_a_whole_part_is_a_failure() {
+        let unknown = || "no answer in time".to_owned();
+        let answer = || {
+            let (version, stage) = (None, "maintenance".to_owned());
+            Seen::Is(TalosStatus { version, stage, troubles: vec![], certificate_end: None })
+        };
+        let node = |vmid: Option<u32>, talos: Option<Seen<TalosStatus>>| NodeStatus {
+            name: "node".to_owned(),
+            role: if talos.is_some() { Role::Worker } else { Role::Ubuntu },
+            vmid,
+            address: Seen::Unknown(unknown()),
+            vm: Seen::Unknown(unknown()),
+            talos,
+            kubernetes: None,
+            etcd: None,
+            drift: vec![],
+        };
+        let silent = || Some(Seen::Unknown(unknown()));
+        let status = |nodes: Vec<NodeStatus>| Status {
+            cluster: "dev".to_owned(),
+            kubernetes: Seen::Unknown(unknown()),
+            nodes,
+            unreachable: vec![],
+            authorities: vec![],
+            drift: vec![],
+        };
+        let all = status(vec![node(Some(1), silent()), node(Some(2), silent())]);
+        assert!(is_silent(&all, true));
+        let some = status(vec![node(Some(1), silent()), node(Some(2), Some(answer()))]);
+        assert!(!is_silent(&some, true));
+        let new = status(vec![node(None, silent()), node(None, silent())]);
+        assert!(!is_silent(&new, true), "there are no VMs yet");
+        assert!(is_silent(&new, false), "or nobody knows of any");
+        let ubuntu = status(vec![node(Some(1), None)]);
+        assert!(!is_silent(&ubuntu, true), "nobody asks it");
+        let reason = unknown();
+        let unreachable = vec![Unreachable { part: Part::Proxmox, nodes: vec![], reason }];
+        assert!(is_silent(&Status { unreachable, ..ubuntu }, true));
+    }
 
     #[test]
     fn durations_are_as_people_write_them() {

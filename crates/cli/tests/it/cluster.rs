@@ -112,7 +112,7 @@ fn what_does_not_answer_is_shown_and_nobody_is_kept_waiting() {
     let text = cluster.folder.read(path).replace("pve:8006", "127.0.0.1:1");
     cluster.folder.write(path, &format!("{text}{reach}"));
     let run = cluster.run("status --timeout 20s");
-    assert_eq!(run.code, 0, "{}", run.stderr);
+    assert_eq!(run.code, 1, "{}", run.stderr);
     assert!(run.stdout.contains("no Kubernetes API answers"), "{}", run.stdout);
     assert!(run.stdout.contains("drift is not known: cannot look at Proxmox"), "{}", run.stdout);
     assert!(run.stdout.contains("cp-1: VM: "), "{}", run.stdout);
