@@ -1,5 +1,6 @@
 //! The one cluster that a command works on.
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use talmox_model::{Cluster, Inventory, Node};
@@ -10,6 +11,20 @@ use crate::error::CommandError;
 use crate::locate::locate;
 use crate::printer::Printer;
 use crate::render;
+
+/// Where kubeconfig and talosconfig are.
+#[derive(Clone, Debug)]
+pub(crate) struct ClientPaths {
+    pub(crate) kubeconfig: PathBuf,
+    pub(crate) talosconfig: PathBuf,
+}
+
+impl ClientPaths {
+    /// In a folder where nobody else's are.
+    pub(crate) fn within(folder: &Path) -> Self {
+        Self { kubeconfig: folder.join("kubeconfig"), talosconfig: folder.join("talosconfig") }
+    }
+}
 
 /// A cluster without errors, and where its files are.
 #[derive(Debug)]
@@ -44,13 +59,31 @@ impl Chosen {
         self.beside("secrets.yaml")
     }
 
-    fn beside(&self, name: &str) -> PathBuf {
-        match self.file.file_stem() {
-            Some(stem) if stem != "cluster" => {
-                self.file.with_file_name(format!("{}.{name}", stem.to_string_lossy()))
-            }
-            _ => self.file.with_file_name(name),
+    /// Where `up` leaves the files that lead to the cluster.
+    pub(crate) fn client_paths(&self) -> ClientPaths {
+        ClientPaths {
+            kubeconfig: self.beside("kubeconfig"),
+            talosconfig: self.beside("talosconfig"),
         }
+    }
+
+    /// The folder of the run logs, and of the lock.
+    pub(crate) fn run_folder(&self) -> PathBuf {
+        let runs = self.folder().join(".talmox");
+        self.own_name().map(|name| runs.join(name)).unwrap_or(runs)
+    }
+
+    fn beside(&self, name: &str) -> PathBuf {
+        match self.own_name() {
+            Some(own) => self.file.with_file_name(format!("{}.{name}", own.to_string_lossy())),
+            None => self.file.with_file_name(name),
+        }
+    }
+
+    /// What tells the files of a cluster apart that shares its folder with others: the name of its own file. One in
+    /// a folder of its own needs none.
+    fn own_name(&self) -> Option<&OsStr> {
+        self.file.file_stem().filter(|stem| *stem != "cluster")
     }
 
     pub(crate) fn talos_nodes(&self) -> impl Iterator<Item = &Node> {

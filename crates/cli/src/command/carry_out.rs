@@ -13,7 +13,7 @@ use crate::error::CommandError;
 use crate::interrupt::{self, Stops};
 use crate::printer::Printer;
 use crate::report::{self, Rest, Tally};
-use crate::session::{Session, run_folder};
+use crate::session::Session;
 
 /// Carries the plan out and says how much was done, or why it did not get done. Runs of a lab that dies with us are not
 /// written down.
@@ -28,7 +28,7 @@ pub(super) async fn carry_out(
     let log: Option<RunLog> = if session.is_alone() {
         None
     } else {
-        report::log(&run_folder(&session.folder()), command, &plan.cluster, printer)
+        report::log(&session.chosen.run_folder(), command, &plan.cluster, printer)
     };
     let path: Option<PathBuf> = log.as_ref().map(|log| log.path().to_owned());
     let (events, listener) = Events::channel(session.clock);

@@ -13,7 +13,7 @@ use talmox_talos_config::time::UnixTime;
 
 use super::Outcome;
 use crate::args::Format;
-use crate::choose::Chosen;
+use crate::choose::{Chosen, ClientPaths};
 use crate::disk::{self, Before};
 use crate::environment;
 use crate::error::{CommandError, Exit};
@@ -121,9 +121,9 @@ fn merge(args: &ClientArgs, file: &ClientFile<'_>) -> Result<(PathBuf, String), 
 }
 
 /// What leads to a real cluster is never replaced by what leads into a lab.
-pub(super) fn refuse_real(folder: &Path) -> Result<(), CommandError> {
-    let path = folder.join("kubeconfig");
-    match disk::read_secret(&path)? {
+pub(super) fn refuse_real(paths: &ClientPaths) -> Result<(), CommandError> {
+    let path = &paths.kubeconfig;
+    match disk::read_secret(path)? {
         Some(text) if !text.expose().contains("server: https://127.") => {
             Err(CommandError::failed(format!("{} is of a real cluster", path.display()))
                 .hint("the lab's goes elsewhere with --output DIR"))
@@ -134,13 +134,13 @@ pub(super) fn refuse_real(folder: &Path) -> Result<(), CommandError> {
 
 /// Writes what `up` hands out, in place of what it wrote before. Says what it did.
 pub(super) fn put(
-    folder: &Path,
+    paths: &ClientPaths,
     files: &ClientFiles,
     merge: bool,
 ) -> Result<Vec<String>, CommandError> {
-    let (kube, talos) = (folder.join("kubeconfig"), folder.join("talosconfig"));
-    disk::write_private(&kube, files.kubeconfig.expose(), Before::Anything)?;
-    disk::write_private(&talos, files.talosconfig.expose(), Before::Anything)?;
+    let ClientPaths { kubeconfig: kube, talosconfig: talos } = paths;
+    disk::write_private(kube, files.kubeconfig.expose(), Before::Anything)?;
+    disk::write_private(talos, files.talosconfig.expose(), Before::Anything)?;
     let mut told = vec![format!("wrote {} and {}", kube.display(), talos.display())];
     if merge {
         let mut add = |path: Option<PathBuf>, text, merge| {

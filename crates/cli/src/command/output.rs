@@ -57,8 +57,14 @@ pub(crate) fn run(args: &OutputArgs, global: &Global, printer: &Printer) -> Outc
 }
 
 async fn print(args: &OutputArgs, session: &Session, printer: &Printer) -> Outcome {
-    if let Some(file @ ("kubeconfig" | "talosconfig")) = args.name.as_deref() {
-        printer.result(&client_file(&session.folder(), file)?)?;
+    let paths = session.client_paths();
+    let file = match args.name.as_deref() {
+        Some(name @ "kubeconfig") => Some((paths.kubeconfig, name)),
+        Some(name @ "talosconfig") => Some((paths.talosconfig, name)),
+        _ => None,
+    };
+    if let Some((path, name)) = file {
+        printer.result(&client_file(&path, name)?)?;
         return Ok(Exit::Fine);
     }
     let pve = session.observe_proxmox().await?;
@@ -78,9 +84,8 @@ async fn print(args: &OutputArgs, session: &Session, printer: &Printer) -> Outco
     Ok(Exit::Fine)
 }
 
-fn client_file(folder: &Path, name: &str) -> Result<String, CommandError> {
-    let path = folder.join(name);
-    match disk::read_secret(&path)? {
+fn client_file(path: &Path, name: &str) -> Result<String, CommandError> {
+    match disk::read_secret(path)? {
         Some(text) => Ok(text.expose().to_owned()),
         None => Err(CommandError::failed(format!("there is no {}", path.display()))
             .hint(format!("`talmox up` writes it; `talmox {name}` makes one without a cluster"))),

@@ -15,7 +15,6 @@ use crate::choose;
 use crate::command::Outcome;
 use crate::error::{CommandError, Exit};
 use crate::printer::Printer;
-use crate::session::run_folder;
 use crate::{report, words};
 
 const AFTER_HELP: &str = "\
@@ -39,7 +38,7 @@ pub(crate) struct RunsArgs {
 
 pub(crate) fn run(args: &RunsArgs, global: &Global, printer: &Printer) -> Outcome {
     let chosen = choose::one(global, args.cluster.as_deref(), printer)?;
-    let own = run_folder(chosen.folder());
+    let own = chosen.run_folder();
     let folder = own.join("runs");
     let failed =
         |error| CommandError::failed(format!("cannot read {}", folder.display())).because(error);

@@ -2,23 +2,23 @@
 
 mod summary;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use clap::Args;
 use talmox_engine::access::{ClientFiles, WriteFiles};
 use talmox_engine::observe::World;
-use talmox_engine::plan::{self, Action, Plan, SavedPlan, show};
+use talmox_engine::plan::{self, Action, Plan, SavedPlan, Step, show};
 
 use crate::args::{Format, Global};
-use crate::choose;
+use crate::choose::{self, ClientPaths};
 use crate::command::carry_out::carry_out;
 use crate::command::{Outcome, again, client, draft};
 use crate::error::{CommandError, Exit};
 use crate::interrupt::{self, Stops};
 use crate::printer::Printer;
 use crate::rehearsal::RehearsalArgs;
-use crate::session::Session;
+use crate::session::{Session, client_files};
 use crate::{ask, runtime};
 use summary::End;
 
@@ -108,20 +108,20 @@ async fn up(
     session: &Session,
     printer: &Printer,
 ) -> Result<(), CommandError> {
-    let files = client_folder(args, session);
+    let files = client_paths(args, session);
     if args.merge && files.is_none() {
         return Err(CommandError::usage(
             "--merge does not go with a lab that ends with this command",
         )
         .hint("--keep holds the lab up until Ctrl-C"));
     }
-    let folder = files.clone().unwrap_or_else(|| session.folder());
+    let paths = files.clone().unwrap_or_else(|| session.client_paths());
     if files.is_some() && session.stage.is_some() {
-        client::refuse_real(&folder)?;
+        client::refuse_real(&paths)?;
     }
     let _lock = session.lock("up")?;
     let world = session.observe().await?;
-    let mut options = session.options_in(&folder);
+    let mut options = session.options_with(&paths);
     // Who asks for the files gets them, also if nothing else is to be done.
     options.has_client_files &= !args.merge && args.output.is_none();
     let mut plan = plan::plan(&session.desired, &world, options);
@@ -130,6 +130,10 @@ async fn up(
         let agreed = plan::plan(&session.desired, &world, session.options());
         check_saved(path, &agreed, &world)?;
     }
+    let is_write = |step: &Step| matches!(step.action, Action::WriteClientFiles(_));
+    if files.is_some() && plan.steps.iter().any(is_write) {
+        client_files::refuse_others(&paths, &session.bundle)?;
+    }
     if plan.steps.is_empty() {
         return summary::nothing_to_do(session, &world, printer);
     }
@@ -137,8 +141,7 @@ async fn up(
     if printer.format == Format::Text {
         printer.say_raw(&printer.plan(&show::text(&plan), printer.color));
     }
-    let is_change =
-        plan.steps.iter().any(|step| !matches!(step.action, Action::WriteClientFiles(_)));
+    let is_change = !plan.steps.iter().all(is_write);
     if is_change && !args.yes && !args.rehearsal.lab && args.plan.is_none() {
         ask::yes("Do it?")?;
     }
@@ -169,7 +172,7 @@ fn refuse(plan: &Plan, printer: &Printer) -> Result<(), CommandError> {
     Err(error.detail("plan", show::json(plan)))
 }
 
-fn check_saved(path: &std::path::Path, plan: &Plan, world: &World) -> Result<(), CommandError> {
+fn check_saved(path: &Path, plan: &Plan, world: &World) -> Result<(), CommandError> {
     let text = std::fs::read_to_string(path).map_err(|error| {
         CommandError::failed(format!("cannot read {}", path.display())).because(error)
     })?;
@@ -183,20 +186,20 @@ fn check_saved(path: &std::path::Path, plan: &Plan, world: &World) -> Result<(),
 
 /// Where kubeconfig and talosconfig go. A lab that ends with us leaves none, and one that is kept none beside an
 /// inventory, where those of the real cluster are.
-fn client_folder(args: &UpArgs, session: &Session) -> Option<PathBuf> {
+fn client_paths(args: &UpArgs, session: &Session) -> Option<ClientPaths> {
     match (&args.output, session.is_alone(), args.keep) {
-        (Some(folder), _, _) => Some(folder.clone()),
-        (None, true, true) => Some(PathBuf::from(KEPT)),
+        (Some(folder), _, _) => Some(ClientPaths::within(folder)),
+        (None, true, true) => Some(ClientPaths::within(Path::new(KEPT))),
         (None, true, false) => None,
-        (None, false, _) => Some(session.folder()),
+        (None, false, _) => Some(session.client_paths()),
     }
 }
 
 /// Writes the files, and down what it did.
-fn writer(folder: Option<PathBuf>, merge: bool, told: Arc<Mutex<Vec<String>>>) -> WriteFiles {
+fn writer(paths: Option<ClientPaths>, merge: bool, told: Arc<Mutex<Vec<String>>>) -> WriteFiles {
     Arc::new(move |files: ClientFiles| {
-        let Some(folder) = &folder else { return Ok(()) };
-        let lines = client::put(folder, &files, merge).map_err(|error| error.chain())?;
+        let Some(paths) = &paths else { return Ok(()) };
+        let lines = client::put(paths, &files, merge).map_err(|error| error.chain())?;
         if let Ok(mut told) = told.lock() {
             *told = lines;
         }

@@ -1,6 +1,7 @@
 //! Everything that a command needs which looks at the real thing, or changes it: the cluster as it
 //! should be, and clients for all that there is.
 
+pub(crate) mod client_files;
 mod manifests;
 mod proxmox;
 pub(crate) mod secrets;
@@ -12,7 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use talmox_clock::Clock;
-use talmox_engine::access::{ClusterAccess, PROVISIONAL, WriteFiles};
+use talmox_engine::access::{ClusterAccess, WriteFiles, kubernetes_server};
 use talmox_engine::desired::{Desired, Inputs, Phase, needed_secrets};
 use talmox_engine::event::Events;
 use talmox_engine::execute::{Cancel, Outcome, execute};
@@ -29,9 +30,8 @@ use talmox_talos_config::client::Role as ClientRole;
 use talmox_talos_config::secrets::Bundle;
 
 use crate::args::Global;
-use crate::choose::{self, Chosen};
+use crate::choose::{self, Chosen, ClientPaths};
 use crate::command::render::{derive_error, read_files};
-use crate::disk;
 use crate::environment;
 use crate::error::CommandError;
 use crate::printer::Printer;
@@ -235,15 +235,22 @@ impl Session {
 
     /// What plans depend on beside the world, where files go beside the inventory.
     pub(crate) fn options(&self) -> Options {
-        self.options_in(&self.folder())
+        self.options_with(&self.client_paths())
     }
 
-    pub(crate) fn options_in(&self, folder: &Path) -> Options {
-        let has = |name: &str| folder.join(name).exists();
-        // One that leads around the shared address is as good as none.
-        let kubeconfig = disk::read_secret(&folder.join("kubeconfig")).ok().flatten();
-        let is_whole = kubeconfig.is_none_or(|text| !text.expose().starts_with(PROVISIONAL));
-        Options { has_client_files: has("kubeconfig") && has("talosconfig") && is_whole }
+    pub(crate) fn options_with(&self, paths: &ClientPaths) -> Options {
+        let endpoint = self.desired.endpoint.as_deref().unwrap_or_default();
+        let (server, _) = kubernetes_server(endpoint, &self.access.settings.reach);
+        let known = client_files::standing(paths, &self.bundle, &server, environment::now());
+        Options { has_client_files: known.is_current, was_up: known.was_up }
+    }
+
+    /// Where kubeconfig and talosconfig go by themselves: beside the inventory.
+    pub(crate) fn client_paths(&self) -> ClientPaths {
+        if self.quickstart.is_some() {
+            return ClientPaths::within(Path::new("."));
+        }
+        self.chosen.client_paths()
     }
 
     /// Whether the built-in inventory is in use.
@@ -261,7 +268,7 @@ impl Session {
         if self.is_alone() {
             return Ok(None);
         }
-        let runs = run_folder(&self.folder());
+        let runs = self.chosen.run_folder();
         std::fs::create_dir_all(&runs).map_err(|error| {
             CommandError::failed(format!("cannot make {}", runs.display())).because(error)
         })?;
@@ -319,9 +326,4 @@ fn access(
     let mut settings = Settings::new(clock);
     settings.reach = Reach::new(reach);
     Ok(TalosAccess { credentials, settings })
-}
-
-/// The folder of the run logs, and of the lock.
-pub(crate) fn run_folder(folder: &Path) -> PathBuf {
-    folder.join(".talmox")
 }

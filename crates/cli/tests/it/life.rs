@@ -175,3 +175,50 @@ fn the_first_cluster_needs_nothing_and_minds_no_leftovers() {
     let left = std::fs::read_dir(temporary.path()).unwrap().count();
     assert_eq!(left, 1, "it takes its own folder away");
 }
+
+#[test]
+fn clusters_that_share_a_folder_have_files_and_runs_of_their_own() {
+    let cluster = Cluster::new();
+    let one = cluster.folder.read("inventory/dev/cluster.yaml");
+    std::fs::remove_dir_all(cluster.folder.path().join("inventory/dev")).unwrap();
+    let two = one.replace("10.0.0.", "10.9.0.").replace("10.0.0.0/16", "10.9.0.0/16");
+    cluster.folder.write("inventory/c1.yaml", &one);
+    let two = two.replace("cp-1", "cp-9").replace("wk-1", "wk-9");
+    cluster.folder.write("inventory/c2.yaml", &two);
+    let _lab = Served::in_file(&cluster, "--inventory inventory --speed 20");
+    fine(cluster.run(&format!("up c1 c2 --yes {IN_FILE}")));
+    for name in ["c1", "c2"] {
+        let kubeconfig = cluster.folder.read(&format!("inventory/{name}.kubeconfig"));
+        assert!(kubeconfig.contains(&format!("current-context: admin@{name}\n")), "{name}");
+        let talosconfig = cluster.folder.read(&format!("inventory/{name}.talosconfig"));
+        assert!(talosconfig.contains(&format!("context: {name}\n")), "{name}");
+        let shown = fine(cluster.run(&format!("output kubeconfig --cluster {name} {IN_FILE}")));
+        assert_eq!(shown.stdout, kubeconfig);
+        let again = fine(cluster.run(&format!("up {name} {IN_FILE}"))).stdout;
+        assert!(again.contains("Nothing to do"), "{again}");
+        let runs = fine(cluster.run(&format!("runs --cluster {name} --format json"))).stdout;
+        let runs: Json = serde_json::from_str(&runs).unwrap();
+        assert_eq!(runs.as_array().unwrap().len(), 1, "{runs:#}");
+    }
+    assert!(!has(&cluster, "inventory/kubeconfig") && !has(&cluster, "inventory/talosconfig"));
+
+    // One that ends soon, or leads elsewhere, is written anew.
+    let kept = cluster.folder.read("inventory/c1.kubeconfig");
+    fine(cluster.run("kubeconfig c1 --ttl 12h --force -o soon"));
+    let server = kept.lines().find(|line| line.contains("server: ")).unwrap();
+    let soon = cluster.folder.read("soon").replace("      server: https://10.0.0.20:6443", server);
+    let elsewhere = kept.replace("server: https://127.0.0.1:", "server: https://127.0.0.9:");
+    for stale in [soon, elsewhere] {
+        assert_ne!(stale, kept);
+        cluster.folder.write("inventory/c1.kubeconfig", &stale);
+        fine(cluster.run(&format!("up c1 {IN_FILE}")));
+        let written = cluster.folder.read("inventory/c1.kubeconfig");
+        assert!(written != stale && written.contains(server), "{server}");
+        let again = fine(cluster.run(&format!("up c1 {IN_FILE}"))).stdout;
+        assert!(again.contains("Nothing to do"), "{again}");
+    }
+
+    let gone = fine(cluster.run(&format!("destroy c1 --secrets --yes {IN_FILE}"))).stderr;
+    assert!(gone.contains("deleted inventory/c1.kubeconfig\n"), "{gone}");
+    assert!(has(&cluster, "inventory/c2.kubeconfig") && !has(&cluster, "inventory/c1.talosconfig"));
+}

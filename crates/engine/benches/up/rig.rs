@@ -132,7 +132,7 @@ impl Rig {
         let kube = kube.unwrap();
         let sources = Sources { pve: &pve, talos: &talos, kube: &kube, web: &web, is_making: true };
         let world = observe(desired, &sources).await.unwrap();
-        plan::plan(desired, &world, Options { has_client_files })
+        plan::plan(desired, &world, Options { has_client_files, was_up: has_client_files })
     }
 
     /// What `talmox up` does to an empty world; and when each step ended, in their order.

@@ -8,8 +8,10 @@ use crate::observe::World;
 /// What else a plan depends on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// Whether kubeconfig and talosconfig are where they belong.
+    /// Whether kubeconfig and talosconfig are where they belong, and lead to the cluster.
     pub has_client_files: bool,
+    /// Whether the cluster was up once, as far as its files tell: also by ones that have to be written anew.
+    pub was_up: bool,
 }
 
 /// A plan in the making.

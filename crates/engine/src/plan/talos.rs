@@ -228,7 +228,7 @@ fn come_up(
 fn was_there(builder: &Builder<'_>, name: &str) -> bool {
     match &builder.world.kubernetes {
         KubernetesSeen::Answers(registered) => registered.nodes.contains(name),
-        KubernetesSeen::NotAsked | KubernetesSeen::Silent(_) => builder.options.has_client_files,
+        KubernetesSeen::NotAsked | KubernetesSeen::Silent(_) => builder.options.was_up,
     }
 }
 

@@ -64,7 +64,7 @@ pub fn templates(desired: &Desired, world: &World, numbers: &[VmId]) -> Plan {
     let mut builder = Builder {
         desired,
         world,
-        options: Options { has_client_files: true },
+        options: Options { has_client_files: true, was_up: true },
         places: places(desired, &world.pve),
         changes: vec![],
         findings: vec![],

@@ -116,7 +116,8 @@ impl Whole {
         };
         let world = observe::observe(&self.desired, &sources).await.unwrap();
         let has_client_files = !self.files.lock().unwrap().is_empty();
-        let plan = plan(&self.desired, &world, Options { has_client_files });
+        let plan =
+            plan(&self.desired, &world, Options { has_client_files, was_up: has_client_files });
         let errors: Vec<_> =
             plan.findings.iter().filter(|one| one.severity == Severity::Error).collect();
         assert!(errors.is_empty(), "{errors:#?}");

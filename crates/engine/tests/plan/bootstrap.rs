@@ -135,8 +135,8 @@ fn a_first_control_plane_is_not_made_before_older_ones_have_told() {
 
 #[test]
 fn only_what_was_never_reached_is_reset() {
-    let resets = |world: &World, has_client_files: bool| {
-        let plan = plan::plan(&home(), world, Options { has_client_files });
+    let resets = |world: &World, was_up: bool| {
+        let plan = plan::plan(&home(), world, Options { has_client_files: false, was_up });
         let apply = plan.steps.iter().find_map(|step| match &step.action {
             Action::ApplyConfig(apply) if apply.node.name == "wk-1" => Some(apply.resets),
             _ => None,

@@ -100,7 +100,7 @@ pub(crate) fn single(settings: &str) -> Desired {
 }
 
 pub(crate) fn plan(desired: &Desired, world: &World) -> Plan {
-    plan::plan(desired, world, Options { has_client_files: true })
+    plan::plan(desired, world, Options { has_client_files: true, was_up: true })
 }
 
 pub(crate) fn text(desired: &Desired, world: &World) -> String {

@@ -167,7 +167,7 @@ impl Rig {
         let world = self.look(&desired).await.unwrap();
         let is_whole = |made: &ClientFiles| !made.kubeconfig.expose().starts_with(PROVISIONAL);
         let has_client_files = self.files.lock().unwrap().last().is_some_and(is_whole);
-        plan::plan(&desired, &world, Options { has_client_files })
+        plan::plan(&desired, &world, Options { has_client_files, was_up: has_client_files })
     }
 
     /// What `talmox up` does, with a cut somewhere.

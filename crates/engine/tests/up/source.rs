@@ -18,7 +18,11 @@ impl Rig {
         let sources =
             Sources { pve: &client, talos: &talos, kube: &kube, web: &web, is_making: true };
         let world = observe(&desired, &sources).await.unwrap();
-        show::findings(&plan::plan(&desired, &world, Options { has_client_files: true }))
+        show::findings(&plan::plan(
+            &desired,
+            &world,
+            Options { has_client_files: true, was_up: true },
+        ))
     }
 }
 

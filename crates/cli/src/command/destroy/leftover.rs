@@ -29,8 +29,8 @@ impl Leftovers {
     pub(super) fn find(session: &Session) -> Result<Self, CommandError> {
         let folder = session.folder();
         let mut clients = vec![];
-        for name in ["kubeconfig", "talosconfig"] {
-            let path = folder.join(name);
+        let paths = session.client_paths();
+        for path in [paths.kubeconfig, paths.talosconfig] {
             if is_of(&path, &session.bundle)? {
                 clients.push(path);
             }

@@ -1,7 +1,5 @@
 //! What is said at the end of `up`.
 
-use std::path::PathBuf;
-
 use serde_json::json;
 use talmox_engine::kube::NodeFacts;
 use talmox_engine::observe::World;
@@ -9,6 +7,7 @@ use talmox_engine::plan::{future_locations, locations};
 use talmox_model::Node;
 
 use crate::args::Format;
+use crate::choose::ClientPaths;
 use crate::command::check::plural;
 use crate::command::output;
 use crate::error::CommandError;
@@ -43,7 +42,7 @@ pub(super) struct End {
     /// What became of the client files.
     pub(super) told: Vec<String>,
     /// Where kubeconfig and talosconfig are; nothing in a lab that ends here.
-    pub(super) files: Option<PathBuf>,
+    pub(super) files: Option<ClientPaths>,
     /// The arguments that name the cluster again.
     pub(super) again: String,
 }
@@ -58,14 +57,13 @@ pub(super) async fn done(
     let desired = &session.desired;
     let facts = output::facts(desired, future_locations(desired, &world.pve));
     if printer.format == Format::Json {
-        let file = |name: &str| end.files.as_ref().map(|folder| folder.join(name));
         let result = json!({
             "cluster": desired.cluster,
             "changed": end.is_change,
             "steps": {"done": end.tally.done, "already": end.tally.already},
             "endpoint": desired.endpoint,
-            "kubeconfig": file("kubeconfig"),
-            "talosconfig": file("talosconfig"),
+            "kubeconfig": end.files.as_ref().map(|paths| &paths.kubeconfig),
+            "talosconfig": end.files.as_ref().map(|paths| &paths.talosconfig),
             "nodes": facts,
         });
         return printer.result(&format!("{result}\n"));
@@ -154,8 +152,8 @@ fn next(session: &Session, end: &End) -> String {
     }
     let mut lines = vec![];
     let has_talos = session.desired.nodes.iter().any(|node| node.is_talos);
-    if let Some(folder) = end.files.as_ref().filter(|_| has_talos) {
-        let path = folder.join("kubeconfig");
+    if let Some(paths) = end.files.as_ref().filter(|_| has_talos) {
+        let path = &paths.kubeconfig;
         lines.push(format!("export KUBECONFIG={}", words::quoted(&path.display().to_string())));
         lines.push("kubectl get nodes".to_owned());
     }

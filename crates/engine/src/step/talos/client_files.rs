@@ -10,7 +10,7 @@ use talmox_talos_config::secret::SecretText;
 use talmox_talos_config::time::UnixTime;
 
 use super::{StepWait, locate, or_wait};
-use crate::access::{ClientFiles, PROVISIONAL};
+use crate::access::{ClientFiles, PROVISIONAL, kubernetes_server};
 use crate::patience::LOOK;
 use crate::plan::{TalosNode, WriteClientFiles};
 use crate::step::{Done, StepContext, StepError};
@@ -28,7 +28,8 @@ pub(in crate::step) async fn write_client_files(
     let seconds = i64::try_from(context.run.clock.unix()).unwrap_or(i64::MAX);
     let now = UnixTime::from_seconds(seconds);
     let randomness = &mut SystemRandomness::new();
-    let (server, tls_server_name) = server(around.as_ref().unwrap_or(&step.server), reach);
+    let (server, tls_server_name) =
+        kubernetes_server(around.as_ref().unwrap_or(&step.server), reach);
     let request = kubeconfig::Request {
         cluster: &step.cluster,
         server: &server,
@@ -115,31 +116,6 @@ async fn addresses(nodes: &[TalosNode], context: &StepContext) -> Result<Vec<Str
     Ok(found)
 }
 
-/// Where the Kubernetes API is found from here, and the name in its certificate if that is another.
-fn server(url: &str, reach: &Reach) -> (String, Option<String>) {
-    let unchanged = (url.to_owned(), None);
-    let Some(address) = address_of(url) else { return unchanged };
-    let target = reach.target(&address);
-    if target == address {
-        return unchanged;
-    }
-    (format!("https://{target}"), Some(address.host))
-}
-
-/// Of `https://host:port`, with or without a port and a path.
-fn address_of(url: &str) -> Option<Address> {
-    let rest = url.strip_prefix("https://")?;
-    let authority = rest.split('/').next()?;
-    let (host, port) = match authority.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
-        Some((host, port)) => (host, port.strip_prefix(':')),
-        None => {
-            authority.split_once(':').map_or((authority, None), |(host, port)| (host, Some(port)))
-        }
-    };
-    let port = port.map_or(Some(443), |port| port.parse().ok())?;
-    Some(Address { host: host.to_owned(), port })
-}
-
 /// Where Talos's clients find a node from here.
 fn endpoint(host: &str, reach: &Reach) -> String {
     let target = reach.target(&Address::new(host));
@@ -157,7 +133,7 @@ mod tests {
             ("10.0.0.11", "127.9.0.11"),
             ("10.0.0.12:50000", "127.9.0.1:42000"),
         ]);
-        let found = |url: &str| server(url, &reach);
+        let found = |url: &str| kubernetes_server(url, &reach);
         let there = ("https://127.9.0.1:41000".to_owned(), Some("10.0.0.20".to_owned()));
         assert_eq!(found("https://10.0.0.20:6443"), there);
         assert_eq!(found("https://10.0.0.21:6443"), ("https://10.0.0.21:6443".to_owned(), None));

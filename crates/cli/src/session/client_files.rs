@@ -1,0 +1,201 @@
+//! Whether kubeconfig and talosconfig on the disk lead to the cluster, and to no other.
+
+use std::path::Path;
+use std::time::Duration;
+
+use talmox_engine::access::PROVISIONAL;
+use talmox_talos_config::client::{ContextExpiry, kubeconfig, talosconfig};
+use talmox_talos_config::secret::SecretText;
+use talmox_talos_config::secrets::{Bundle, CertificateAndKey};
+use talmox_talos_config::time::UnixTime;
+use talmox_yaml::Node;
+
+use crate::choose::ClientPaths;
+use crate::disk;
+use crate::error::CommandError;
+
+/// Certificates with less than that are made anew: whoever runs `up` each month is never locked out.
+const SOON: Duration = Duration::from_hours(30 * 24);
+
+/// What is known of the files of a cluster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Standing {
+    /// They are as they would be written.
+    pub(super) is_current: bool,
+    /// They were written when the cluster was up, however long ago.
+    pub(super) was_up: bool,
+}
+
+/// Looks at the files. `server` is where the Kubernetes API is found from here.
+pub(super) fn standing(
+    paths: &ClientPaths,
+    bundle: &Bundle,
+    server: &str,
+    now: UnixTime,
+) -> Standing {
+    let read = |path: &Path| disk::read_secret(path).ok().flatten();
+    let (kube, talos) = (read(&paths.kubeconfig), read(&paths.talosconfig));
+    let (Some(kube), Some(talos)) = (kube, talos) else {
+        return Standing { is_current: false, was_up: false };
+    };
+    let (authority, ways) = (bundle.certs.k8s.crt_base64(), ways(&kube));
+    let own: Vec<&Way> = ways.iter().filter(|way| way.authority == authority).collect();
+    // One that leads around the shared address is as good as none.
+    let was_up = !own.is_empty() && !kube.expose().starts_with(PROVISIONAL);
+    let leads_there = own.iter().any(|way| way.places == [server]);
+    let kube_lasts = lasts(kubeconfig::expiry(kube.expose()), &bundle.certs.k8s, now);
+    let talos_lasts = lasts(talosconfig::expiry(talos.expose()), &bundle.certs.os, now);
+    let is_talos =
+        self::ways(&talos).iter().any(|way| way.authority == bundle.certs.os.crt_base64());
+    Standing { is_current: was_up && leads_there && kube_lasts && is_talos && talos_lasts, was_up }
+}
+
+/// What leads to another cluster is not replaced. Labs come and go, and the ways into them with them.
+pub(crate) fn refuse_others(paths: &ClientPaths, bundle: &Bundle) -> Result<(), CommandError> {
+    let own = [bundle.certs.k8s.crt_base64(), bundle.certs.os.crt_base64()];
+    for path in [&paths.kubeconfig, &paths.talosconfig] {
+        let Some(text) = disk::read_secret(path)? else { continue };
+        if ways(&text).iter().any(|way| !own.contains(&way.authority) && !way.is_into_lab()) {
+            let message =
+                format!("nothing was changed: {} leads to another cluster", path.display());
+            return Err(CommandError::failed(message).hint(
+                "move it away, or have the files of this one written elsewhere with --output DIR",
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Whether one of the certificates is good for a while, or for as long as its authority.
+fn lasts<E>(
+    ends: Result<Vec<ContextExpiry>, E>,
+    authority: &CertificateAndKey,
+    now: UnixTime,
+) -> bool {
+    let last = authority.authority().map(|authority| authority.certificate.not_after);
+    let enough = last.map_or(now.plus(SOON), |last| last.min(now.plus(SOON)));
+    let ends = ends.unwrap_or_default();
+    ends.iter().filter_map(|context| context.not_after).any(|end| end >= enough)
+}
+
+/// A way into a cluster.
+struct Way {
+    authority: String,
+    /// The server of a kubeconfig, or the endpoints of a talosconfig.
+    places: Vec<String>,
+}
+
+impl Way {
+    fn is_into_lab(&self) -> bool {
+        let is_loopback = |place: &String| {
+            place.strip_prefix("https://").unwrap_or(place.as_str()).starts_with("127.")
+        };
+        !self.places.is_empty() && self.places.iter().all(is_loopback)
+    }
+}
+
+/// All ways in that a kubeconfig or a talosconfig tells; none if it is neither.
+fn ways(text: &SecretText) -> Vec<Way> {
+    let documents = talmox_yaml::read(text.expose()).unwrap_or_default();
+    let Some(root) = documents.first().and_then(Node::as_map) else { return vec![] };
+    let clusters = root.get("clusters").and_then(Node::as_seq);
+    let kube = clusters.into_iter().flat_map(|clusters| &clusters.items).filter_map(|item| {
+        let cluster = item.as_map()?.get("cluster")?.as_map()?;
+        let authority = cluster.get("certificate-authority-data")?.as_str()?.to_owned();
+        let server = cluster.get("server").and_then(Node::as_str);
+        Some(Way { authority, places: server.map(str::to_owned).into_iter().collect() })
+    });
+    let contexts = root.get("contexts").and_then(Node::as_map);
+    let talos = contexts.into_iter().flat_map(|contexts| &contexts.entries).filter_map(|entry| {
+        let context = entry.value.as_map()?;
+        let authority = context.get("ca")?.as_str()?.to_owned();
+        let endpoints = context.get("endpoints").and_then(Node::as_seq);
+        let endpoints = endpoints.into_iter().flat_map(|endpoints| &endpoints.items);
+        let places = endpoints.filter_map(|place| Some(place.as_str()?.to_owned())).collect();
+        Some(Way { authority, places })
+    });
+    kube.chain(talos).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use talmox_talos_config::client::Role;
+
+    use super::*;
+    use crate::disk::Before;
+    use crate::environment::{self, Kernel};
+    use crate::secrets;
+
+    const DAY: Duration = Duration::from_hours(24);
+    const SERVER: &str = "https://10.0.0.20:6443";
+
+    /// Both files, valid for so long.
+    fn write(paths: &ClientPaths, bundle: &Bundle, server: &str, ttl: Duration) {
+        let now = environment::now();
+        let request = kubeconfig::Request {
+            cluster: "dev",
+            server,
+            tls_server_name: None,
+            groups: &["system:masters".to_owned()],
+            ttl,
+        };
+        let kube = kubeconfig::generate(bundle, &request, now, &mut Kernel).unwrap();
+        let request = talosconfig::Request {
+            context: "dev",
+            endpoints: &["10.0.0.11".to_owned()],
+            nodes: &[],
+            roles: &[Role::Admin],
+            ttl,
+        };
+        let talos = talosconfig::generate(bundle, &request, now, &mut Kernel).unwrap();
+        disk::write_private(&paths.kubeconfig, kube.expose(), Before::Anything).unwrap();
+        disk::write_private(&paths.talosconfig, talos.expose(), Before::Anything).unwrap();
+    }
+
+    #[test]
+    fn files_count_as_written_only_if_they_lead_to_the_cluster_for_a_while() {
+        let folder = tempfile::tempdir().unwrap();
+        let paths = ClientPaths::within(folder.path());
+        let bundle = secrets::generate().unwrap();
+        let now = environment::now();
+        let standing = |server: &str| {
+            let Standing { is_current, was_up } = standing(&paths, &bundle, server, now);
+            (is_current, was_up)
+        };
+        assert_eq!(standing(SERVER), (false, false), "there are none");
+        write(&paths, &bundle, SERVER, 365 * DAY);
+        assert_eq!(standing(SERVER), (true, true));
+        assert_eq!(standing("https://10.0.0.30:6443"), (false, true), "the address is another");
+        write(&paths, &bundle, SERVER, 20 * DAY);
+        assert_eq!(standing(SERVER), (false, true), "they end soon");
+        write(&paths, &bundle, SERVER, 365 * DAY);
+        let text = disk::read_secret(&paths.kubeconfig).unwrap().unwrap();
+        let marked = format!("{PROVISIONAL}{}", text.expose());
+        disk::write_private(&paths.kubeconfig, &marked, Before::Anything).unwrap();
+        assert_eq!(standing(SERVER), (false, false), "it leads around the shared address");
+    }
+
+    #[test]
+    fn what_leads_to_another_cluster_is_neither_taken_nor_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        let paths = ClientPaths::within(folder.path());
+        let [own, other] = [0; 2].map(|_| secrets::generate().unwrap());
+        refuse_others(&paths, &own).unwrap();
+        write(&paths, &own, SERVER, 365 * DAY);
+        refuse_others(&paths, &own).unwrap();
+        write(&paths, &other, SERVER, 365 * DAY);
+        let known = standing(&paths, &own, SERVER, environment::now());
+        assert_eq!(known, Standing { is_current: false, was_up: false });
+        let error = refuse_others(&paths, &own).unwrap_err().chain();
+        assert!(error.contains("kubeconfig leads to another cluster"), "{error}");
+        std::fs::remove_file(&paths.kubeconfig).unwrap();
+        let error = refuse_others(&paths, &own).unwrap_err().chain();
+        assert!(error.contains("talosconfig leads to another cluster"), "{error}");
+        // What led into a lab that is gone is in nobody's way.
+        std::fs::remove_file(&paths.talosconfig).unwrap();
+        let text = "clusters: [{cluster: {server: 'https://127.0.0.1:4', \
+                    certificate-authority-data: eA==}}]\n";
+        disk::write_private(&paths.kubeconfig, text, Before::Anything).unwrap();
+        refuse_others(&paths, &own).unwrap();
+    }
+}
