@@ -76,6 +76,8 @@ pub struct Desired {
     pub vip: Option<IpAddr>,
     /// Whether Talos brings a network for pods.
     pub has_cni: bool,
+    /// Whether control planes take all pods because there are no workers, and not because somebody says so.
+    pub derives_scheduling: bool,
     pub addons: Vec<Addon>,
     pub timeouts: Timeouts,
     /// The vmids for nodes without one, both ends included.
@@ -159,6 +161,7 @@ impl Desired {
                 .get()
                 .copied()
                 .filter(|_| is_talos && *file.network.vip_by.required() == VipBy::Talos),
+            derives_scheduling: file.allow_scheduling_on_controlplanes.get().is_none(),
             has_cni: *file.network.cni.required() != Cni::None,
             addons: file.addons.values().map(|addon| derive_addon(addon, manifests)).collect(),
             timeouts: Timeouts {

@@ -35,7 +35,8 @@ pub(super) fn node(builder: &mut Builder<'_>, node: &DesiredNode, found: &Config
     let release = desired.talos_version.as_deref().and_then(Release::of);
     match &found.config {
         Some(config) => match differences(config, &node.config, release.unwrap_or_default()) {
-            Some(differences) => {
+            Some(mut differences) => {
+                builder.findings.extend(kept_open(desired, &mut differences));
                 for field in &differences {
                     let (own, note) = match Readdressing::of_config(&field.path) {
                         Some(change) => change.class(node),
@@ -61,6 +62,22 @@ pub(super) fn node(builder: &mut Builder<'_>, node: &DesiredNode, found: &Config
         let notes: Vec<&str> = notes.into_iter().collect();
         builder.changes.push(if notes.is_empty() { change } else { change.note(notes.join("; ")) });
     }
+}
+
+/// Control planes that were made before there were workers keep taking all pods: the first worker of a cluster is no
+/// reason to change them. Takes this out of the differences, and tells of it.
+fn kept_open(desired: &Desired, differences: &mut Vec<FieldChange>) -> Option<Finding> {
+    let is_kept = |field: &FieldChange| {
+        field.path == SCHEDULING && field.old.as_deref() == Some("true") && field.new.is_none()
+    };
+    if !desired.derives_scheduling || !differences.iter().any(is_kept) {
+        return None;
+    }
+    differences.retain(|field| !is_kept(field));
+    let message = "control planes go on taking all pods, although there are workers";
+    let hint = "say `allow_scheduling_on_controlplanes: true` if they should; with `false` the \
+                change is planned";
+    Some(Finding::warning(&desired.cluster, message).hint(hint))
 }
 
 /// The name that a node's config gives it.
@@ -128,9 +145,11 @@ fn collect(node: &Yaml, path: &str, all: &mut BTreeMap<String, String>) {
     }
 }
 
+const SCHEDULING: &str = "cluster.allowSchedulingOnControlPlanes";
+
 /// What may be shown. Everything else may hold a secret: files, environments, keys, credentials.
 const SHOWN: &[&str] = &[
-    "cluster.allowSchedulingOnControlPlanes",
+    SCHEDULING,
     "cluster.apiServer.certSANs",
     "cluster.clusterName",
     "cluster.controlPlane.endpoint",

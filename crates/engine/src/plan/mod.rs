@@ -23,6 +23,7 @@ mod readdress;
 mod saved;
 pub mod show;
 mod source;
+mod spread;
 mod standing;
 mod step;
 mod steps;

@@ -4,10 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use talmox_pve::api::qemu::Vm;
 use talmox_pve::config::VmConfig;
-use talmox_pve::id::{NodeName, Upid, VmId};
+use talmox_pve::id::{Upid, VmId};
 
 use super::action::OwnVm;
 use super::change::Finding;
+use super::spread::spread;
 use super::vm::user_data_mark;
 use super::{hidden, stranger};
 use crate::desired::{Desired, DesiredNode};
@@ -109,7 +110,8 @@ pub(crate) fn places<'a>(desired: &'a Desired, pve: &'a Pve) -> Places<'a> {
     numbers.taken.extend(owned.values().map(|(vmid, _)| *vmid));
     let places_of: BTreeMap<VmId, String> =
         owned.iter().map(|(name, (vmid, _))| (*vmid, name.clone())).collect();
-    let hosts = spread(desired, pve);
+    let standing = owned.iter().map(|(name, (_, found))| (&**name, found.seen.host.clone()));
+    let hosts = spread(desired, pve, &standing.collect());
     for node in &desired.nodes {
         let identity = desired.identity_of(&node.name);
         if let Some((vmid, found)) = owned.remove(&node.name) {
@@ -336,15 +338,4 @@ impl Numbers {
 /// Whether a lock is one under which VMs have neither name nor marker.
 fn is_half_made(lock: Option<&str>) -> bool {
     matches!(lock, Some("create" | "clone"))
-}
-
-/// Hosts for nodes that name none: in turn, control planes first, so that no two of them share one
-/// while there are others.
-fn spread<'a>(desired: &'a Desired, pve: &'a Pve) -> BTreeMap<&'a str, NodeName> {
-    let hosts: Vec<&NodeName> = match (desired.hosts.as_slice(), pve.resources.hosts.as_slice()) {
-        ([], [only]) => vec![&only.node],
-        (given, _) => given.iter().collect(),
-    };
-    let open = desired.nodes.iter().filter(|node| node.host.is_none());
-    open.zip(hosts.into_iter().cycle()).map(|(node, host)| (&*node.name, host.clone())).collect()
 }

@@ -6,6 +6,7 @@ mod bootstrap;
 mod changes;
 mod cleaning;
 mod ending;
+mod hosts;
 mod laws;
 mod obstacle;
 mod preflight;

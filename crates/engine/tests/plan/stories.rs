@@ -4,8 +4,8 @@ use insta::assert_snapshot;
 use talmox_engine::observe::{EtcdSeen, TalosSeen};
 use talmox_engine::plan::{DestroyOptions, destroy, show};
 
-use crate::support::{HEAD, HOME, desired, home, home_with, ids, plan, single, text};
-use crate::world::{empty, foreign, host, settled, taken, template, vmid};
+use crate::support::{HEAD, HOME, desired, home, home_with, ids, plan, single, text, warnings};
+use crate::world::{carry_out, empty, foreign, host, settled, taken, template, vmid};
 
 #[test]
 fn a_fresh_cluster() {
@@ -41,6 +41,27 @@ fn one_more_control_plane() {
     let ids = ids(&plan);
     assert!(ids.contains(&"talos/cp-4/join") && ids.contains(&"talos/cp-5/join"), "{ids:?}");
     assert!(!ids.contains(&"etcd/bootstrap"), "{ids:?}");
+}
+
+/// Without workers, control planes take all pods. That they would not with one is no reason to refuse it.
+#[test]
+fn the_first_worker() {
+    let alone = format!("{HEAD}controlplane: [{{name: cp-1, ip: 10.0.0.11, vmid: 300}}]\n");
+    let mut world = settled(&desired(&alone));
+    let worker = "workers: [{name: wk-1, ip: 10.0.0.21}]\n";
+    let grown = desired(&format!("{alone}{worker}"));
+    let first = plan(&grown, &world);
+    assert_eq!(first.open_changes().count(), 0, "{}", show::text(&first));
+    let told = "home: control planes go on taking all pods, although there are workers";
+    assert_eq!(warnings(&first), [told]);
+    carry_out(&grown, &first, &mut world, usize::MAX);
+    let second = plan(&grown, &world);
+    assert!(second.is_empty(), "{}", show::text(&second));
+    let words = |says: bool| format!("{alone}{worker}allow_scheduling_on_controlplanes: {says}\n");
+    let wanted = plan(&desired(&words(true)), &world);
+    assert!(wanted.is_empty() && wanted.findings.is_empty(), "{}", show::text(&wanted));
+    let changed = plan(&desired(&words(false)), &world);
+    assert_eq!(changed.open_changes().count(), 1, "{}", show::text(&changed));
 }
 
 #[test]

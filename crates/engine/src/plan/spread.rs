@@ -1,0 +1,55 @@
+//! Hosts for nodes that name none.
+
+use std::collections::BTreeMap;
+
+use talmox_pve::id::NodeName;
+
+use crate::desired::Desired;
+use crate::observe::Pve;
+
+type Hosts<'a> = BTreeMap<&'a str, NodeName>;
+
+/// Control planes each come to the host with the fewest of them, workers to the hosts in turn. `standing` are the hosts
+/// of the VMs that are there, by node.
+///
+/// While these are where they would be put, they change nothing: a run that was cut short goes on with the same places,
+/// whichever VMs it had made.
+pub(super) fn spread<'a>(desired: &'a Desired, pve: &Pve, standing: &Hosts<'_>) -> Hosts<'a> {
+    let hosts: Vec<&NodeName> = match (desired.hosts.as_slice(), pve.resources.hosts.as_slice()) {
+        ([], [only]) => vec![&only.node],
+        (given, _) => given.iter().collect(),
+    };
+    let thought = control_planes(desired, &hosts, &Hosts::new());
+    let is_as_thought =
+        thought.iter().all(|(name, host)| standing.get(name).is_none_or(|found| found == host));
+    let control_planes =
+        if is_as_thought { thought } else { control_planes(desired, &hosts, standing) };
+    let open = desired.nodes.iter().filter(|node| node.host.is_none());
+    let in_turn = open.zip(hosts.iter().copied().cycle());
+    let mut all: Hosts<'a> = in_turn.map(|(node, host)| (&*node.name, host.clone())).collect();
+    all.extend(control_planes);
+    all
+}
+
+/// The hosts of all control planes, those that they name included.
+fn control_planes<'a>(
+    desired: &'a Desired,
+    hosts: &[&NodeName],
+    standing: &Hosts<'_>,
+) -> Hosts<'a> {
+    let wanted = || desired.nodes.iter().filter(|node| node.is_control_plane);
+    let fixed = wanted().filter_map(|node| {
+        let host = standing.get(&*node.name).or(node.host.as_ref())?;
+        Some((&*node.name, host.clone()))
+    });
+    let mut all: Hosts<'a> = fixed.collect();
+    for node in wanted() {
+        let count = |host: &NodeName| all.values().filter(|other| *other == host).count();
+        if !all.contains_key(&*node.name)
+            && let Some(emptiest) = hosts.iter().min_by_key(|host| count(host))
+        {
+            all.insert(&node.name, (*emptiest).clone());
+        }
+    }
+    all
+}
