@@ -54,7 +54,7 @@ impl Face {
         let started = realm.now();
         let mut configs = vec![];
         for after in [Duration::ZERO].into_iter().chain(REISSUED) {
-            let shown = issue(&authority(realm)?, realm, node, &[])?;
+            let shown = issue(&authority(realm, node.clock_skew)?, realm, node, &[])?;
             let config = server(clock_of(realm, node), None, shown)?;
             configs.push((started + after, config));
         }
@@ -84,7 +84,7 @@ impl Face {
 
     /// The face of a node of another cluster, whose authority nobody here knows.
     pub(super) fn of_another(realm: &Realm, node: &Node) -> Result<Self, String> {
-        let authority = authority(realm)?;
+        let authority = authority(realm, node.clock_skew)?;
         let shown = issue(&authority, realm, node, &[])?;
         let mut roots = RootCertStore::empty();
         let trusted = CertificateDer::from(authority.certificate.as_der().to_vec());
@@ -202,25 +202,26 @@ fn roles(certificate: &CertificateDer<'_>) -> BTreeSet<String> {
         .unwrap_or_default()
 }
 
-/// Certificates are good from a moment that is past for clients too: their time is ours, or behind it.
-fn issue_time(realm: &Realm) -> Seconds {
+/// Certificates of a right clock are good from a moment that is past for clients too: their time is ours, or
+/// behind it. `skew` is what the clock is off by that they are issued by, in seconds.
+fn issue_time(realm: &Realm, skew: i64) -> Seconds {
     let real = i64::try_from(Clock::real().unix()).unwrap_or_default();
     let own = i64::try_from(realm.now().as_secs()).unwrap_or_default();
-    Seconds::from_seconds(real.min(own)).minus(BACKDATED)
+    Seconds::from_seconds(real.min(own).saturating_add(skew)).minus(BACKDATED)
 }
 
-/// To the end of a day from now on, in the lab's time, which may be far ahead of ours.
-fn good_for(realm: &Realm, not_before: Seconds) -> Duration {
-    let now = Seconds::from_seconds(i64::try_from(realm.now().as_secs()).unwrap_or_default());
-    DAY + now.remaining(not_before).unwrap_or_default()
+/// To the end of a day from now on by the same clock, which may be far ahead of ours.
+fn good_for(realm: &Realm, skew: i64, not_before: Seconds) -> Duration {
+    let now = i64::try_from(realm.now().as_secs()).unwrap_or_default().saturating_add(skew);
+    DAY + Seconds::from_seconds(now).remaining(not_before).unwrap_or_default()
 }
 
 /// An authority of just now.
-fn authority(realm: &Realm) -> Result<Authority, String> {
+fn authority(realm: &Realm, skew: i64) -> Result<Authority, String> {
     let request = AuthorityRequest {
         subject: Name::organization("talos"),
         kind: KeyKind::Ed25519,
-        not_before: issue_time(realm),
+        not_before: issue_time(realm, skew),
         lifetime: DAY,
     };
     new_authority(&request, &mut SystemRandomness::new()).map_err(|e| e.to_string())
@@ -228,7 +229,8 @@ fn authority(realm: &Realm) -> Result<Authority, String> {
 
 /// What a server shows that is no node, but has TLS.
 pub(super) fn plain_tls(realm: &Realm, address: IpAddr) -> Result<TlsAcceptor, String> {
-    let shown = leaf(&authority(realm)?, realm, "server", vec![AltName::Ip(address)])?;
+    let names = vec![AltName::Ip(address)];
+    let shown = leaf(&authority(realm, 0)?, realm, 0, ("server", names))?;
     let time = Arc::new(OwnTime { clock: realm.clock(), skew: 0 });
     let mut config = ServerConfig::clone(&*server(time, None, shown)?);
     config.alpn_protocols.clear();
@@ -265,23 +267,23 @@ fn issue(
             Err(_) => AltName::Dns(name.clone()),
         });
     }
-    leaf(authority, realm, &node.network.full_name(), names)
+    leaf(authority, realm, node.clock_skew, (&node.network.full_name(), names))
 }
 
 fn leaf(
     authority: &Authority,
     realm: &Realm,
-    name: &str,
-    alt_names: Vec<AltName>,
+    skew: i64,
+    (name, alt_names): (&str, Vec<AltName>),
 ) -> Result<Shown, String> {
-    let not_before = issue_time(realm);
+    let not_before = issue_time(realm, skew);
     let leaf = LeafRequest {
         subject: Name { organizations: vec![], common_name: Some(name.to_owned()) },
         alt_names,
         usage: Usage::Server,
         key_encipherment: false,
         not_before,
-        lifetime: good_for(realm, not_before),
+        lifetime: good_for(realm, skew, not_before),
     };
     let mut randomness = SystemRandomness::new();
     let (certificate, key) = authority.issue(&leaf, &mut randomness).map_err(|e| e.to_string())?;
