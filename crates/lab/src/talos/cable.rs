@@ -10,6 +10,7 @@ use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
@@ -179,6 +180,22 @@ impl Realm {
         }
     }
 
+    /// Waits for as long as `time` is for the machine: none passes while it stands still.
+    pub(super) async fn sleep_with(&self, vmid: u32, time: Duration) {
+        let is_paused = |land: &Land| land.nodes.get(&vmid).is_some_and(|node| node.is_paused);
+        let (clock, mut left) = (self.clock(), time);
+        loop {
+            self.until(|land| (!is_paused(land)).then_some(())).await;
+            let went_on = clock.moment();
+            tokio::select! {
+                biased;
+                () = self.until(|land| is_paused(land).then_some(())) => {}
+                () = clock.sleep(left) => return,
+            }
+            left = left.saturating_sub(clock.moment().since(went_on));
+        }
+    }
+
     /// Lets pass what the node's machine lets pass now.
     pub(super) fn rewire(&self, vmid: u32) {
         let cut = self.look(|land| land.nodes.get(&vmid).map(Node::cut)).unwrap_or_default();
@@ -254,6 +271,7 @@ mod tests {
     use tokio::net::TcpListener;
 
     use super::*;
+    use crate::talos::bench::Bench;
 
     fn card(name: &str, mac: &str, bridge: &str) -> Card {
         Card {
@@ -293,6 +311,22 @@ mod tests {
         }
         line.write_all(b"c").await.unwrap();
         assert_eq!(client.read_u8().await.unwrap(), b'c');
+    }
+
+    #[tokio::test]
+    async fn no_time_passes_for_a_machine_that_stands_still() {
+        let bench = Bench::new();
+        let (boot, clock) = (bench.start_worker(11), bench.realm.clock());
+        let pause =
+            |is_paused| bench.realm.change_node(11, boot, |node| node.is_paused = is_paused);
+        pause(true);
+        let mut sleeping = std::pin::pin!(bench.realm.sleep_with(11, Duration::from_secs(1)));
+        tokio::select! {
+            () = sleeping.as_mut() => panic!("it went on"),
+            () = clock.sleep(Duration::from_mins(1)) => {}
+        }
+        pause(false);
+        sleeping.await;
     }
 
     #[test]

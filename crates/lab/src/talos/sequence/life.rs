@@ -241,10 +241,10 @@ impl Me {
                     || (own_addresses(node), node.clock_skew) != shown;
                 is_other.then_some(())
             });
-            let clock = realm.clock();
+            // One that stood still may show what has ended meanwhile.
             tokio::select! {
                 () = changes => {}
-                () = clock.sleep(RENEWED) => {}
+                () = realm.sleep_with(self.vmid, RENEWED) => {}
             }
             serving.shutdown().await;
         }
