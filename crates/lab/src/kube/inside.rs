@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use super::auth::User;
+use super::controller::disruption;
 use super::failure::Failure;
 use super::object::{self, text};
 use super::store::KubeStore;
@@ -31,6 +32,16 @@ impl KubeStore {
                 return Ok(false);
             }
             state.create(&kind, &namespace, object).map(|_| true)
+        })
+    }
+
+    /// Deletes a pod, unless a budget forbids it.
+    pub(crate) fn evict(&self, namespace: &str, pod: &str) -> Result<(), Failure> {
+        self.with(|state| {
+            if let Some(pod) = state.get("pods", namespace, pod).cloned() {
+                disruption::check(state, &pod)?;
+            }
+            state.delete_inside("pods", namespace, pod)
         })
     }
 

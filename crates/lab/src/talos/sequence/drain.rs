@@ -1,6 +1,7 @@
 //! A node that leaves its cluster for a while: no pods are put there, and those that are move.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::Value;
 
@@ -11,6 +12,11 @@ use crate::kube::KubeStore;
 
 /// Marks nodes that Talos itself keeps pods away from: it lets them back after the next boot.
 const CORDONED: &str = "talos.dev/cordoned";
+/// How long pods are asked to go.
+const DRAINED_FOR: Duration = Duration::from_mins(5);
+const ASKED_AGAIN: Duration = Duration::from_secs(5);
+/// What the API server says where a budget is in the way.
+const TOO_MANY_REQUESTS: u16 = 429;
 
 /// Cordons and drains, and tells of it. False where the sequence is over.
 pub(super) async fn drain(run: &Run) -> bool {
@@ -24,13 +30,26 @@ pub(super) async fn drain(run: &Run) -> bool {
     // Without an API server there is nobody to ask, and the sequence goes on.
     if let Some((store, name)) = found {
         cordon(&store, &name);
-        for (namespace, pod) in pods_of(&store, &name) {
-            // What a budget protects stays; Talos gives up on it after a while.
-            store.delete("pods", &namespace, &pod).ok();
-        }
+        evict(run, &store, pods_of(&store, &name)).await;
         run.realm.site.wait(crate::pve::Work::Service, &format!("drain/{name}")).await;
     }
     run.close("drain", "cordonAndDrainNode")
+}
+
+/// Asks for each pod to be evicted, again and again where a budget forbids it. What is still protected when the
+/// time is up stays, and the sequence goes on.
+async fn evict(run: &Run, store: &KubeStore, mut pods: Vec<(String, String)>) {
+    let clock = run.realm.clock();
+    let deadline = clock.deadline(DRAINED_FOR);
+    loop {
+        pods.retain(|(namespace, pod)| {
+            store.evict(namespace, pod).is_err_and(|refusal| refusal.code == TOO_MANY_REQUESTS)
+        });
+        if pods.is_empty() || deadline.has_passed() || !run.is_mine() {
+            return;
+        }
+        clock.sleep(ASKED_AGAIN).await;
+    }
 }
 
 fn cordon(store: &KubeStore, name: &str) {
@@ -88,4 +107,49 @@ fn pods_of(store: &KubeStore, node: &str) -> Vec<(String, String)> {
     moving
         .map(|pod| (text(&pod["metadata"]["namespace"]), text(&pod["metadata"]["name"])))
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::kube::object::has_condition;
+    use crate::talos::bench::Bench;
+    use crate::talos::etcd;
+    use crate::talos::land::Stage;
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn pods_that_a_budget_protects_stay_and_the_sequence_goes_on() {
+        let bench = Bench::new();
+        let boot = bench.start_control_plane(11);
+        etcd::bootstrap(&bench.realm, 11, boot, None).unwrap();
+        bench.until_healthy(11, "etcd").await;
+        let store = bench.store_of(11);
+        let is_ready = |object: &Value| has_condition(object, "Ready");
+        bench.until_object(&store, ("nodes", "", "node-11"), is_ready).await;
+        for name in ["kept", "moved"] {
+            let pod = json!({
+                "metadata": {"name": name, "namespace": "default", "labels": {"app": name}},
+                "spec": {"nodeName": "node-11", "containers": [{"name": "a", "image": "a"}]},
+            });
+            store.create("pods", pod).unwrap();
+        }
+        let budget = json!({
+            "metadata": {"name": "kept", "namespace": "default"},
+            "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "kept"}}},
+        });
+        store.create("poddisruptionbudgets.policy", budget).unwrap();
+        bench.until_object(&store, ("pods", "default", "kept"), is_ready).await;
+
+        let (_, run) = Run::begin(&bench.realm, 11, boot, "reset", Stage::Resetting).unwrap();
+        let before = bench.realm.clock().moment();
+        assert!(drain(&run.unwrap()).await);
+        assert!(bench.realm.clock().moment().since(before) >= DRAINED_FOR);
+        let is_going = |name: &str| {
+            let pod = store.get("pods", "default", name);
+            pod.is_none_or(|pod| !pod["metadata"]["deletionTimestamp"].is_null())
+        };
+        assert!(is_going("moved") && !is_going("kept"));
+    }
 }

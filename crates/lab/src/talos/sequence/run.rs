@@ -129,7 +129,8 @@ impl Run {
             .look(|land| land.nodes.get(&self.vmid).filter(|node| node.boot == self.boot).map(look))
     }
 
-    fn is_mine(&self) -> bool {
+    /// Whether the node still does this, and not something else.
+    pub(super) fn is_mine(&self) -> bool {
         let holder = |node: &Node| node.sequence.as_ref().is_some_and(|(_, a)| *a == self.actor);
         self.look(holder).unwrap_or_default()
     }
