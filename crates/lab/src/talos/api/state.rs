@@ -61,10 +61,13 @@ impl State for NodeApi {
 /// The kind, if the caller may see resources of it.
 fn authorize(session: &Session, namespace: &str, name: &str) -> Result<&'static Kind, Status> {
     let denied = |text: String| Err(Status::permission_denied(text));
-    let Some(kind) = session.node(|node| resource::kind(node, name))? else {
+    let found = session.node(|node| {
+        resource::kind(node, name).map(|kind| (kind, kind.is_sensitive(&node.version)))
+    })?;
+    let Some((kind, is_sensitive)) = found else {
         return denied(format!("resource type \"{name}\" is not supported"));
     };
-    if kind.is_sensitive && !session.caller.is_admin() {
+    if is_sensitive && !session.caller.is_admin() {
         return denied("not authorized".to_owned());
     }
     if !resource::has_namespace(namespace) {

@@ -9,7 +9,7 @@ pub(super) const KINDS: &[Kind] = &[
     Kind {
         name: "MachineConfigs.config.talos.dev",
         namespace: "config",
-        is_sensitive: true,
+        sensitive_since: Some(0),
         list: machine_configs,
         ..KIND
     },

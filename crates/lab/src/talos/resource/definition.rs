@@ -43,7 +43,10 @@ pub(super) const KINDS: &[Kind] = &[
         aliases: &["api-resources"],
         columns: &[("Aliases", "{.aliases[:]}")],
         proto: DEFINITION,
-        list: |view| kinds(view.node).map(definition).collect(),
+        list: |view| {
+            let version = &view.node.version;
+            kinds(view.node).map(|kind| definition(kind, kind.is_sensitive(version))).collect()
+        },
         ..KIND
     },
     Kind {
@@ -63,7 +66,7 @@ fn namespaces(_: &View<'_>) -> Vec<Item> {
 }
 
 /// Aliases are made of a kind's name: in the singular, with and without its domain, by its capitals.
-fn definition(kind: &'static Kind) -> Item {
+fn definition(kind: &'static Kind, is_sensitive: bool) -> Item {
     let (plural, domain) = kind.name.split_once('.').unwrap_or((kind.name, ""));
     let display = singular(plural);
     let mut aliases: Vec<String> = kind.aliases.iter().map(|&alias| alias.to_owned()).collect();
@@ -95,7 +98,7 @@ fn definition(kind: &'static Kind) -> Item {
         "allAliases": all,
         "printColumns": columns,
     });
-    if kind.is_sensitive {
+    if is_sensitive {
         spec["sensitivity"] = "sensitive".into();
     }
     Item::new(kind.name.to_lowercase(), spec)
@@ -116,8 +119,9 @@ mod tests {
     use super::*;
 
     fn aliases_of(name: &'static str) -> Vec<String> {
-        let kind: &'static Kind = Box::leak(Box::new(Kind { name, ..KIND }));
-        let Spec::Value(spec) = definition(kind).spec else { panic!("a value") };
+        let mut all = super::super::KINDS.iter().copied().flatten();
+        let kind = all.find(|kind| kind.name == name).unwrap();
+        let Spec::Value(spec) = definition(kind, false).spec else { panic!("a value") };
         let all = spec["allAliases"].as_array().unwrap();
         all.iter().map(|alias| alias.as_str().unwrap().to_owned()).collect()
     }
@@ -137,6 +141,10 @@ mod tests {
         assert!(aliases_of("NodeAddresses.net.talos.dev").contains(&"nodeaddress".to_owned()));
         assert!(aliases_of("Identities.cluster.talos.dev").contains(&"identity".to_owned()));
         assert!(aliases_of("NodeIPs.kubernetes.talos.dev").contains(&"nips".to_owned()));
+        let modules = aliases_of("LoadedKernelModules.runtime.talos.dev");
+        for alias in ["module", "modules", "lkm", "lkms", "loadedkernelmodule"] {
+            assert!(modules.contains(&alias.to_owned()), "{alias}");
+        }
         assert!(aliases_of("Members.cluster.talos.dev").contains(&"member".to_owned()));
     }
 }

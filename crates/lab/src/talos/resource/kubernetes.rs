@@ -60,7 +60,7 @@ pub(super) const KINDS: &[Kind] = &[
     Kind {
         name: "KubeletSpecs.kubernetes.talos.dev",
         namespace: "k8s",
-        is_sensitive: true,
+        sensitive_since: Some(13),
         proto: &[
             ("image", 1, Form::Text),
             ("args", 2, Form::Each(&Form::Text)),

@@ -97,6 +97,7 @@ pub(super) const KINDS: &[Kind] = &[
     Kind {
         name: "LoadedKernelModules.runtime.talos.dev",
         since: 10,
+        aliases: &["module", "modules"],
         columns: &[("State", "{.state}")],
         proto: &[("state", 4, Form::Text), ("address", 5, Form::Text)],
         list: modules,

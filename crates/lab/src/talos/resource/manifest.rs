@@ -29,6 +29,7 @@ pub(super) const KINDS: &[Kind] = &[
     Kind {
         name: "APIServerConfigs.kubernetes.talos.dev",
         namespace: CONTROL_PLANE,
+        sensitive_since: Some(13),
         proto: API_SERVER,
         list: |view| component(view, COMPONENTS[0], api_server),
         ..KIND

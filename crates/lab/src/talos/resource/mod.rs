@@ -8,6 +8,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::land::{Land, Node};
+use super::version::Version;
 
 mod block;
 mod cluster;
@@ -39,8 +40,8 @@ pub(crate) struct Kind {
     pub(crate) aliases: &'static [&'static str],
     /// What a table shows of each: the title, and where it stands.
     pub(crate) columns: &'static [(&'static str, &'static str)],
-    /// Only administrators may see it.
-    pub(crate) is_sensitive: bool,
+    /// The minor release of Talos 1 since which only administrators may see it.
+    pub(crate) sensitive_since: Option<u32>,
     /// The minor release of Talos 1 that brought it.
     pub(crate) since: u32,
     /// How it is written in binary, for clients that want it so.
@@ -51,6 +52,11 @@ pub(crate) struct Kind {
 impl Kind {
     pub(crate) fn to_proto(&self, spec: &Value) -> Vec<u8> {
         proto::encode(spec, self.proto)
+    }
+
+    /// Whether nodes of this release show it to administrators alone.
+    pub(crate) fn is_sensitive(&self, version: &Version) -> bool {
+        self.sensitive_since.is_some_and(|minor| version.is_at_least(minor))
     }
 
     /// The controller that keeps resources of this kind, by a name of its own.
@@ -67,7 +73,7 @@ const KIND: Kind = Kind {
     namespace: "runtime",
     aliases: &[],
     columns: &[],
-    is_sensitive: false,
+    sensitive_since: None,
     since: 0,
     proto: &[],
     list: |_| vec![],
@@ -131,4 +137,28 @@ pub(crate) fn kind(node: &Node, name: &str) -> Option<&'static Kind> {
 
 pub(crate) fn has_namespace(name: &str) -> bool {
     definition::NAMESPACES.contains(&name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_only_administrators_see_depends_on_the_release() {
+        let config = "MachineConfigs.config.talos.dev";
+        let kubelet = "KubeletSpecs.kubernetes.talos.dev";
+        let api_server = "APIServerConfigs.kubernetes.talos.dev";
+        let table: [(&str, &[&str]); 4] = [
+            ("v1.8.0", &[config]),
+            ("v1.12.7", &[config]),
+            ("v1.13.6", &[config, kubelet, api_server]),
+            ("v1.14.0", &[config, kubelet, api_server]),
+        ];
+        for (release, expected) in table {
+            let version = Version::parse(release).unwrap();
+            let all = KINDS.iter().copied().flatten();
+            let hidden = all.filter(|kind| kind.is_sensitive(&version)).map(|kind| kind.name);
+            assert_eq!(hidden.collect::<Vec<_>>(), expected, "{release}");
+        }
+    }
 }
