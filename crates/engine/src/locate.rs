@@ -1,10 +1,11 @@
-//! Where a node is: at the address it was given, or at the one its guest agent tells.
+//! Where a node is: at the address it was given, or at the one its guest agent tells. And whether what is there has told who
+//! it is.
 
 use std::net::IpAddr;
 
 use talmox_pve::api::qemu::{AgentInterface, Vm, agent_interfaces};
 use talmox_pve::{Client, PveError};
-use talmox_talos_api::Look;
+use talmox_talos_api::{Expected, Look, Machine};
 
 use crate::plan::Contact;
 
@@ -22,6 +23,19 @@ pub(crate) async fn locate(contact: Contact, vm: &Vm, pve: &Client) -> Look<IpAd
             Look::NotYet(format!("its guest agent does not answer: {}", rejection.message))
         }
         Err(error) => Look::NotYet(error.to_string()),
+    }
+}
+
+/// What a machine has not told of itself, as one does not that is just coming up: this does not speak against it.
+pub(crate) fn unsaid(machine: &Machine, expected: &Expected) -> Option<&'static str> {
+    if expected.uuid.is_some() && machine.uuid.is_none() {
+        Some("SMBIOS UUID")
+    } else if expected.instance_id.is_some() && machine.instance_id.is_none() {
+        Some("instance id")
+    } else if !expected.macs.is_empty() && machine.macs.is_empty() {
+        Some("network cards")
+    } else {
+        None
     }
 }
 

@@ -47,6 +47,7 @@ pub(super) async fn observe(desired: &Desired, client: &Client) -> Result<Pve, P
         .collect();
     pve.vms = vms(client, candidates).await;
     removed::look_in_pools(desired, client, &mut pve).await;
+    removed::look_for_missing(desired, client, &mut pve).await;
     numbers(desired, client, &mut pve).await?;
     details(desired, client, &mut pve).await;
     device::look(desired, client, &mut pve).await;

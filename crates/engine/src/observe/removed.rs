@@ -1,5 +1,7 @@
-//! VMs of nodes that the inventory has no longer, whatever people did to their names and tags: only their markers tell
-//! that they are ours.
+//! VMs that people gave other names and tags, of nodes that the inventory has no longer or seems to miss: only their
+//! markers tell that they are ours.
+
+use std::collections::BTreeSet;
 
 use talmox_pve::Client;
 use talmox_pve::api::cluster::Guest;
@@ -10,16 +12,26 @@ use super::proxmox;
 use super::world::{Pve, VmSeen};
 use crate::desired::{Desired, TAG};
 use crate::ownership::Marker;
+use crate::plan::locations;
 
 /// Looks at the VMs in pools of ours that nothing tells to be of another cluster.
 pub(super) async fn look_in_pools(desired: &Desired, client: &Client, pve: &mut Pve) {
     let is_ours = |pool: &PoolId| desired.nodes.iter().any(|node| node.pool.as_ref() == Some(pool));
-    let is_of_others = |guest: &Guest| {
-        let is_tagged = guest.tags.iter().any(|tag| tag.eq_ignore_ascii_case(TAG));
-        is_tagged && guest.tags.len() > 1
-    };
     let may_be = |guest: &Guest| guest.pool.as_ref().is_some_and(is_ours) && !is_of_others(guest);
     look(desired, client, pve, may_be).await;
+}
+
+/// Where a node has no VM, looks for one under any name before a second one is made. Who has all of them asks nothing.
+pub(super) async fn look_for_missing(desired: &Desired, client: &Client, pve: &mut Pve) {
+    if locations(desired, pve).iter().any(|(_, vm)| vm.is_none()) {
+        look(desired, client, pve, |guest| !is_of_others(guest)).await;
+    }
+}
+
+/// Whether its tags tell that a VM is of another cluster; the tags of ours were looked for before.
+fn is_of_others(guest: &Guest) -> bool {
+    let is_tagged = guest.tags.iter().any(|tag| tag.eq_ignore_ascii_case(TAG));
+    is_tagged && guest.tags.len() > 1
 }
 
 /// Looks at every VM.
@@ -27,19 +39,22 @@ pub(super) async fn look_everywhere(desired: &Desired, client: &Client, pve: &mu
     look(desired, client, pve, |_| true).await;
 }
 
-/// Of the VMs that nobody looked at yet, adds those that carry a marker of the cluster.
+/// Of the VMs that nobody looked at yet, adds those that carry a marker of the cluster or the UUID of a node.
 async fn look(desired: &Desired, client: &Client, pve: &mut Pve, may_be: impl Fn(&Guest) -> bool) {
     let is_open = |guest: &Guest| {
         guest.is_vm && !guest.template && !pve.vms.contains_key(&guest.vmid) && may_be(guest)
     };
     let guests = pve.resources.guests.iter().filter(|guest| is_open(guest)).cloned().collect();
-    let is_marked = |seen: &VmSeen| {
-        let config = seen.config.as_ref().ok();
-        let marker = config.and_then(|config| Marker::find(config.description()));
+    let uuids: BTreeSet<String> =
+        desired.nodes.iter().map(|node| node.identity.uuid.to_string()).collect();
+    let has_sign = |seen: &VmSeen| {
+        let Ok(config) = &seen.config else { return false };
+        let marker = Marker::find(config.description());
         marker.is_some_and(|marker| marker.cluster == desired.mark)
+            || config.smbios().uuid.is_some_and(|uuid| uuids.contains(&uuid))
     };
     let found = proxmox::vms(client, guests).await;
-    pve.vms.extend(found.into_iter().filter(|(_, seen)| is_marked(seen)));
+    pve.vms.extend(found.into_iter().filter(|(_, seen)| has_sign(seen)));
 }
 
 /// Whether a VM that may not be seen is one that this login worked on last, by the tasks of its number, the newest first:

@@ -8,7 +8,7 @@ use talmox_pve::api::qemu::{self, Vm};
 use talmox_pve::config::VmConfig;
 use talmox_pve::property::{IpConfig, Ipv4Config, Ipv6Config};
 use talmox_talos_api::client::{ResourceKind, Service};
-use talmox_talos_api::{Address, Client, Expected, Settings, Verdict, probe};
+use talmox_talos_api::{Address, Client, Expected, Machine, Settings, Verdict, probe};
 use talmox_talos_config::secret::SecretText;
 use talmox_yaml::Value;
 use tokio::task::JoinSet;
@@ -17,6 +17,7 @@ use super::listener::{PATIENCE, knock, who};
 use super::world::{Configured, EtcdSeen, PortSeen, Pve, TalosSeen};
 use super::{KUBERNETES, TalosAccess};
 use crate::desired::{Desired, DesiredNode};
+use crate::locate::unsaid;
 use crate::plan::Contact;
 use crate::plan::place::{State, places};
 
@@ -212,9 +213,7 @@ async fn look(
         Verdict::NoNode(_) => unheard(address, access, TalosSeen::NotTalos).await,
         // It broke off, as one does that goes from one face to the other.
         Verdict::Unclear(error) if error.may_pass() => TalosSeen::Mute(verdict.to_string()),
-        Verdict::Maintenance(found) => {
-            TalosSeen::Maintenance { mismatch: found.machine.mismatch(expected) }
-        }
+        Verdict::Maintenance(found) => maintenance(&found.machine, expected),
         Verdict::Ours => match Client::new(address.clone(), &access.credentials, &settings) {
             Ok(client) => {
                 let found = Box::pin(configured(&client, is_control_plane)).await;
@@ -229,6 +228,14 @@ async fn look(
         | Verdict::Expired { .. }
         | Verdict::ClockSkew { .. }
         | Verdict::RefusesUs(_) => TalosSeen::Estranged(verdict.to_string()),
+    }
+}
+
+/// A machine that has not told who it is yet is neither known nor a stranger.
+fn maintenance(machine: &Machine, expected: &Expected) -> TalosSeen {
+    match unsaid(machine, expected) {
+        Some(missing) => TalosSeen::Mute(format!("a machine that has not told its {missing} yet")),
+        None => TalosSeen::Maintenance { mismatch: machine.mismatch(expected) },
     }
 }
 
@@ -304,5 +311,23 @@ fn config_text(yaml: &SecretText) -> SecretText {
             _ => yaml.clone(),
         },
         _ => yaml.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_machine_that_has_not_told_who_it_is_is_no_stranger() {
+        let expected = Expected { uuid: Some("a".to_owned()), ..Expected::default() };
+        let is_mute = matches!(
+            maintenance(&Machine::default(), &expected),
+            TalosSeen::Mute(what) if what.contains("has not told its SMBIOS UUID")
+        );
+        assert!(is_mute);
+        let other = Machine { uuid: Some("b".to_owned()), ..Machine::default() };
+        let seen = maintenance(&other, &expected);
+        assert!(matches!(seen, TalosSeen::Maintenance { mismatch: Some(_) }), "{seen:?}");
     }
 }

@@ -7,6 +7,7 @@ use talmox_engine::desired::SmbiosUuid;
 use talmox_engine::ownership::{ClusterMark, Marker, Stage};
 use talmox_engine::plan::{self, DestroyOptions, show};
 use talmox_engine::step::{Cut, CutHook, Moment};
+use talmox_pve::api::cluster::Guest;
 use talmox_pve::api::pool::{self, Members};
 use talmox_pve::api::qemu::{self, CloneVm, Vm};
 use talmox_pve::config::{VmChange, VmOptions};
@@ -208,13 +209,7 @@ async fn a_vm_that_lost_its_marker_is_not_doubled() {
 async fn a_removed_node_is_known_by_its_marker_alone() {
     let rig = Rig::start();
     rig.up(&pair()).await.assert_done();
-    let vm = Vm::new(&"pve1".parse().unwrap(), VmId::new(301).unwrap());
-    let set = VmOptions::new().name("renamed").set("tags", "mine");
-    let change = VmChange { set, ..VmChange::default() };
-    rig.client(ADMIN).send(&qemu::set_config(&vm, &change)).await.unwrap();
-    while !rig.guests().await.iter().any(|guest| guest.name.as_deref() == Some("renamed")) {
-        rig.lab.clock().sleep(std::time::Duration::from_secs(1)).await;
-    }
+    rig.disguise(301).await;
     let workers = pair().find("workers:").unwrap();
     let without = &pair()[..workers];
     let plan = rig.plan(without).await;
@@ -246,7 +241,40 @@ async fn a_vm_out_of_the_pool_is_not_doubled_and_keeps_the_secrets() {
     assert_eq!(rig.vms().await.keys().copied().collect::<Vec<_>>(), [100, 301]);
 }
 
+/// Without a pool that tells where to look, by a login that sees every VM.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_vm_of_another_name_is_not_doubled_without_a_pool() {
+    let mut rig = Rig::start();
+    rig.token = ADMIN;
+    let text = pair().replace("pool: talos, ", "");
+    rig.up(&text).await.assert_done();
+    for vmid in [300, 301] {
+        rig.stop_vm(vmid).await;
+        rig.disguise(vmid).await;
+    }
+    let plan = rig.plan(&text).await;
+    let shown = show::text(&plan);
+    assert!(plan.steps.iter().all(|step| !step.id.as_str().ends_with("/create")), "{shown}");
+    assert!(shown.contains("renamed-300 → cp-1"), "{shown}");
+    assert!(shown.contains("renamed-301 → wk-1"), "{shown}");
+}
+
 impl Rig {
+    /// Somebody gives a VM another name and other tags, and the list of all VMs shows them.
+    async fn disguise(&self, vmid: u32) {
+        let vm = Vm::new(&"pve1".parse().unwrap(), VmId::new(vmid).unwrap());
+        let name = format!("renamed-{vmid}");
+        let set = VmOptions::new().name(&name).set("tags", "mine");
+        let change = VmChange { set, ..VmChange::default() };
+        self.client(ADMIN).send(&qemu::set_config(&vm, &change)).await.unwrap();
+        let is_shown = |guest: &Guest| {
+            guest.name.as_ref() == Some(&name) && guest.tags.iter().all(|tag| tag == "mine")
+        };
+        while !self.guests().await.iter().any(is_shown) {
+            self.lab.clock().sleep(std::time::Duration::from_secs(1)).await;
+        }
+    }
+
     /// Somebody writes other notes.
     async fn take_marker(&self, vmid: u32) {
         let vm = Vm::new(&"pve1".parse().unwrap(), VmId::new(vmid).unwrap());

@@ -3,10 +3,11 @@
 use std::net::IpAddr;
 
 use talmox_talos_api::probe::Maintenance;
-use talmox_talos_api::{Expected, Look, Machine, Verdict};
+use talmox_talos_api::{Look, Machine, Verdict};
 
 use super::ground::Ground;
 use super::locate;
+use crate::locate::unsaid;
 use crate::patience::{LOOK, Patience};
 use crate::plan::{ApplyConfig, ConfigBy};
 use crate::step::{ErrorKind, StepContext, StepError, pve};
@@ -151,26 +152,13 @@ async fn look(
 
 /// Whether it is the machine that is meant. What it has not said yet does not speak against it.
 fn known(machine: &Machine, step: &ApplyConfig, address: IpAddr) -> Result<Look<()>, StepError> {
-    if let Some(reason) = unsaid(machine, &step.expected) {
-        return Ok(Look::NotYet(reason));
+    if let Some(missing) = unsaid(machine, &step.expected) {
+        return Ok(Look::NotYet(format!("it has not told its {missing} yet")));
     }
     match machine.mismatch(&step.expected) {
         None => Ok(Look::Done(())),
         Some(why) => Err(stranger(step, address, &why)),
     }
-}
-
-fn unsaid(machine: &Machine, expected: &Expected) -> Option<String> {
-    let missing = if expected.uuid.is_some() && machine.uuid.is_none() {
-        "SMBIOS UUID"
-    } else if expected.instance_id.is_some() && machine.instance_id.is_none() {
-        "instance id"
-    } else if !expected.macs.is_empty() && machine.macs.is_empty() {
-        "network cards"
-    } else {
-        return None;
-    };
-    Some(format!("it has not told its {missing} yet"))
 }
 
 fn stranger(step: &ApplyConfig, address: IpAddr, why: &str) -> StepError {
