@@ -178,12 +178,12 @@ fn the_first_cluster_needs_nothing_and_minds_no_leftovers() {
 
 #[test]
 fn clusters_that_share_a_folder_have_files_and_runs_of_their_own() {
+    const ONE: &str = "--inventory inventory/c1.yaml";
     let cluster = Cluster::new();
     let one = cluster.folder.read("inventory/dev/cluster.yaml");
     std::fs::remove_dir_all(cluster.folder.path().join("inventory/dev")).unwrap();
     cluster.folder.write("inventory/c1.yaml", &one);
     cluster.folder.write("inventory/c2.yaml", &one.replace("10.0.", "10.9."));
-    const ONE: &str = "--inventory inventory/c1.yaml";
     let lab = format!("{ONE} {IN_FILE}");
     let _lab = Served::in_file(&cluster, &format!("{ONE} --speed 20"));
     fine(cluster.run(&format!("up --yes {lab}")));
