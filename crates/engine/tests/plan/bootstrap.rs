@@ -80,15 +80,20 @@ fn a_control_plane_that_cannot_be_read_keeps_all_from_being_bootstrapped() {
     assert!(plan.errors().any(|one| one.subject == "cp-2"), "{:?}", plan.findings);
 }
 
-#[test]
-fn a_rebuilt_first_node_never_starts_a_second_cluster() {
+/// The VM of the first control plane is gone, and the others are silent.
+fn first_vm_lost() -> World {
     let mut world = settled(&home());
     world.pve.vms.remove(&vmid(300)).unwrap();
     world.pve.resources.guests.retain(|guest| guest.vmid != vmid(300));
     for name in ["cp-1", "cp-2", "cp-3"] {
         world.nodes.insert(name.to_owned(), TalosSeen::Nothing("timed out".to_owned()));
     }
-    let plan = plan(&home(), &world);
+    world
+}
+
+#[test]
+fn a_rebuilt_first_node_never_starts_a_second_cluster() {
+    let plan = plan(&home(), &first_vm_lost());
     let step = bootstrap(&plan).unwrap();
     let evidence: Vec<_> = step.witnesses.iter().map(|one| one.evidence).collect();
     assert_eq!(evidence, [Evidence::Answer, Evidence::Answer], "they must say that they have none");
@@ -119,13 +124,7 @@ fn a_worker_that_may_have_its_config_is_waited_for_once_there_is_a_cluster() {
 
 #[test]
 fn a_first_control_plane_is_not_made_before_older_ones_have_told() {
-    let mut world = settled(&home());
-    world.pve.vms.remove(&vmid(300)).unwrap();
-    world.pve.resources.guests.retain(|guest| guest.vmid != vmid(300));
-    for name in ["cp-1", "cp-2", "cp-3"] {
-        world.nodes.insert(name.to_owned(), TalosSeen::Nothing("timed out".to_owned()));
-    }
-    let plan = plan(&home(), &world);
+    let plan = plan(&home(), &first_vm_lost());
     let after = after(&plan, "vm/cp-1/create");
     assert!(
         after.contains(&"talos/cp-2/apply") && after.contains(&"talos/cp-3/apply"),
