@@ -1,11 +1,15 @@
 //! What DHCP gives to the network cards of a rehearsal.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, Ipv4Addr};
 
 use talmox_engine::desired::NodeIdentity;
 use talmox_model::inventory::Nic;
 use talmox_model::value::Boot;
 use talmox_model::{Cluster, Node};
+
+/// A network that is for trials, and so in nobody's inventory.
+const TRIAL: Ipv4Addr = Ipv4Addr::new(198, 19, 0, 0);
 
 /// Whether nodes are found by nothing but DHCP.
 pub(crate) fn leads_to_nodes(cluster: &Cluster) -> bool {
@@ -17,6 +21,48 @@ pub(crate) fn has_further(cluster: &Cluster) -> bool {
     cluster.nodes.iter().any(|node| node.settings().hardware.nics.values().any(asks))
 }
 
+/// Where nodes are: where the inventory says so; those that only their guest agents can tell of, at the first
+/// addresses of the pool that nobody has.
+pub(super) fn contacts(cluster: &Cluster) -> Vec<(&Node, IpAddr)> {
+    let network = &cluster.file.network;
+    let known = cluster.nodes.iter().flat_map(|node| {
+        let gateway = node.settings().placement.gateway.get().copied();
+        [node.address(), node.contact(), gateway]
+    });
+    let shared = [network.vip.get(), network.gateway.get()].map(Option::<&IpAddr>::copied);
+    let taken: BTreeSet<IpAddr> = known.chain(shared).flatten().collect();
+    let mut free = pool(cluster).filter(|address| !taken.contains(address));
+    let nodes = cluster.nodes.iter();
+    nodes
+        .filter_map(|node| {
+            let led = || if is_led(node) { free.next() } else { None };
+            Some((node, node.contact().or_else(led)?))
+        })
+        .collect()
+}
+
+/// Addresses that a DHCP server of the cluster's network may give, such as one at home does: from the hundredth on.
+fn pool(cluster: &Cluster) -> impl Iterator<Item = IpAddr> {
+    let network = &cluster.file.network;
+    let subnet = network.subnet.get().copied().and_then(|subnet| match subnet.network() {
+        IpAddr::V4(first) => Some((first, subnet.prefix_len())),
+        IpAddr::V6(_) => None,
+    });
+    let mut near = [network.vip.get(), network.gateway.get()].into_iter().flatten().copied();
+    let near = near.find_map(network_of);
+    let (first, length) = subnet.or(near.map(|near| (near, 24))).unwrap_or((TRIAL, 24));
+    let size = 1_u32.checked_shl(u32::from(32 - length)).unwrap_or(u32::MAX);
+    let numbers = (100..size.saturating_sub(1)).chain(1..size.saturating_sub(1).min(100));
+    numbers.map(move |number| IpAddr::V4(Ipv4Addr::from(u32::from(first) + number)))
+}
+
+/// The network of 256 addresses that an address is in.
+pub(super) fn network_of(address: IpAddr) -> Option<Ipv4Addr> {
+    let IpAddr::V4(address) = address else { return None };
+    let [a, b, c, _] = address.octets();
+    Some(Ipv4Addr::new(a, b, c, 0))
+}
+
 /// Where DHCP puts cards that ask for it: by MAC, with prefix length.
 pub(super) fn leases(cluster: &Cluster, cluster_id: Option<&str>) -> BTreeMap<String, String> {
     let bridges: BTreeSet<String> = cluster
@@ -24,6 +70,10 @@ pub(super) fn leases(cluster: &Cluster, cluster_id: Option<&str>) -> BTreeMap<St
         .iter()
         .flat_map(|node| node.settings().hardware.nics.values())
         .map(network)
+        .collect();
+    let contacts: BTreeMap<&str, IpAddr> = contacts(cluster)
+        .into_iter()
+        .map(|(node, address)| (node.name.value.as_str(), address))
         .collect();
     let mut leases = BTreeMap::new();
     for (node, number) in cluster.nodes.iter().zip(1_u8..=254) {
@@ -35,7 +85,8 @@ pub(super) fn leases(cluster: &Cluster, cluster_id: Option<&str>) -> BTreeMap<St
         if is_led(node) {
             let mac = node.entry.mac.get().or(derived.first()).map(ToString::to_string);
             let length = node.prefix_len(cluster).unwrap_or(24);
-            give(mac, node.contact().map(|address| format!("{address}/{length}")));
+            let contact = contacts.get(node.name.value.as_str());
+            give(mac, contact.map(|address| format!("{address}/{length}")));
         }
         for (index, nic) in node.settings().hardware.nics.values().enumerate() {
             if asks(nic) {

@@ -33,9 +33,10 @@ pub(crate) fn scenario(cluster: &Cluster) -> Result<Scenario, ScenarioError> {
 /// What is around the nodes: which networks, gateways and leases there are.
 pub(crate) fn nodes(cluster: &Cluster, cluster_id: Option<&str>) -> NodeSettings {
     let network = &cluster.file.network;
-    let own = cluster.nodes.iter().flat_map(|node| [node.address(), node.contact()]);
-    let addresses = own.chain([network.vip.get().copied()]).flatten();
-    let networks: BTreeSet<Ipv4Addr> = addresses.filter_map(network_of).collect();
+    let own = cluster.nodes.iter().filter_map(Node::address);
+    let contacts = lease::contacts(cluster).into_iter().map(|(_, address)| address);
+    let addresses = own.chain(contacts).chain(network.vip.get().copied());
+    let networks: BTreeSet<Ipv4Addr> = addresses.filter_map(lease::network_of).collect();
     let gateways = cluster.nodes.iter().filter_map(|node| node.settings().placement.gateway.get());
     let gateways: BTreeSet<IpAddr> = gateways.chain(network.gateway.get()).copied().collect();
     NodeSettings {
@@ -182,11 +183,4 @@ fn pools(cluster: &Cluster) -> Vec<Value> {
     let pools: BTreeSet<String> =
         own.chain(cluster.file.proxmox.pool.get()).map(ToString::to_string).collect();
     pools.iter().map(|pool| json!({"poolid": pool})).collect()
-}
-
-/// The network of 256 addresses that an address is in.
-fn network_of(address: IpAddr) -> Option<Ipv4Addr> {
-    let IpAddr::V4(address) = address else { return None };
-    let [a, b, c, _] = address.octets();
-    Some(Ipv4Addr::new(a, b, c, 0))
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use talmox_pve::Client as PveClient;
-use talmox_pve::api::qemu::{self, Vm};
+use talmox_pve::api::qemu::{self, AgentAddress, Vm};
 use talmox_pve::config::VmConfig;
 use talmox_pve::property::{IpConfig, Ipv4Config, Ipv6Config};
 use talmox_talos_api::client::{ResourceKind, Service};
@@ -184,7 +184,16 @@ async fn agent_address(client: &PveClient, vm: &Vm, node: &DesiredNode) -> Optio
     let mac = node.identity.macs.first()?.0;
     let interfaces = client.send(&qemu::agent_interfaces(vm)).await.ok()?.0;
     let own = interfaces.iter().find(|one| one.mac.is_some_and(|found| found.bytes() == mac))?;
-    own.addresses.iter().map(|address| address.ip).find(|ip| is_global(*ip))
+    own.addresses
+        .iter()
+        .find(|address| is_global(address.ip) && !is_shared(address))
+        .map(|own| own.ip)
+}
+
+/// Shared addresses have no network around them, and are somebody else's the next moment.
+fn is_shared(address: &AgentAddress) -> bool {
+    let whole = if address.ip.is_ipv4() { 32 } else { 128 };
+    address.prefix == Some(whole)
 }
 
 fn is_global(ip: IpAddr) -> bool {
@@ -317,6 +326,17 @@ fn config_text(yaml: &SecretText) -> SecretText {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_address_without_a_network_around_it_is_shared() {
+        let address = |ip: &str, prefix| AgentAddress { ip: ip.parse().unwrap(), prefix };
+        assert!(is_shared(&address("10.0.0.20", Some(32))));
+        assert!(is_shared(&address("fd00::20", Some(128))));
+        for own in [Some(24), None] {
+            assert!(!is_shared(&address("10.0.0.11", own)), "{own:?}");
+        }
+        assert!(!is_shared(&address("fd00::11", Some(64))));
+    }
 
     #[test]
     fn a_machine_that_has_not_told_who_it_is_is_no_stranger() {

@@ -1,5 +1,6 @@
 //! Both releases of Proxmox, four of Talos, and the five ways of first boot, pairwise: every way with every
-//! Talos, every way and every Talos with both releases.
+//! Talos, every way and every Talos with both releases. DHCP counts twice: with leases that the inventory knows, and
+//! with addresses that only guest agents tell.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,15 +12,18 @@ use super::rig::{Rig, Yard};
 
 const RELEASES: [&str; 2] = ["9.2", "8.4"];
 const TALOS: [&str; 4] = ["v1.8.4", "v1.11.2", "v1.12.4", "v1.13.6"];
-const WAYS: [&str; 5] = ["cloudinit", "cidata", "meta", "dhcp", "template"];
+const WAYS: [&str; 6] = ["cloudinit", "cidata", "meta", "dhcp", AGENT, "template"];
+/// `boot: dhcp`, and the inventory does not say where nodes are.
+const AGENT: &str = "dhcp by agent";
 
 /// What is run: a way, and with each Talos the releases that it is tried on. The newest Talos is tried on
 /// both, in every way.
-const RUNS: [(&str, [&[&str]; 4]); 5] = [
+const RUNS: [(&str, [&[&str]; 4]); 6] = [
     ("cloudinit", [&["9.2"], &["8.4"], &["9.2"], &["8.4", "9.2"]]),
     ("cidata", [&["8.4"], &["9.2"], &["8.4"], &["9.2", "8.4"]]),
     ("meta", [&["9.2"], &["8.4"], &["9.2"], &["8.4", "9.2"]]),
     ("dhcp", [&["8.4"], &["9.2"], &["8.4"], &["9.2", "8.4"]]),
+    (AGENT, [&["9.2"], &["8.4"], &["9.2"], &["8.4", "9.2"]]),
     ("template", [&["9.2"], &["8.4"], &["9.2"], &["8.4", "9.2"]]),
 ];
 
@@ -37,7 +41,7 @@ fn runs() -> impl Iterator<Item = (&'static str, &'static str, &'static str)> {
 fn the_table_has_every_pair() {
     let all: Vec<_> = runs().collect();
     let distinct: BTreeSet<_> = all.iter().collect();
-    assert_eq!((all.len(), distinct.len()), (25, 25));
+    assert_eq!((all.len(), distinct.len()), (30, 30));
     for talos in TALOS {
         for release in RELEASES {
             assert!(all.iter().any(|run| (run.0, run.1) == (release, talos)), "{release} {talos}");
@@ -53,33 +57,53 @@ fn the_table_has_every_pair() {
     }
 }
 
-fn inventory(talos: &str, boot: &str) -> String {
+fn inventory(talos: &str, way: &str) -> String {
     let head = inventory::HEAD.replace("v1.11.2", talos);
-    let nodes = match boot {
-        "template" => PAIR.replace("ip:", &format!("template: talos-{talos}-base, ip:")),
-        _ => PAIR.to_owned(),
-    };
-    format!("{head}boot: {boot}\n{nodes}")
+    match way {
+        "template" => {
+            let nodes = PAIR.replace("ip:", &format!("template: talos-{talos}-base, ip:"));
+            format!("{head}boot: template\n{nodes}")
+        }
+        AGENT => {
+            let image = "image: {extensions: [siderolabs/qemu-guest-agent]}";
+            let nodes = PAIR.replace(", ip: 10.0.0.11", "").replace(", ip: 10.0.0.21", "");
+            format!("{head}boot: dhcp\n{image}\n{nodes}")
+        }
+        _ => format!("{head}boot: {way}\n{PAIR}"),
+    }
 }
 
 /// What a DHCP server gives to the nodes.
 fn leases(desired: &Desired) -> BTreeMap<String, String> {
-    let lease = |node: &talmox_engine::desired::DesiredNode| {
-        let Contact::At(address) = node.contact else { panic!("{}", node.name) };
+    let nodes = desired.nodes.iter().zip(101..);
+    let lease = |(node, number): (&talmox_engine::desired::DesiredNode, u8)| {
+        let address = match node.contact {
+            Contact::At(address) => address.to_string(),
+            Contact::AskAgent => format!("10.0.0.{number}"),
+        };
         (node.identity.macs[0].to_string().to_lowercase(), format!("{address}/24"))
     };
-    desired.nodes.iter().map(lease).collect()
+    nodes.map(lease).collect()
 }
 
-async fn comes_up(release: &'static str, talos: &str, boot: &str) {
-    let place = format!("Proxmox VE {release}, Talos {talos}, {boot}");
-    let text = inventory(talos, boot);
+/// What is around the cluster: a DHCP server, and whoever asks guest agents needs a right for it.
+fn yard(release: &'static str, way: &str, text: &str) -> Yard {
     let mut yard = Yard { release, ..Yard::default() };
-    if boot == "dhcp" {
-        yard.nodes.leases = leases(&inventory::desired(&text, &inventory::bundle()));
+    if matches!(way, "dhcp" | AGENT) {
+        yard.nodes.leases = leases(&inventory::desired(text, &inventory::bundle()));
     }
-    let rig = Rig::of(yard);
-    if boot == "template" {
+    if way == AGENT {
+        let right = if release == "8.4" { "VM.Monitor" } else { "VM.GuestAgent.Audit" };
+        yard.with = vec![("Pool.Audit]", format!("Pool.Audit, {right}]"))];
+    }
+    yard
+}
+
+async fn comes_up(release: &'static str, talos: &str, way: &str) {
+    let place = format!("Proxmox VE {release}, Talos {talos}, {way}");
+    let text = inventory(talos, way);
+    let rig = Rig::of(yard(release, way, &text));
+    if way == "template" {
         rig.make_templates(&text).await;
     }
     let ran = rig.up(&text).await;
@@ -91,7 +115,7 @@ async fn comes_up(release: &'static str, talos: &str, boot: &str) {
     }
     for vm in picture.vms.iter().filter(|(vmid, _)| **vmid >= 300).map(|(_, vm)| vm) {
         let has = |text: &str| vm.config.values().any(|value| value.contains(text));
-        let has_drive = matches!(boot, "cloudinit" | "dhcp" | "template");
+        let has_drive = matches!(way, "cloudinit" | "dhcp" | AGENT | "template");
         assert_eq!(has("cloudinit"), has_drive, "{place}: {vm:#?}");
         // A volume with the config is gone once it was read.
         let disks: Vec<&String> =
@@ -127,6 +151,11 @@ async fn by_meta() {
 #[tokio::test(flavor = "multi_thread")]
 async fn by_dhcp() {
     every_run("dhcp").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn by_dhcp_and_the_guest_agent() {
+    every_run(AGENT).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -126,13 +126,20 @@ impl Rig {
     /// The whole of it.
     pub(crate) async fn picture(&self, text: &str) -> Picture {
         let desired = self.desired(text);
+        let kubernetes = self.kube(text).nodes().await.unwrap();
         let mut nodes = BTreeMap::new();
         for node in desired.nodes.iter().filter(|node| node.is_talos) {
-            let Contact::At(address) = node.contact else { panic!("{} has no address", node.name) };
+            let address = match node.contact {
+                Contact::At(address) => address,
+                Contact::AskAgent => {
+                    let known = kubernetes.iter().find(|known| known.name == node.name);
+                    known.unwrap_or_else(|| panic!("{} is unknown", node.name)).internal_addresses
+                        [0]
+                }
+            };
             let found = self.node(address, node.is_control_plane).await;
             nodes.insert(node.name.clone(), found);
         }
-        let kubernetes = self.kube(text).nodes().await.unwrap();
         Picture { vms: self.vms().await, nodes, kubernetes, volumes: self.volumes().await }
     }
 
