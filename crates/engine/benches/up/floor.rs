@@ -1,8 +1,14 @@
-//! The least time that a plan can take on machines of a profile: the longest chain of its steps, each as long as the
-//! profile says that the work behind it takes. What the engine itself takes is none of it, and nothing is measured.
+//! The least time that a cluster can take on machines of a profile: what must have happened before what, each as long
+//! as the profile says that the work behind it takes. What the engine itself takes is none of it, and nothing is measured.
 //!
-//! A step that waits for a node waits for what goes on there since its config came, whoever looks. So there is a chain
-//! of moments for each node beside the steps, after the order in which Talos does things.
+//! Of a plan it takes which machines there are to be, and not the order of its steps: an edge that nothing needs makes
+//! a run longer, and must not make this longer as well. What has to wait for what is written down here:
+//!
+//! - a disk is filled from an image, and the image lies on the host before that;
+//! - what is done to one VM is done one after the other: create, resize, finish, start;
+//! - a machine that has booted takes a config, whatever the others do;
+//! - etcd is bootstrapped on one control plane, once that answers; the others join it one by one;
+//! - a worker gets its certificate from any control plane, and registers once there is an API server.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -23,81 +29,102 @@ pub(crate) struct Image {
 
 pub(crate) type Ends = BTreeMap<StepId, Duration>;
 
-/// When each step ends at the earliest, from the beginning of the first.
+/// When each step of a plan ends at the earliest, from the beginning of the first.
 pub(crate) fn ends(plan: &Plan, profile: Profile, image: Image) -> Ends {
-    let mut floor = Floor { profile, image, nodes: BTreeMap::new(), ends: BTreeMap::new() };
-    for step in &plan.steps {
-        let begin = step.after.iter().filter_map(|before| floor.ends.get(before)).max();
-        let begin = begin.copied().unwrap_or_default();
-        let end = floor.end(&step.action, begin);
-        floor.ends.insert(step.id.clone(), end);
-    }
-    floor.ends
+    let floor = Floor::new(plan, profile, image);
+    plan.steps
+        .iter()
+        .map(|step| (step.id.clone(), floor.end(&step.action, step.node.as_deref())))
+        .collect()
 }
 
 struct Floor {
     profile: Profile,
     image: Image,
     nodes: BTreeMap<String, Node>,
-    ends: Ends,
 }
 
-/// The moments of a node, as far as they are known.
+/// What a node is, and the moments of its life.
 #[derive(Clone, Copy, Default)]
 struct Node {
     is_control_plane: bool,
-    configured: Duration,
+    /// Disks that are allocated, the one that is filled among them.
+    disks: u32,
+    /// It grows a disk.
+    grows: bool,
     /// From when on its etcd has a vote.
     votes: Option<Duration>,
 }
 
 impl Floor {
+    fn new(plan: &Plan, profile: Profile, image: Image) -> Self {
+        let mut nodes: BTreeMap<String, Node> = BTreeMap::new();
+        let mut first = None;
+        for step in &plan.steps {
+            let Some(name) = &step.node else { continue };
+            let node = nodes.entry(name.clone()).or_default();
+            match &step.action {
+                Action::CreateVm(create) => node.disks = disks(create),
+                Action::ResizeDisk(_) => node.grows = true,
+                Action::ApplyConfig(apply) => node.is_control_plane = apply.node.is_control_plane,
+                Action::BootstrapEtcd(_) => first = Some(name.clone()),
+                _ => {}
+            }
+        }
+        let mut floor = Self { profile, image, nodes };
+        floor.elect(&first.unwrap());
+        floor
+    }
+
     fn time(&self, work: Work) -> Duration {
         self.profile.time(work)
     }
 
-    fn end(&mut self, action: &Action, begin: Duration) -> Duration {
+    fn end(&self, action: &Action, name: Option<&str>) -> Duration {
+        let node = || self.nodes[name.unwrap()];
         match action {
-            Action::FetchImage(_) => {
-                begin + self.time(Work::Build) + self.time(Work::Fetch { bytes: self.image.length })
-            }
-            Action::CreateVm(create) => begin + self.create(create),
-            Action::ResizeDisk(_) => begin + self.time(Work::Allocate),
-            Action::FinishVm(_) => begin + self.time(Work::Call),
-            Action::StartVm(_) => begin + self.time(Work::Start),
-            Action::ApplyConfig(apply) => {
-                let configured = begin + self.time(Work::Firmware) + self.time(Work::Boot);
-                let is_control_plane = apply.node.is_control_plane;
-                let node = Node { is_control_plane, configured, votes: None };
-                self.nodes.insert(apply.node.name.clone(), node);
-                self.api(node)
-            }
-            Action::BootstrapEtcd(bootstrap) => {
-                let node = self.nodes[&bootstrap.node.name];
-                let in_time = node.configured + self.time(Work::TimeSync);
-                let votes =
-                    begin.max(in_time).max(self.runtime(node)) + self.container() + ELECTION;
-                self.nodes.get_mut(&bootstrap.node.name).unwrap().votes = Some(votes);
-                votes
-            }
-            Action::AwaitMember(member) => {
-                let node = self.nodes[&member.node.name];
-                let votes =
-                    if node.is_control_plane { self.vote(&member.node.name) } else { begin };
-                begin.max(votes).max(self.registered(node))
-            }
-            Action::AwaitVip(_) => begin.max(self.first_api_server()),
-            Action::AwaitHealth(_) => begin.max(self.health()),
-            Action::PostSchematic(_) | Action::WriteClientFiles(_) => begin,
+            Action::PostSchematic(_) => Duration::ZERO,
+            Action::FetchImage(_) => self.fetched(),
+            Action::CreateVm(_) => self.created(node()),
+            Action::ResizeDisk(_) => self.resized(node()),
+            Action::FinishVm(_) => self.finished(node()),
+            Action::StartVm(_) => self.started(node()),
+            Action::ApplyConfig(_) => self.answers(node()),
+            Action::BootstrapEtcd(_) => node().votes.unwrap(),
+            Action::AwaitMember(_) => node().votes.unwrap_or_default().max(self.registered(node())),
+            Action::AwaitVip(_) | Action::WriteClientFiles(_) => self.first_api_server(),
+            Action::AwaitHealth(_) => self.health(),
             other => panic!("no figure for {}", other.kind()),
         }
     }
 
+    /// The factory builds the image, the host fetches it.
+    fn fetched(&self) -> Duration {
+        self.time(Work::Build) + self.time(Work::Fetch { bytes: self.image.length })
+    }
+
     /// Every disk is allocated; one is then filled.
-    fn create(&self, create: &CreateVm) -> Duration {
-        let disks = create.options.iter().filter(|(key, _)| key.parse::<DiskSlot>().is_ok());
-        let disks = u32::try_from(disks.count()).unwrap();
-        self.time(Work::Allocate) * disks + self.time(Work::Copy { bytes: self.image.used })
+    fn created(&self, node: Node) -> Duration {
+        let filled = self.time(Work::Copy { bytes: self.image.used });
+        self.fetched() + self.time(Work::Allocate) * node.disks + filled
+    }
+
+    fn resized(&self, node: Node) -> Duration {
+        let growth = if node.grows { self.time(Work::Allocate) } else { Duration::ZERO };
+        self.created(node) + growth
+    }
+
+    fn finished(&self, node: Node) -> Duration {
+        self.resized(node) + self.time(Work::Call)
+    }
+
+    fn started(&self, node: Node) -> Duration {
+        self.finished(node) + self.time(Work::Start)
+    }
+
+    /// It has booted, and has its config.
+    fn configured(&self, node: Node) -> Duration {
+        self.started(node) + self.time(Work::Firmware) + self.time(Work::Boot)
     }
 
     /// The image of a container is pulled, and what is in it started.
@@ -107,28 +134,38 @@ impl Floor {
 
     /// From when on a node can run containers; control planes start trustd as well.
     fn runtime(&self, node: Node) -> Duration {
-        node.configured + self.time(Work::Service) * if node.is_control_plane { 2 } else { 1 }
+        self.configured(node) + self.time(Work::Service) * if node.is_control_plane { 2 } else { 1 }
     }
 
     /// From when on a configured node answers. A worker gets its certificate from trustd.
-    fn api(&self, node: Node) -> Duration {
+    fn answers(&self, node: Node) -> Duration {
         let planes = self.nodes.values().filter(|other| other.is_control_plane);
         let trustd = planes.map(|plane| self.runtime(*plane)).min().unwrap_or_default();
         let signed = if node.is_control_plane { Duration::ZERO } else { trustd };
-        node.configured.max(signed) + self.time(Work::Service)
+        self.configured(node).max(signed) + self.time(Work::Service)
     }
 
-    /// Control planes join etcd one after the other: there is one learner at a time.
-    fn vote(&mut self, name: &str) -> Duration {
-        let node = self.nodes[name];
-        if let Some(votes) = node.votes {
-            return votes;
+    /// Who votes in etcd from when on: the first once it was told to, with the right time; then the others, as they
+    /// come, for there is one learner at a time.
+    fn elect(&mut self, first: &str) {
+        let node = self.nodes[first];
+        let in_time = self.configured(node) + self.time(Work::TimeSync);
+        let ready = self.answers(node).max(in_time).max(self.runtime(node));
+        let mut last = ready + self.container() + ELECTION;
+        self.nodes.get_mut(first).unwrap().votes = Some(last);
+        let is_other = |(name, node): &(&String, &Node)| *name != first && node.is_control_plane;
+        let mut others: Vec<(Duration, String)> = self
+            .nodes
+            .iter()
+            .filter(is_other)
+            .map(|(name, node)| (self.runtime(*node), name.clone()))
+            .collect();
+        others.sort();
+        for (runtime, name) in others {
+            let asked = last.max(runtime) + self.time(Work::Service);
+            last = asked + self.container() + self.time(Work::Service);
+            self.nodes.get_mut(&name).unwrap().votes = Some(last);
         }
-        let last = self.nodes.values().filter_map(|other| other.votes).max().unwrap_or_default();
-        let asked = last.max(self.runtime(node)) + self.time(Work::Service);
-        let votes = asked + self.container() + self.time(Work::Service);
-        self.nodes.get_mut(name).unwrap().votes = Some(votes);
-        votes
     }
 
     /// The API server of a control plane whose etcd has a vote.
@@ -159,4 +196,9 @@ impl Floor {
         });
         all.chain([dns]).chain(shown).max().unwrap_or_default()
     }
+}
+
+fn disks(create: &CreateVm) -> u32 {
+    let disks = create.options.iter().filter(|(key, _)| key.parse::<DiskSlot>().is_ok());
+    u32::try_from(disks.count()).unwrap()
 }

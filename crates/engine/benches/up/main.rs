@@ -1,5 +1,5 @@
 //! What `up` and `plan` cost, in a lab that runs in a process of its own: the time of an `up` against the longest chain
-//! of waits that its plan and the machines leave it, the requests to Proxmox, and how a plan without changes grows with
+//! of waits that the machines leave it, whatever its plan says, the requests to Proxmox, and how a plan without changes grows with
 //! the number of VMs. Prints a table; with `--check` it fails where a bar is missed. `--steps` shows when each step
 //! ended, and when it could have; `--speed N` lets the lab's time pass slower or faster, up to ten times; `--vms N` takes
 //! another number than 1,000 for the plan, 0 leaves that out.
@@ -70,6 +70,8 @@ fn up(runtime: &Runtime, table: &mut Table, nodes: usize, pace: Pace, shows_step
     let fresh = lab.requests();
     let image = runtime.block_on(image(&rig, &plan));
     let least = floor::ends(&plan, Profile::Homelab, image);
+    let same = floor::ends(&one_by_one(&plan), Profile::Homelab, image);
+    assert_eq!(least, same, "the floor is that of the machines, and of no plan's order");
     if shows_steps {
         show(&least, &ends);
     }
@@ -85,6 +87,17 @@ fn up(runtime: &Runtime, table: &mut Table, nodes: usize, pace: Pace, shows_step
     }
     let what = format!("requests of a plan of {nodes} without changes, and VMs + 6");
     table.row(&what, number(again), number(nodes + 6), Some(1.0));
+}
+
+/// The same steps, each with an edge to the one before it.
+fn one_by_one(plan: &Plan) -> Plan {
+    let mut plan = plan.clone();
+    let mut before = vec![];
+    for step in &mut plan.steps {
+        step.after = before;
+        before = vec![step.id.clone()];
+    }
+    plan
 }
 
 /// How large the image is that was fetched.
