@@ -114,10 +114,12 @@ fn say_next(plan: &Plan, args: &PlanArgs, again: &str, printer: &Printer) {
     let lab = if args.rehearsal.lab { " --lab" } else { "" };
     if plan.open_changes().next().is_some() {
         printer.say("`talmox up` makes clusters and adds nodes: it would refuse this plan, and change nothing.");
+    } else if plan.steps.is_empty() {
+        // There is nothing to carry out.
     } else if let Some(path) = &args.out {
         let path = words::quoted(&path.display().to_string());
         printer.say(&format!("`talmox up --plan {path}{again}` carries it out."));
-    } else if !plan.steps.is_empty() {
+    } else {
         printer.say(&format!("`talmox up{lab}{again}` carries it out."));
     }
 }

@@ -218,6 +218,28 @@ mod tests {
     }
 
     #[test]
+    fn one_long_name_does_not_push_all_texts_below_the_names() {
+        let info = |step: &str| StepInfo { step: step.to_owned(), node: None, after: vec![] };
+        let image = "image/pve/local/talos-v1.13.6-nocloud-amd64-ce4c980550dd2ab1.qcow2";
+        let steps = vec![info(image), info("vm/a/create")];
+        let ended = |step: &str| Event::StepEnded {
+            step: step.to_owned(),
+            end: StepEnd::Done,
+            seconds: 2.5,
+        };
+        let mut live = live(vec![
+            (100.0, Event::RunStarted { cluster: "home".to_owned(), steps }),
+            (102.5, ended(image)),
+            (105.0, ended("vm/a/create")),
+        ]);
+        let printer = Printer::new(Format::Text, Color::Never);
+        let drawn = live.finish(Size { columns: 60, rows: 24 }, &printer);
+        let lines: Vec<&str> = drawn.lines().collect();
+        assert_eq!(lines[1], "            done 2.5s  1/2");
+        assert_eq!(lines[2], "    5.0s  ✓ vm/a/create       done 2.5s  2/2");
+    }
+
+    #[test]
     fn who_stops_it_sees_what_still_runs() {
         let printer = Printer::new(Format::Text, Color::Never);
         let mut live = live(begun());

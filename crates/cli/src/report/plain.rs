@@ -123,8 +123,13 @@ impl Plain {
         let Line { time, sign, color, step, text, hint, .. } = line;
         let sign = printer.paint(sign, color);
         let indent = 12;
+        // Where there is little room, a few long names must not push all texts below the names.
+        let most = columns.map_or(usize::MAX, |columns| columns.saturating_sub(indent + ROOM + 2));
         // What is about the whole run has no step before it.
-        let width = if step.is_empty() { 0 } else { self.width.max(step.chars().count()) + 2 };
+        let width = match step.chars().count() {
+            0 => 0,
+            length => self.width.min(most).max(length) + 2,
+        };
         let head = format!("{time:7.1}s  {sign} {step:width$}");
         let beside = indent + width;
         let mut out = match columns {
