@@ -66,7 +66,8 @@ impl TalosError {
             Code::Unavailable if CUT.iter().any(|word| message.contains(word)) => {
                 Self::Lost { call, source: Arc::new(status.clone()) }
             }
-            Code::FailedPrecondition | Code::Unavailable | Code::Aborted => {
+            Code::Unavailable | Code::Aborted => Self::NotYet { call, code, reason: message },
+            Code::FailedPrecondition | Code::Unknown if is_waiting(code, &message) => {
                 Self::NotYet { call, code, reason: message }
             }
             Code::DeadlineExceeded => Self::Late { call },
@@ -119,6 +120,26 @@ impl TalosError {
 /// How apid says that the connection to the service behind it broke after the question was put.
 const CUT: [&str; 3] = ["reading from server", "EOF", "transport is closing"];
 
+/// How Talos says that only time is missing, each from the beginning of a word. Whatever else it lacks (a disk to
+/// install on, a snapshot, the right machine), somebody has to see to.
+const WAITS: [&str; 4] = [" yet", " already in progress", " node is rebooting", " locked"];
+
+/// How etcd says the same: its members come up, and its learners catch up. machined passes that on, often without the
+/// code.
+const ETCD_WAITS: [&str; 5] = [
+    " re-configuration failed due to not enough started members",
+    " can only promote a learner member which is in sync with leader",
+    " too many learner members in cluster",
+    " rpc not supported for learner",
+    " mutex: locked by another session",
+];
+
+fn is_waiting(code: Code, message: &str) -> bool {
+    let said = format!(" {}", message.to_ascii_lowercase());
+    let is_said = |words: &&str| said.contains(words);
+    ETCD_WAITS.iter().any(is_said) || code == Code::FailedPrecondition && WAITS.iter().any(is_said)
+}
+
 /// As gRPC spells it.
 fn code_name(code: Code) -> String {
     format!("{code:?}")
@@ -149,6 +170,73 @@ mod tests {
         );
         assert!(!no.may_pass());
         assert_eq!(no.code(), Some(Code::AlreadyExists));
+    }
+
+    #[test]
+    fn only_what_time_cures_is_worth_waiting_for() {
+        use Code::{AlreadyExists, FailedPrecondition, InvalidArgument, NotFound, Unknown};
+        for (code, message, is_waiting) in [
+            (FailedPrecondition, "bootstrap is not available yet", true),
+            (FailedPrecondition, "time is not in sync yet", true),
+            (FailedPrecondition, "etcd service is not ready for recovery yet", true),
+            (FailedPrecondition, "another apply configuration is already in progress", true),
+            (FailedPrecondition, "configuration already applied and node is rebooting", true),
+            (FailedPrecondition, "another installation/upgrade is already in progress", true),
+            (FailedPrecondition, "locked", true),
+            (
+                FailedPrecondition,
+                "etcdserver: re-configuration failed due to not enough started members",
+                true,
+            ),
+            (
+                Unknown,
+                "failed to remove member: etcdserver: re-configuration failed due to not enough \
+                 started members",
+                true,
+            ),
+            (
+                FailedPrecondition,
+                "etcdserver: can only promote a learner member which is in sync with leader",
+                true,
+            ),
+            (FailedPrecondition, "etcdserver: can only promote a learner member", false),
+            (FailedPrecondition, "etcdserver: too many learner members in cluster", true),
+            (Unknown, "etcdserver: rpc not supported for learner", true),
+            (
+                Unknown,
+                "failed to acquire upgrade mutex: error trying to lock etcd upgrade mutex: mutex: \
+                 Locked by another session",
+                true,
+            ),
+            (FailedPrecondition, "machine is not installed", false),
+            (FailedPrecondition, "Talos is not installed", false),
+            (FailedPrecondition, "system disk not found", false),
+            (FailedPrecondition, "k8s API server CA config is not set", false),
+            (FailedPrecondition, "method is not supported in container mode", false),
+            (FailedPrecondition, "bootstrap can only be performed on a control plane node", false),
+            (FailedPrecondition, "the device is blocked", false),
+            (
+                FailedPrecondition,
+                "error recovering etcd: stat /var/lib/etcd.snapshot: no such file or directory",
+                false,
+            ),
+            (AlreadyExists, "etcd data directory is not empty", false),
+            (AlreadyExists, "machine is already installed", false),
+            // Such a text quotes what it was sent.
+            (Unknown, "unknown keys found during decoding: machine: {locked: not yet}", false),
+            (InvalidArgument, "configuration validation failed: not yet", false),
+            (NotFound, "member not found", false),
+        ] {
+            let error = TalosError::new(call(), Status::new(code, message));
+            let found = matches!(error, TalosError::NotYet { .. });
+            assert_eq!(found, is_waiting, "{code:?} {message}: {error:?}");
+            assert_eq!(error.may_pass(), is_waiting, "{message}");
+            assert_eq!((error.code(), error.reason()), (Some(code), message.to_owned()));
+        }
+        for code in [Code::Unavailable, Code::Aborted] {
+            let error = TalosError::new(call(), Status::new(code, "etcdserver: request timed out"));
+            assert!(matches!(error, TalosError::NotYet { .. }), "{error:?}");
+        }
     }
 
     #[test]

@@ -94,6 +94,8 @@ fn kinds_that_nobody_knows_are_looked_up_on_the_node() {
     fails(&missing, &["has no `cp-9` among its Members.cluster.talos.dev"]);
     let refused = run(&node, &folder, "get NODE machineconfig v1alpha1");
     fails(&refused, &["not authorized", "the role of the talosconfig is not enough"]);
+    let lacking = run(&node, &folder, "get NODE diagnostics");
+    fails(&lacking, &["\"Diagnostics.runtime.talos.dev\" is not supported", "has none"]);
     assert_eq!(run(&node, &folder, "get NODE members --yaml --format json").code, 64);
 }
 
@@ -121,7 +123,9 @@ kubelet  Running    good    Health check successful
     let log = run(&node, &folder, "dmesg NODE");
     assert_eq!(log.stdout, "kern: info: Linux version 6.18\n");
     let none = run(&node, &folder, "logs NODE none");
-    fails(&none, &["was not registered", "talmox node services 127.0.0.1:"]);
+    fails(&none, &["log \"none\" was not registered (Unknown)", "talmox node services 127.0.0.1:"]);
+    let none = run(&node, &folder, "logs NODE -k kube-system/none:x");
+    fails(&none, &["container \"kube-system/none:x\" not found", "NAMESPACE/POD:CONTAINER"]);
 }
 
 #[test]

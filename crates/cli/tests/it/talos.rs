@@ -224,8 +224,13 @@ impl MachineService for Node {
 
     async fn logs(&self, request: Asked<LogsRequest>) -> Result<Answered<BoxStream<Data>>, Status> {
         let LogsRequest { namespace, id, tail_lines, follow, .. } = request.into_inner();
-        if id == "none" {
-            return Err(Status::not_found("log \"none\" was not registered"));
+        if id.contains("none") {
+            let is_service = namespace == "system";
+            return Err(Status::unknown(if is_service {
+                format!("log \"{id}\" was not registered")
+            } else {
+                format!("container \"{id}\" not found")
+            }));
         }
         Ok(stream(vec![
             data(&format!("{namespace} {id}\n")),
@@ -320,7 +325,10 @@ impl State for Node {
                 ("wk-1", "nodeId: b\naddresses:\n    - 10.0.0.21\nhostname: wk-1\n"),
             ],
             "EtcdSpecs.etcd.talos.dev" => &[("etcd", "name: cp-1\n")],
-            _ => &[],
+            _ => {
+                let text = format!("resource type \"{kind}\" is not supported");
+                return Err(Status::permission_denied(text));
+            }
         };
         let found = found
             .iter()

@@ -82,7 +82,7 @@ impl Client {
         let mut machine = self.machine();
         let answer = machine.apply_configuration(request);
         let applied = self.ask_one("ApplyConfiguration", answer, |all| all.messages).await;
-        let applied = applied.map_err(without_difference)?;
+        let applied = applied.map_err(without_config)?;
         let mode = Mode::try_from(applied.mode).ok().map(ApplyMode::from);
         let details = SecretText::new(applied.mode_details);
         Ok(Applied { mode, warnings: applied.warnings, details })
@@ -136,16 +136,47 @@ impl Client {
     }
 }
 
-/// A refused apply may show the difference between the configs, keys and all.
-fn without_difference(error: TalosError) -> TalosError {
+/// A refused apply may show parts of the config, keys and all.
+fn without_config(error: TalosError) -> TalosError {
     match error {
         TalosError::No { call, code, message } => {
-            let end = message.to_ascii_lowercase().find("diff:");
-            let message = message[..end.unwrap_or(message.len())].trim_end().to_owned();
-            TalosError::No { call, code, message }
+            TalosError::No { call, code, message: without_values(&message) }
         }
         other => other,
     }
+}
+
+/// Without the difference between two configs, and without the values of keys that the node does not know: their names
+/// are enough.
+fn without_values(message: &str) -> String {
+    const UNKNOWN: &str = "unknown keys found during decoding:";
+    let end = message.to_ascii_lowercase().find("diff:").unwrap_or(message.len());
+    let message = message[..end].trim_end();
+    let Some(begin) = message.find(UNKNOWN).map(|at| at + UNKNOWN.len()) else {
+        return message.to_owned();
+    };
+    let mut names: Vec<String> = vec![];
+    // Lines of a text are deeper than its key.
+    let mut text_of = usize::MAX;
+    for line in message[begin..].lines() {
+        let depth = line.len() - line.trim_start().len();
+        if depth > text_of {
+            continue;
+        }
+        text_of = usize::MAX;
+        match line.split_once(": ") {
+            Some((name, value)) => {
+                names.push(format!("{name}: …"));
+                if value.starts_with(['|', '>']) {
+                    text_of = depth;
+                }
+            }
+            None if line.ends_with(':') => names.push(line.to_owned()),
+            None => {}
+        }
+    }
+    let known = &message[..begin];
+    if names.is_empty() { known.to_owned() } else { format!("{known}\n{}", names.join("\n")) }
 }
 
 impl From<ApplyMode> for Mode {
@@ -169,5 +200,32 @@ impl From<Mode> for ApplyMode {
             Mode::Staged => Self::Staged,
             Mode::Try => Self::Try(None),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_tells_names_and_no_values() {
+        let said = "yaml: unknown keys found during decoding:\nmachine:\n    tokn: abc.def\n    \
+                    files:\n        - content: |\n            KEY: PRIVATE\n            MORE\n        \
+                    - plain\n";
+        let told = without_values(said);
+        assert!(
+            told.starts_with("yaml: unknown keys found during decoding:\nmachine:\n    tokn: …")
+        );
+        assert!(told.contains("\n    files:\n        - content: …"), "{told}");
+        for value in ["abc.def", "KEY", "PRIVATE", "MORE", "plain"] {
+            assert!(!told.contains(value), "{value}: {told}");
+        }
+        let refused = "this config change can't be applied in immediate mode\ndiff: +key: PRIVATE";
+        assert_eq!(
+            without_values(refused),
+            "this config change can't be applied in immediate mode"
+        );
+        let invalid = "configuration validation failed: 1 error occurred:\n\t* bad: 7\n";
+        assert_eq!(without_values(invalid), invalid.trim_end());
     }
 }

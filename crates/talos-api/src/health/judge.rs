@@ -1,8 +1,9 @@
 //! The checks that Talos itself can answer.
 
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-use super::view::{NodeView, Seen};
+use super::view::{NodeView, Seen, Untold};
 use super::{Check, State};
 use crate::client::{Health, Member};
 
@@ -26,16 +27,38 @@ pub(super) fn node_check(check: Check, nodes: &[NodeView]) -> Option<State> {
         Check::EtcdOnControlPlanes => on_control_planes(&control_planes),
         Check::ApiReady => each(&all, |node| known(&node.version, |_| None)),
         Check::Memory => each(&all, memory),
-        Check::Disks => skipped_if_untold(&all, |node| matches!(node.ephemeral, Seen::Untold))
-            .unwrap_or_else(|| each(&all, disk)),
-        Check::NoDiagnostics => {
-            skipped_if_untold(&all, |node| matches!(node.diagnostics, Seen::Untold))
-                .unwrap_or_else(|| each(&all, diagnostics))
-        }
+        Check::Disks => each(&all, disk),
+        Check::NoDiagnostics => each(&all, diagnostics),
         Check::KubeletHealthy => each(&control_planes, |node| service(node, "kubelet")),
         Check::Booted => each(&all, booted),
         _ => return None,
     })
+}
+
+/// Who will not tell what the check wants to know, and why: `w-1, w-2: we may not ask for it`.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Silent {
+    pub(super) text: String,
+    /// Nobody is left to be judged.
+    pub(super) are_all: bool,
+}
+
+pub(super) fn silent(check: Check, nodes: &[NodeView]) -> Option<Silent> {
+    let mut silent: BTreeMap<Untold, Vec<&str>> = BTreeMap::new();
+    for node in nodes {
+        let untold = match check {
+            Check::Disks => node.ephemeral.untold(),
+            Check::NoDiagnostics => node.diagnostics.untold(),
+            _ => None,
+        };
+        if let Some(why) = untold {
+            silent.entry(why).or_default().push(&node.name);
+        }
+    }
+    let count: usize = silent.values().map(Vec::len).sum();
+    let texts: Vec<String> =
+        silent.iter().map(|(why, names)| format!("{}: {why}", names.join(", "))).collect();
+    (count > 0).then(|| Silent { text: texts.join("; "), are_all: count == nodes.len() })
 }
 
 /// Passes if no node has anything against it; otherwise says what all of them have.
@@ -50,14 +73,10 @@ fn each(nodes: &[&NodeView], problem: impl Fn(&NodeView) -> Option<String>) -> S
 fn known<T>(seen: &Seen<T>, problem: impl FnOnce(&T) -> Option<String>) -> Option<String> {
     match seen {
         Seen::Is(value) => problem(value),
-        Seen::Untold => None,
+        // It is named, and the others are judged.
+        Seen::Untold(_) => None,
         Seen::Unknown(why) => Some(why.clone()),
     }
-}
-
-fn skipped_if_untold(nodes: &[&NodeView], untold: impl Fn(&NodeView) -> bool) -> Option<State> {
-    let any = nodes.iter().any(|node| untold(node));
-    any.then_some(State::Skipped("this version of Talos does not tell"))
 }
 
 /// Runs, and is known to be well.

@@ -54,7 +54,7 @@ pub(super) fn check(
 ) -> State {
     let has_network = settings.has_cni || kube.is_some_and(|kube| kube.has_network);
     if matches!(check, Check::NodesReady | Check::CoreDns) && !has_network {
-        return State::Skipped(NO_CNI);
+        return State::Skipped(NO_CNI.to_owned());
     }
     let Some(kube) = kube else {
         return State::Waiting("the Kubernetes API has not answered yet".to_owned());
@@ -117,9 +117,9 @@ fn all(nodes: &[NodeView], kube: &KubeView, what: &str, fine: fn(&KubeNode) -> b
     waiting_for(others.map(|node| format!("{} is {what}", node.name)))
 }
 
-fn replicas(replicas: Option<Replicas>, none: &'static str) -> State {
+fn replicas(replicas: Option<Replicas>, none: &str) -> State {
     match replicas {
-        None | Some(Replicas { wanted: 0, .. }) => State::Skipped(none),
+        None | Some(Replicas { wanted: 0, .. }) => State::Skipped(none.to_owned()),
         Some(Replicas { wanted, ready }) if ready < wanted => {
             State::Waiting(format!("{ready} of {wanted} pods are ready"))
         }

@@ -11,7 +11,7 @@ mod view;
 use talmox_clock::{Clock, Moment};
 
 pub use kube::{KubeNode, KubePod, KubeView, Replicas};
-pub use view::{NodeView, Seen, Subject, look};
+pub use view::{NodeView, Seen, Subject, Untold, look};
 
 /// What is checked, in the order that things come up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -84,13 +84,15 @@ pub enum State {
     /// Not yet, and why: which node, which service, which condition.
     Waiting(String),
     /// It cannot pass, and need not.
-    Skipped(&'static str),
+    Skipped(String),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Report {
     pub check: Check,
     pub state: State,
+    /// Which nodes will not tell what is judged, and why: the state is that of the others, if there are any.
+    pub untold: Option<String>,
     /// Since when it passes, waits or is skipped. A new reason for waiting does not count.
     pub since: Moment,
 }
@@ -117,6 +119,7 @@ impl Health {
         let reports = Check::ALL.map(|check| Report {
             check,
             state: State::Waiting("nobody has looked yet".to_owned()),
+            untold: None,
             since,
         });
         Self { clock, settings, reports: reports.to_vec() }
@@ -126,8 +129,13 @@ impl Health {
     pub fn update(&mut self, nodes: &[NodeView], kube: Option<&KubeView>) {
         let now = self.clock.moment();
         for report in &mut self.reports {
-            let state = judge::node_check(report.check, nodes)
-                .unwrap_or_else(|| kube::check(report.check, nodes, kube, self.settings));
+            let silent = judge::silent(report.check, nodes);
+            let state = match &silent {
+                Some(silent) if silent.are_all => State::Skipped(silent.text.clone()),
+                _ => judge::node_check(report.check, nodes)
+                    .unwrap_or_else(|| kube::check(report.check, nodes, kube, self.settings)),
+            };
+            report.untold = silent.map(|silent| silent.text);
             if std::mem::discriminant(&state) != std::mem::discriminant(&report.state) {
                 report.since = now;
             }

@@ -1,5 +1,6 @@
 //! What is seen of a node in one round.
 
+use std::fmt;
 use std::net::IpAddr;
 
 use tokio::task::JoinSet;
@@ -22,10 +23,45 @@ pub struct Subject {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Seen<T> {
     Is(T),
-    /// This version of Talos does not tell.
-    Untold,
+    /// The node will never tell, and that is no illness of it.
+    Untold(Untold),
     /// Why it is not known.
     Unknown(String),
+}
+
+impl<T> Seen<T> {
+    pub(super) fn untold(&self) -> Option<Untold> {
+        match self {
+            Self::Untold(why) => Some(*why),
+            Self::Is(_) | Self::Unknown(_) => None,
+        }
+    }
+
+    fn and_then<U>(self, then: impl FnOnce(T) -> Seen<U>) -> Seen<U> {
+        match self {
+            Self::Is(value) => then(value),
+            Self::Untold(why) => Seen::Untold(why),
+            Self::Unknown(why) => Seen::Unknown(why),
+        }
+    }
+}
+
+/// Why a node does not tell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Untold {
+    /// Its release has no such resources.
+    TooOld,
+    /// Who we are to it may not ask.
+    NotAllowed,
+}
+
+impl fmt::Display for Untold {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::TooOld => "this version of Talos does not tell",
+            Self::NotAllowed => "we may not ask for it",
+        })
+    }
 }
 
 /// A node as it was seen.
@@ -37,7 +73,7 @@ pub struct NodeView {
     /// The tag of its version.
     pub version: Seen<String>,
     pub services: Seen<Vec<Service>>,
-    /// As its own member sees them; only of control planes.
+    /// As its own member sees them; a worker has none to ask.
     pub etcd_members: Seen<Vec<Member>>,
     /// In bytes.
     pub memory: Seen<u64>,
@@ -90,7 +126,11 @@ async fn look_at(subject: &Subject) -> NodeView {
 }
 
 async fn etcd_members(subject: &Subject) -> Seen<Vec<Member>> {
-    if subject.is_control_plane { seen(subject.client.etcd_members().await) } else { Seen::Untold }
+    if subject.is_control_plane {
+        seen(subject.client.etcd_members().await)
+    } else {
+        Seen::Is(vec![])
+    }
 }
 
 fn unseen(subject: &Subject, why: &str) -> NodeView {
@@ -115,22 +155,23 @@ fn seen<T>(answer: Result<T, TalosError>) -> Seen<T> {
     }
 }
 
-/// Kinds of resources that older versions do not have are answered with a refusal.
+/// Kinds of resources that a release does not have are refused with the code of what is not allowed.
 fn told<T>(answer: Result<T, TalosError>) -> Seen<T> {
     match answer {
-        Err(TalosError::No { code: Code::PermissionDenied, .. }) => Seen::Untold,
+        Err(TalosError::No { code: Code::PermissionDenied, message, .. }) => {
+            let is_unknown = message.contains("is not supported");
+            Seen::Untold(if is_unknown { Untold::TooOld } else { Untold::NotAllowed })
+        }
         other => seen(other),
     }
 }
 
 async fn ephemeral(client: &Client) -> Seen<u64> {
-    match told(client.get(ResourceKind::VOLUME_STATUS, "EPHEMERAL").await) {
-        Seen::Is(volume) => volume
+    told(client.get(ResourceKind::VOLUME_STATUS, "EPHEMERAL").await).and_then(|volume| {
+        volume
             .and_then(|volume| volume.text("size")?.parse().ok())
-            .map_or_else(|| Seen::Unknown("EPHEMERAL is not there yet".to_owned()), Seen::Is),
-        Seen::Untold => Seen::Untold,
-        Seen::Unknown(why) => Seen::Unknown(why),
-    }
+            .map_or_else(|| Seen::Unknown("EPHEMERAL is not there yet".to_owned()), Seen::Is)
+    })
 }
 
 async fn diagnostics(client: &Client) -> Seen<Vec<String>> {
@@ -142,11 +183,27 @@ async fn diagnostics(client: &Client) -> Seen<Vec<String>> {
 }
 
 async fn stage(client: &Client) -> Seen<String> {
-    let found = seen(client.get(ResourceKind::MACHINE_STATUS, "machine").await);
-    match found {
-        Seen::Is(Some(status)) => Seen::Is(status.text("stage").unwrap_or_default()),
-        Seen::Is(None) => Seen::Unknown("it says nothing of its stage yet".to_owned()),
-        Seen::Untold => Seen::Untold,
-        Seen::Unknown(why) => Seen::Unknown(why),
+    seen(client.get(ResourceKind::MACHINE_STATUS, "machine").await).and_then(|found| match found {
+        Some(status) => Seen::Is(status.text("stage").unwrap_or_default()),
+        None => Seen::Unknown("it says nothing of its stage yet".to_owned()),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::address::Address;
+    use crate::error::Call;
+
+    #[test]
+    fn what_a_release_lacks_is_not_what_we_may_not_ask() {
+        let refused = |message: &str| {
+            let call = Call { operation: "List", node: Address::new("10.0.0.11") };
+            let code = Code::PermissionDenied;
+            told::<()>(Err(TalosError::No { call, code, message: message.to_owned() }))
+        };
+        let lacking = "resource type \"Diagnostics.runtime.talos.dev\" is not supported";
+        assert_eq!(refused(lacking), Seen::Untold(Untold::TooOld));
+        assert_eq!(refused("not authorized"), Seen::Untold(Untold::NotAllowed));
     }
 }

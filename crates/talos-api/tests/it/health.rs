@@ -7,7 +7,7 @@ use talmox_talos_api::Client;
 use talmox_talos_api::client::{Health as ServiceHealth, Member, Service};
 use talmox_talos_api::health::{
     Check, Health, KubeNode, KubePod, KubeView, NodeView, Replicas, Seen, Settings, State, Subject,
-    look,
+    Untold, look,
 };
 
 use crate::node::{Node, services};
@@ -44,7 +44,7 @@ fn well() -> Vec<NodeView> {
         addresses: vec![address(at)],
         version: Seen::Is("v1.13.6".to_owned()),
         services: Seen::Is(vec![service("etcd"), service("kubelet")]),
-        etcd_members: if is_control_plane { Seen::Is(members.clone()) } else { Seen::Untold },
+        etcd_members: Seen::Is(if is_control_plane { members.clone() } else { vec![] }),
         memory: Seen::Is(2 << 30),
         ephemeral: Seen::Is(30 << 30),
         diagnostics: Seen::Is(vec![]),
@@ -104,7 +104,10 @@ fn a_cluster_that_is_well_passes_all_checks() {
     let health = judged(&well(), Some(&well_in_kubernetes()), true);
     assert!(health.is_healthy(), "{:?}", health.waits_for());
     assert_eq!(health.reports().len(), 16);
-    assert_eq!(state(&health, Check::KubeProxy), &State::Skipped("there is no kube-proxy"));
+    assert_eq!(
+        state(&health, Check::KubeProxy),
+        &State::Skipped("there is no kube-proxy".to_owned())
+    );
 }
 
 #[test]
@@ -232,6 +235,36 @@ fn proxied() -> KubeView {
 }
 
 #[test]
+fn who_does_not_tell_is_named_and_the_others_are_judged() {
+    let mut nodes = well();
+    nodes[0].diagnostics = Seen::Untold(Untold::TooOld);
+    nodes[1].diagnostics = Seen::Untold(Untold::NotAllowed);
+    nodes[1].ephemeral = Seen::Untold(Untold::NotAllowed);
+    let report = |nodes: &[NodeView], check: Check| {
+        let health = judged(nodes, Some(&proxied()), true);
+        let report = health.reports().iter().find(|report| report.check == check).unwrap();
+        (report.state.clone(), report.untold.clone())
+    };
+    let untold = "cp-1: this version of Talos does not tell; cp-2: we may not ask for it";
+    let complaints = report(&nodes, Check::NoDiagnostics);
+    assert_eq!(complaints, (State::Passed, Some(untold.to_owned())));
+    // The worker may be asked, and is.
+    nodes[2].ephemeral = Seen::Is(1 << 30);
+    let (state, untold) = report(&nodes, Check::Disks);
+    assert!(
+        matches!(&state, State::Waiting(why) if why.starts_with("w-1: EPHEMERAL")),
+        "{state:?}"
+    );
+    assert_eq!(untold.as_deref(), Some("cp-2: we may not ask for it"));
+    assert_eq!(report(&nodes, Check::Memory), (State::Passed, None));
+    for node in &mut nodes {
+        node.ephemeral = Seen::Untold(Untold::TooOld);
+    }
+    let all = "cp-1, cp-2, w-1: this version of Talos does not tell".to_owned();
+    assert_eq!(report(&nodes, Check::Disks), (State::Skipped(all.clone()), Some(all)));
+}
+
+#[test]
 fn kubernetes_must_know_every_node_and_component() {
     let mut kube = well_in_kubernetes();
     kube.nodes[1].is_schedulable = false;
@@ -287,6 +320,6 @@ async fn nodes_are_looked_at_over_the_wire() {
     assert_eq!(views[1].version, Seen::Is("v1.13.6".to_owned()));
     assert_eq!(views[1].memory, Seen::Is(4 << 30));
     assert_eq!(views[1].ephemeral, Seen::Is(32 << 30));
-    assert_eq!(views[1].diagnostics, Seen::Untold);
+    assert_eq!(views[1].diagnostics, Seen::Untold(Untold::TooOld));
     assert_eq!(views[1].stage, Seen::Is("booting".to_owned()));
 }

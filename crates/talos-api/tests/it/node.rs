@@ -249,7 +249,9 @@ impl State for Node {
     ) -> Result<Answered<BoxStream<ListResponse>>, Status> {
         let kind = request.into_inner().r#type;
         if kind.starts_with("Diagnostics") {
-            return Err(Status::permission_denied("no such resource"));
+            return Err(Status::permission_denied(format!(
+                "resource type \"{kind}\" is not supported"
+            )));
         }
         let links = [
             ("lo", "type: loopback\nkind: \"\"\nhardwareAddr: \"00:00:00:00:00:00\"\n"),

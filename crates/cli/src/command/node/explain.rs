@@ -124,6 +124,12 @@ fn insecure_hint(error: &DialError) -> String {
 
 fn refusal_hint(error: &TalosError, who: &Who) -> Option<&'static str> {
     match (error, error.code()?) {
+        // A kind that it does not have is refused as one that is for others.
+        (TalosError::No { message, .. }, Code::PermissionDenied)
+            if message.contains("is not supported") =>
+        {
+            Some("its version of Talos has none; `talmox node get NODE rd` lists the kinds it has")
+        }
         (_, Code::PermissionDenied) => Some(match who {
             Who::Anybody => "in maintenance mode this is for nobody",
             Who::Known(_, Origin::Bundle) => "--admin asks with all rights",

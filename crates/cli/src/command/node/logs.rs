@@ -1,8 +1,8 @@
 //! `talmox node logs` and `talmox node dmesg`
 
 use clap::Args;
+use talmox_talos_api::TalosError;
 use talmox_talos_api::client::{Bytes, LogSource};
-use talmox_talos_api::{Code, TalosError};
 use talmox_talos_config::client::Role;
 
 use super::access::{AccessArgs, Target};
@@ -61,7 +61,7 @@ pub(super) fn run(args: &LogsArgs, global: &Global, printer: &Printer) -> Outcom
         if args.kubernetes { LogSource::Container(service) } else { LogSource::Service(service) };
     block_on(async {
         let log = target.client.logs(&source, args.tail, args.follow).await;
-        print(log, args.follow, &target, printer).await
+        print(log, args.follow, &target, printer, |error| missing_hint(error, args)).await
     })
 }
 
@@ -69,20 +69,25 @@ pub(super) fn run_dmesg(args: &DmesgArgs, global: &Global, printer: &Printer) ->
     let target = Target::find(&args.node, &args.access, Role::Reader, global, printer)?;
     block_on(async {
         let log = target.client.dmesg(args.follow).await;
-        print(log, args.follow, &target, printer).await
+        print(log, args.follow, &target, printer, |_| None).await
     })
 }
 
-/// Prints bytes as they come, until there are no more or nobody reads them.
+/// Prints bytes as they come, until there are no more or nobody reads them. `hint` knows more of some failures.
 async fn print(
     log: Result<Bytes, TalosError>,
     is_followed: bool,
     target: &Target,
     printer: &Printer,
+    hint: impl Fn(&TalosError) -> Option<String>,
 ) -> Outcome {
+    let failed = async |error: TalosError| match hint(&error) {
+        Some(hint) => CommandError::failed(target.name.clone()).because(error).hint(hint),
+        None => target.explain(error).await,
+    };
     let mut log = match log {
         Ok(log) => log,
-        Err(error) => return Err(failed(error, target).await),
+        Err(error) => return Err(failed(error).await),
     };
     loop {
         let piece = if is_followed { log.next().await } else { log.next_in_time().await };
@@ -93,15 +98,21 @@ async fn print(
                     return Ok(Exit::Fine);
                 }
             }
-            Err(error) => return Err(failed(error, target).await),
+            Err(error) => return Err(failed(error).await),
         }
     }
 }
 
-async fn failed(error: TalosError, target: &Target) -> CommandError {
-    if error.code() != Some(Code::NotFound) {
-        return target.explain(error).await;
+/// What to do where there is no such log. A node answers that without a code.
+fn missing_hint(error: &TalosError, args: &LogsArgs) -> Option<String> {
+    let TalosError::No { message, .. } = error else { return None };
+    if args.kubernetes && message.contains("not found") {
+        return Some(
+            "it is named NAMESPACE/POD:CONTAINER, and its pod must run on this node: \
+             `kubectl get pods -A -o wide` lists the pods"
+                .to_owned(),
+        );
     }
-    let hint = format!("`talmox node services {}` lists the services", target.name);
-    CommandError::failed(target.name.clone()).because(error).hint(hint)
+    let is_missing = message.contains("was not registered");
+    is_missing.then(|| format!("`talmox node services {}` lists the services", args.node))
 }

@@ -49,6 +49,11 @@ pub(in crate::step) async fn await_health(
         }
         wait.not_yet(said).await?;
     }
+    for report in health.reports() {
+        if let Some(untold) = &report.untold {
+            context.note(format!("not checked whether {} ({untold})", report.check.name()));
+        }
+    }
     if !has_cni {
         note_unready(step, &kube, context).await;
     }
