@@ -19,7 +19,8 @@ use super::config::{Applied, Facts};
 use super::hardware::Hardware;
 use super::kubernetes::{run_control_plane, run_kubelet};
 use super::land::{Land, Node, Stage};
-use super::network::{Layer, Link, Network};
+use super::link::Link;
+use super::network::{Layer, Network};
 use super::realm::{Realm, RealmSettings};
 use super::service::{Service, ServiceState};
 use super::version::Version;
@@ -68,7 +69,7 @@ impl Bench {
         let site =
             Site::new(fixture::world(), blobs, Clock::scaled(speed), Chance::new(7), Profile::Fast);
         let site = Arc::new(site);
-        let wire = Wire::new(site.chance("wire"));
+        let wire = Wire::new(site.chance("wire"), false);
         let realm = Realm::new(site, wire, settings);
         Self { realm, bundle: new_bundle(), running: Mutex::default(), _folder: folder }
     }
@@ -103,12 +104,10 @@ impl Bench {
         let link = Link {
             name: "eth0".to_owned(),
             mac: format!("02:00:00:00:00:{number:02x}"),
-            bridge: "vmbr0".to_owned(),
-            vlan: None,
             mtu: 1500,
             is_up: true,
-            is_elsewhere: false,
             addresses: vec![(address, Layer::Configuration)],
+            ..Link::default()
         };
         let network = Network {
             hostname: format!("node-{vmid}"),

@@ -17,8 +17,9 @@ use tokio::net::TcpStream;
 
 use super::hardware::{self, Card, Hardware};
 use super::land::{Land, Node};
-use super::network::{Link, Network};
+use super::network::Network;
 use super::realm::Realm;
+use crate::pve::Work;
 
 /// What does not pass.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -196,6 +197,20 @@ impl Realm {
         }
     }
 
+    /// Waits until a machine that stood still goes on with something that was to last only so long, and has
+    /// learnt how late it is.
+    pub(super) async fn until_outlived(&self, vmid: u32, made: Duration, lasts: Duration) {
+        let is_paused = |land: &Land| land.nodes.get(&vmid).is_some_and(|node| node.is_paused);
+        loop {
+            self.until(|land| is_paused(land).then_some(())).await;
+            self.until(|land| (!is_paused(land)).then_some(())).await;
+            self.site.wait(Work::TimeSync, &format!("node/{vmid}")).await;
+            if self.now().saturating_sub(made) >= lasts {
+                return;
+            }
+        }
+    }
+
     /// Lets pass what the node's machine lets pass now.
     pub(super) fn rewire(&self, vmid: u32) {
         let cut = self.look(|land| land.nodes.get(&vmid).map(Node::cut)).unwrap_or_default();
@@ -223,13 +238,6 @@ impl Hardware {
             };
             self.cards.push(card);
         }
-    }
-}
-
-impl Link {
-    /// Whether others hear what is sent on it.
-    pub(crate) fn passes(&self) -> bool {
-        self.is_up && !self.is_elsewhere
     }
 }
 
@@ -327,6 +335,34 @@ mod tests {
         }
         pause(false);
         sleeping.await;
+    }
+
+    #[tokio::test]
+    async fn what_a_machine_slept_through_is_outlived_once_it_goes_on() {
+        let bench = Bench::new();
+        let (boot, hour) = (bench.start_worker(11), Duration::from_hours(1));
+        let pause =
+            |is_paused| bench.realm.change_node(11, boot, |node| node.is_paused = is_paused);
+        let now = bench.realm.now();
+        let mut young = std::pin::pin!(bench.realm.until_outlived(11, now, 12 * hour));
+        let mut old = std::pin::pin!(bench.realm.until_outlived(11, now - 12 * hour, 12 * hour));
+        for is_paused in [false, true] {
+            pause(is_paused);
+            // However often it is looked for, it waits.
+            for _ in 0..20 {
+                tokio::select! {
+                    biased;
+                    () = old.as_mut() => panic!("it went on too early"),
+                    () = young.as_mut() => panic!("it is not that old"),
+                    () = tokio::task::yield_now() => {}
+                }
+            }
+        }
+        pause(false);
+        tokio::select! {
+            () = old => {}
+            () = young => panic!("it is not that old"),
+        }
     }
 
     #[test]

@@ -15,7 +15,7 @@ use crate::kube::yaml_to_json;
 mod links;
 mod selector;
 
-pub(crate) use links::{LinkFacts, LinkSelector};
+pub(crate) use links::{LinkFacts, LinkSelector, Made, TAGGED};
 
 /// A config that a node runs with.
 #[derive(Debug)]
@@ -76,6 +76,10 @@ pub(crate) struct Facts {
     pub(crate) dns_domain: String,
     pub(crate) hostname: Option<String>,
     pub(crate) links: Vec<LinkFacts>,
+    /// Further names of cards.
+    pub(crate) link_aliases: Vec<(String, LinkSelector)>,
+    /// Documents of their own speak of links.
+    pub(crate) has_link_documents: bool,
     pub(crate) nameservers: Vec<IpAddr>,
     /// Subnets that the kubelet's address is to be in; those after a `!` it must not be in.
     pub(crate) node_ip_subnets: Vec<String>,
@@ -111,8 +115,7 @@ impl std::fmt::Debug for Facts {
 
 impl Facts {
     pub(crate) fn of(config: &Config) -> Self {
-        let Some(document) = config.v1alpha1() else { return Self::default() };
-        let at = Reader(document);
+        let at = Reader(config.v1alpha1());
         let kind = |wanted: &'static str| config.documents().filter(move |d| d.kind() == wanted);
         let is_control_plane = matches!(at.text("machine.type").as_str(), "controlplane" | "init");
         let hostname = kind("HostnameConfig").find_map(|d| text(d.get(&["hostname"])));
@@ -177,6 +180,8 @@ impl Facts {
             dns_domain: named("cluster.network.dnsDomain", "cluster.local"),
             hostname: hostname.or_else(|| at.some("machine.network.hostname")),
             links: links::of(config),
+            link_aliases: links::aliases(config),
+            has_link_documents: links::are_documents(config),
             nameservers,
             node_ip_subnets: at.texts("machine.kubelet.nodeIP.validSubnets"),
             etcd_subnets: match at.texts("cluster.etcd.advertisedSubnets") {
@@ -213,12 +218,12 @@ impl Facts {
     }
 }
 
-/// Reads values of a document by their paths, as in `machine.ca.crt`.
-struct Reader<'a>(&'a Document);
+/// Reads values of a document by their paths, as in `machine.ca.crt`. One that is missing has none.
+struct Reader<'a>(Option<&'a Document>);
 
 impl<'a> Reader<'a> {
     fn node(&self, path: &str) -> Option<&'a Yaml> {
-        self.0.get(&path.split('.').collect::<Vec<_>>())
+        self.0?.get(&path.split('.').collect::<Vec<_>>())
     }
 
     fn some(&self, path: &str) -> Option<String> {

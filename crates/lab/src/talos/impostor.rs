@@ -15,7 +15,8 @@ use super::face::{APID, Face, plain_tls};
 use super::fault::hold;
 use super::hardware::Hardware;
 use super::land::{Land, Node, Stage};
-use super::network::{Layer, Link, Network, fallback_name};
+use super::link::Link;
+use super::network::{Layer, Network, fallback_name};
 use super::realm::Realm;
 use super::sequence::uuid;
 use super::version::Version;
@@ -108,12 +109,10 @@ impl Stranger {
                 "02:{:02x}:{:02x}:{:02x}:{:02x}:{:02x}",
                 bytes[0], bytes[1], bytes[2], bytes[3], bytes[4]
             ),
-            bridge: String::new(),
-            vlan: None,
             mtu: 1500,
             is_up: true,
-            is_elsewhere: false,
             addresses: vec![(Prefix::new(self.address, length)?, Layer::Platform)],
+            ..Link::default()
         };
         let hostname = fallback_name(&uuid);
         let hardware = Hardware {

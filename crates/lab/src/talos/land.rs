@@ -69,6 +69,10 @@ pub(crate) struct Node {
     pub(crate) unmet: Vec<(String, String)>,
     /// What it runs with; none in maintenance.
     pub(crate) config: Option<Arc<Applied>>,
+    /// Documents without the one that makes a machine a node: they are in effect in maintenance.
+    pub(crate) partial: Option<Arc<Applied>>,
+    /// Somebody applies a config at this moment.
+    pub(crate) is_applying: bool,
     /// A config that waits for the next boot.
     pub(crate) staged: bool,
     pub(crate) network: Network,
@@ -155,6 +159,8 @@ impl Node {
             stage: Stage::Booting,
             unmet: vec![],
             config: None,
+            partial: None,
+            is_applying: false,
             staged: false,
             network: Network::default(),
             is_time_in_sync: false,

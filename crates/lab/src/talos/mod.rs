@@ -20,6 +20,7 @@ mod hardware;
 mod impostor;
 mod kubernetes;
 mod land;
+mod link;
 mod network;
 mod platform;
 mod real;

@@ -8,6 +8,7 @@ use talmox_talos_config::network::Prefix;
 use super::config::{Facts, LinkSelector, prefix};
 use super::hardware::Hardware;
 use super::land::Node;
+use super::link::{self, Link, LinkKind, vlan_name};
 use super::platform::PlatformData;
 use super::realm::Realm;
 use crate::pve::world::Agent;
@@ -24,20 +25,6 @@ pub(crate) struct Network {
     pub(crate) gateways: Vec<IpAddr>,
     /// Shared addresses that this node holds now.
     pub(crate) shared: Vec<IpAddr>,
-}
-
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Link {
-    pub(crate) name: String,
-    pub(crate) mac: String,
-    pub(crate) bridge: String,
-    pub(crate) vlan: Option<u16>,
-    pub(crate) mtu: u32,
-    pub(crate) is_up: bool,
-    /// Its cable is in another network than when the machine booted.
-    pub(crate) is_elsewhere: bool,
-    /// In the order they were added, each with the layer that it came from.
-    pub(crate) addresses: Vec<(Prefix, Layer)>,
 }
 
 /// Where a setting comes from; later ones are stronger, addresses of all add up.
@@ -73,15 +60,37 @@ impl Network {
         self.all_addresses().any(|own| own == address)
     }
 
-    /// Whether something can be on such a link. Only cards are known here: what is made of several, or
-    /// is on top of one, is there as long as any of them is.
+    /// Whether something can be on such a link. What names none can be on any.
     pub(crate) fn carries(&self, selector: &LinkSelector) -> bool {
-        let is_meant = |link: &&Link| match selector {
-            LinkSelector::Name(name) if is_card(name) => *name == link.name,
-            LinkSelector::Mac(mac) => *mac == link.mac,
-            LinkSelector::Name(_) | LinkSelector::Nothing => true,
-        };
-        self.links.iter().filter(is_meant).any(Link::passes)
+        match selector {
+            LinkSelector::Nothing => self.links.iter().any(Link::passes),
+            selector => self.link(selector).is_some_and(Link::passes),
+        }
+    }
+
+    /// The name of the link that is meant, whether it is there or not.
+    pub(super) fn name_of(&self, selector: &LinkSelector) -> Option<String> {
+        match selector {
+            LinkSelector::Name(name) => Some(name.clone()),
+            LinkSelector::Vlan(parent, id) => Some(vlan_name(&self.name_of(parent)?, *id)),
+            LinkSelector::Nothing | LinkSelector::Mac(_) => {
+                self.link(selector).map(|link| link.name.clone())
+            }
+        }
+    }
+
+    /// The link that is meant.
+    pub(crate) fn link(&self, selector: &LinkSelector) -> Option<&Link> {
+        match selector {
+            LinkSelector::Nothing => None,
+            LinkSelector::Mac(mac) => {
+                self.links.iter().find(|link| link.kind == LinkKind::Card && link.mac == *mac)
+            }
+            LinkSelector::Name(_) | LinkSelector::Vlan(..) => {
+                let name = self.name_of(selector)?;
+                self.links.iter().find(|link| link.name == name)
+            }
+        }
     }
 
     /// The first address that these subnets allow. Where none is named, any is; one after a `!` is never.
@@ -119,7 +128,8 @@ impl Node {
 pub(crate) struct Sources<'a> {
     pub(crate) hardware: &'a Hardware,
     pub(crate) platform: &'a PlatformData,
-    /// Addresses that the platform gave at an earlier boot, by MAC.
+    /// Addresses that the platform gave at an earlier boot: by the MAC of a card, or the name of another
+    /// link.
     pub(crate) cached: &'a [(String, String)],
     pub(crate) config: Option<&'a Facts>,
     pub(crate) dhcp: Option<&'a Dhcp>,
@@ -129,63 +139,13 @@ pub(crate) struct Sources<'a> {
 
 impl Network {
     pub(crate) fn of(sources: &Sources<'_>) -> Self {
-        let mut network = Self::default();
-        let links = sources.config.map(|facts| facts.links.as_slice()).unwrap_or_default();
+        let mut network = Self { links: link::make(sources), ..Self::default() };
         let mut gateways: Vec<(Layer, IpAddr)> = vec![];
-        for card in &sources.hardware.cards {
-            let of_platform = sources.platform.links.iter().filter(|link| {
-                link.mac
-                    .as_ref()
-                    .map_or(link.name.as_ref() == Some(&card.name), |mac| *mac == card.mac)
-            });
-            let of_platform: Vec<_> = of_platform.collect();
-            let of_config: Vec<_> = links
-                .iter()
-                .filter(|link| match &link.selector {
-                    LinkSelector::Name(name) => *name == card.name,
-                    LinkSelector::Mac(mac) => *mac == card.mac,
-                    LinkSelector::Nothing => false,
-                })
-                .collect();
-            let mut addresses: Vec<(Prefix, Layer)> = vec![];
-            let mut add = |prefix: Prefix, layer: Layer| {
-                if !addresses.iter().any(|(known, _)| *known == prefix) {
-                    addresses.push((prefix, layer));
-                }
-            };
-            for link in &of_platform {
-                link.addresses.iter().for_each(|prefix| add(*prefix, Layer::Platform));
-                gateways.extend(link.gateways.iter().map(|gateway| (Layer::Platform, *gateway)));
-            }
-            if of_platform.is_empty() {
-                let cached = sources.cached.iter().filter(|(mac, _)| *mac == card.mac);
-                cached.filter_map(|(_, text)| prefix(text)).for_each(|p| add(p, Layer::Platform));
-            }
-            let wants_lease = of_platform.iter().any(|link| link.is_dhcp)
-                || of_config.iter().any(|link| link.is_dhcp)
-                || of_platform.is_empty() && of_config.is_empty();
-            if let Some(dhcp) = sources.dhcp.filter(|_| wants_lease && card.is_connected)
-                && let Some(lease) = dhcp.lease(&card.mac)
-            {
-                add(lease, Layer::Operator);
-                gateways.extend(dhcp.gateway.map(|gateway| (Layer::Operator, gateway)));
-            }
-            for link in &of_config {
-                link.addresses.iter().for_each(|prefix| add(*prefix, Layer::Configuration));
-                gateways
-                    .extend(link.gateways.iter().map(|gateway| (Layer::Configuration, *gateway)));
-            }
-            let mtu = of_config.iter().find_map(|link| link.mtu);
-            network.links.push(Link {
-                name: card.name.clone(),
-                mac: card.mac.clone(),
-                bridge: card.bridge.clone(),
-                vlan: card.vlan,
-                mtu: mtu.or(of_platform.iter().find_map(|link| link.mtu)).unwrap_or(1500),
-                is_up: card.is_connected,
-                is_elsewhere: card.is_elsewhere,
-                addresses,
-            });
+        for index in 0..network.links.len() {
+            let settled = link::settle(sources, &network, &network.links[index]);
+            let link = &mut network.links[index];
+            (link.addresses, link.mtu) = (settled.addresses, settled.mtu);
+            gateways.extend(settled.gateways);
         }
         // The drive's default route stays in use beside that of the config.
         gateways.sort_by_key(|(layer, _)| *layer);
@@ -233,11 +193,6 @@ impl Network {
     }
 }
 
-/// Whether this is the name of a card: `eth0`.
-fn is_card(name: &str) -> bool {
-    name.strip_prefix("eth").is_some_and(|number| number.parse::<u8>().is_ok())
-}
-
 /// As Talos names a machine that nobody named: the same one again at every boot.
 pub(crate) fn fallback_name(uuid: &str) -> String {
     let letters: Vec<char> = uuid.chars().filter(char::is_ascii_alphanumeric).collect();
@@ -258,7 +213,7 @@ impl Realm {
                 hardware: &node.hardware,
                 platform: &node.platform,
                 cached: &cached,
-                config: node.config.as_ref().map(|config| &config.facts),
+                config: node.config.as_ref().or(node.partial.as_ref()).map(|config| &config.facts),
                 dhcp: self.settings.dhcp.as_ref(),
                 fallback: &fallback,
             });
@@ -277,7 +232,7 @@ pub(crate) struct Dhcp {
 }
 
 impl Dhcp {
-    fn lease(&self, mac: &str) -> Option<Prefix> {
+    pub(crate) fn lease(&self, mac: &str) -> Option<Prefix> {
         self.leases.get(mac).copied()
     }
 }

@@ -25,13 +25,15 @@ pub struct NodeSettings {
     pub gateways: Vec<IpAddr>,
     /// What a DHCP server gives: MAC in lower case, address with prefix length.
     pub leases: BTreeMap<String, String>,
+    /// All nodes are on ports of 127.0.0.1, as where a system has no other loopback address.
+    pub has_one_loopback: bool,
     /// Real programs in the place of simulated API servers.
     pub real: Option<RealKubernetes>,
 }
 
 impl NodeSettings {
     pub(crate) fn realm(&self, site: &Arc<Site>, factory: &Arc<Factory>) -> io::Result<Arc<Realm>> {
-        let wire = Wire::new(site.chance("wire"));
+        let wire = Wire::new(site.chance("wire"), self.has_one_loopback);
         let usual = self.networks.is_empty().then_some(USUAL);
         for network in self.networks.iter().copied().chain(usual) {
             let [a, b, c, _] = network.octets();

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use aws_lc_rs::digest::{SHA256, digest};
 use serde_json::{Value, json};
 
 use super::pod;
@@ -147,7 +148,9 @@ fn statuses(pod: &Value, is_running: bool, container_state: &Value) -> Value {
     let all = containers.map(|container| {
         let (name, image) = (text(container, "/name"), text(container, "/image"));
         let known = list(pod, "/status/containerStatuses").iter().find(|s| s["name"] == name);
-        json!({
+        let id = known.map(|known| text(known, "/containerID")).unwrap_or_default();
+        let id = if is_running { container_id(pod, name) } else { id.to_owned() };
+        let mut status = json!({
             "name": name,
             "image": image,
             "imageID": if is_running { image } else { "" },
@@ -155,9 +158,20 @@ fn statuses(pod: &Value, is_running: bool, container_state: &Value) -> Value {
             "started": is_running,
             "restartCount": known.and_then(|s| number(s, "/restartCount")).unwrap_or_default(),
             "state": container_state,
-        })
+        });
+        if !id.is_empty() {
+            status["containerID"] = id.into();
+        }
+        status
     });
     all.collect()
+}
+
+/// As a runtime would number it: the same for as long as the pod is.
+fn container_id(pod: &Value, name: &str) -> String {
+    let number = digest(&SHA256, format!("{}/{name}", uid(pod)).as_bytes());
+    let number: String = number.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("containerd://{number}")
 }
 
 fn run(state: &mut State, node: &str, pod: &Value) {

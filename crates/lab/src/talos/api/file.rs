@@ -1,16 +1,13 @@
-//! Files, logs and META.
+//! Files and META.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use talmox_talos_api::proto::common::Data;
-use talmox_talos_api::proto::machine::{DmesgRequest, LogsRequest};
 use talmox_talos_api::server::Status;
-use talmox_talos_config::time::UnixTime;
 use tonic::codegen::BoxStream;
 
 use super::kubeconfig::archive;
-use super::stream::{self, data};
+use super::stream;
 use super::{Session, status};
 use crate::talos::etcd;
 use crate::talos::land::Node;
@@ -113,80 +110,6 @@ pub(crate) fn command_line(node: &Node) -> String {
     line
 }
 
-pub(super) fn logs(
-    session: &Arc<Session>,
-    request: &LogsRequest,
-) -> Result<BoxStream<Data>, Status> {
-    let id = request.id.clone();
-    let lines = move |node: &Node| -> Option<Vec<String>> {
-        match (id.as_str(), node.services.get(&id)) {
-            ("kernel", _) => Some(node.dmesg.clone()),
-            (_, service) => service.map(|service| service.log.iter().cloned().collect()),
-        }
-    };
-    let Some(found) = session.node(&lines)? else {
-        return Err(Status::unknown(format!("log \"{}\" was not registered", request.id)));
-    };
-    // A negative number is all of it, as zero would be nothing.
-    let wanted = usize::try_from(request.tail_lines).unwrap_or(usize::MAX);
-    let skipped = found.len().saturating_sub(wanted);
-    let past = found[skipped..].to_vec();
-    Ok(follow(session, past, request.follow, lines, |line| format!("{line}\n")))
-}
-
-pub(super) fn dmesg(
-    session: &Arc<Session>,
-    request: DmesgRequest,
-) -> Result<BoxStream<Data>, Status> {
-    let (found, booted) = session.node(|node| (node.dmesg.clone(), node.booted))?;
-    let past = if request.tail { vec![] } else { found };
-    let seconds = i64::try_from(booted.as_secs()).unwrap_or(i64::MAX);
-    let prefix = format!("kern:    info: [{}]: ", UnixTime::from_seconds(seconds));
-    let lines = |node: &Node| Some(node.dmesg.clone());
-    Ok(follow(session, past, request.follow, lines, move |line| format!("{prefix}{line}\n")))
-}
-
-/// Lines that are there and, where wanted, those that come.
-fn follow(
-    session: &Arc<Session>,
-    past: Vec<String>,
-    goes_on: bool,
-    lines: impl Fn(&Node) -> Option<Vec<String>> + Send + 'static,
-    print: impl Fn(&str) -> String + Send + 'static,
-) -> BoxStream<Data> {
-    if !goes_on {
-        return stream::all(past.iter().map(|line| data(print(line).as_bytes())).collect());
-    }
-    let mut known = session.node(&lines).ok().flatten().unwrap_or_default();
-    let watcher = Arc::clone(session);
-    stream::run(session, |sender| async move {
-        for line in past {
-            if sender.send(Ok(data(print(&line).as_bytes()))).await.is_err() {
-                return;
-            }
-        }
-        let mut news = watcher.realm.news();
-        loop {
-            let Ok(Some(now)) = watcher.node(&lines) else { return };
-            for line in fresh(&known, &now) {
-                if sender.send(Ok(data(print(line).as_bytes()))).await.is_err() {
-                    return;
-                }
-            }
-            known = now;
-            if news.changed().await.is_err() {
-                return;
-            }
-        }
-    })
-}
-
-/// The lines that were added, where old ones may have been forgotten meanwhile.
-fn fresh<'a>(before: &[String], now: &'a [String]) -> &'a [String] {
-    let begins = (0..=before.len()).find(|dropped| now.starts_with(&before[*dropped..]));
-    &now[begins.map_or(0, |dropped| before.len() - dropped)..]
-}
-
 pub(super) fn write_meta(session: &Session, key: u32, value: &[u8]) -> Result<(), Status> {
     let key = meta_key(key)?;
     let value = String::from_utf8_lossy(value).into_owned();
@@ -223,18 +146,4 @@ pub(super) fn delete_meta(session: &Session, key: u32) -> Result<(), Status> {
 
 fn meta_key(key: u32) -> Result<u8, Status> {
     u8::try_from(key).map_err(|_| Status::invalid_argument("key must be a uint8"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_log_that_forgets_still_tells_what_is_new() {
-        let texts = |all: &str| all.split(' ').map(str::to_owned).collect::<Vec<_>>();
-        assert_eq!(fresh(&texts("a b"), &texts("a b c")), texts("c"));
-        assert_eq!(fresh(&texts("a b"), &texts("b c d")), texts("c d"));
-        assert_eq!(fresh(&texts("a b"), &texts("x y")), texts("x y"));
-        assert!(fresh(&texts("a b"), &texts("a b")).is_empty());
-    }
 }

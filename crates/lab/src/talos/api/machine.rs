@@ -19,7 +19,11 @@ use talmox_talos_api::proto::machine::{
 use talmox_talos_api::server::{Answered, Asked, Status, Streaming};
 use tonic::codegen::BoxStream;
 
-use super::{NodeApi, Session, client_config, etcd, event, file, kubeconfig, lifecycle, status};
+use super::applying::Applying;
+use super::{
+    NodeApi, Session, client_config, etcd, event, file, kubeconfig, lifecycle, log, status,
+};
+use crate::pve::Work;
 use crate::talos::land::Node;
 
 type Answer<T> = Result<Answered<T>, Status>;
@@ -52,6 +56,8 @@ impl MachineService for NodeApi {
         request: Asked<ApplyConfigurationRequest>,
     ) -> Answer<ApplyConfigurationResponse> {
         let Session { realm, vmid, boot, .. } = &*self.0;
+        let _applying = Applying::begin(&self.0)?;
+        realm.site.wait(Work::Call, &format!("node/{vmid}/apply")).await;
         let applied = realm.apply(*vmid, *boot, request.get_ref(), self.0.is_anonymous())?;
         Ok(Answered::new(ApplyConfigurationResponse { messages: vec![applied] }))
     }
@@ -69,11 +75,11 @@ impl MachineService for NodeApi {
     }
 
     async fn logs(&self, request: Asked<LogsRequest>) -> Answer<BoxStream<Data>> {
-        file::logs(&self.0, request.get_ref()).map(Answered::new)
+        log::logs(&self.0, request.get_ref()).map(Answered::new)
     }
 
     async fn dmesg(&self, request: Asked<DmesgRequest>) -> Answer<BoxStream<Data>> {
-        file::dmesg(&self.0, request.into_inner()).map(Answered::new)
+        log::dmesg(&self.0, request.into_inner()).map(Answered::new)
     }
 
     async fn kubeconfig(&self, _: Asked<()>) -> Answer<BoxStream<Data>> {

@@ -23,6 +23,7 @@ use gate::Gate;
 pub(crate) use method::names as method_names;
 pub(crate) use storage::{LOOP_SIZE, bus_path, model};
 
+mod applying;
 mod client_config;
 mod etcd;
 mod event;
@@ -34,6 +35,7 @@ mod gate;
 mod health;
 mod kubeconfig;
 mod lifecycle;
+mod log;
 mod machine;
 mod method;
 mod state;

@@ -75,7 +75,8 @@ impl Kubelet<'_> {
     }
 
     /// Tries until there is an API server that takes the node. `known` was registered before: a
-    /// kubelet does not bring back what somebody deleted.
+    /// kubelet does not bring back what somebody deleted. What is in the way stands in its log: the service
+    /// is well, whether anybody knows the node or not.
     async fn register(&self, known: &str) -> (Arc<KubeStore>, Machine, NodeSpec) {
         let (mut heard, mut said) = (String::new(), String::new());
         loop {
@@ -83,8 +84,9 @@ impl Kubelet<'_> {
                 Ok(done) => return done,
                 // What lasts is worth being told.
                 Err(problem) if problem == heard && problem != said => {
-                    let text = format!("Unable to register node with API server: {problem}");
-                    self.realm.enter(self.vmid, self.boot, SERVICE, ServiceState::Running, &text);
+                    let text =
+                        format!("\"Unable to register node with API server\" err=\"{problem}\"");
+                    self.realm.log(self.vmid, self.boot, SERVICE, &text);
                     said = problem;
                 }
                 Err(problem) => heard = problem,

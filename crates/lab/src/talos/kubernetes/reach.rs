@@ -5,12 +5,23 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use crate::kube::KubeStore;
-use crate::talos::land::Land;
+use crate::talos::land::{Land, Node};
 use crate::talos::sequence::finds;
 
 const UNKNOWN_AUTHORITY: &str =
     "tls: failed to verify certificate: x509: certificate signed by unknown authority";
 const NO_ANSWER: &str = "the server was unable to return a response in the time allotted";
+
+impl Land {
+    /// The memory of the Kubernetes cluster that a node belongs to.
+    pub(crate) fn kubernetes_of(&self, node: &Node) -> Option<Arc<KubeStore>> {
+        let facts = &node.config.as_ref()?.facts;
+        let own = node.etcd.and_then(|part| self.etcds.get(&part.cluster));
+        let mut all = self.etcds.values();
+        let found = own.or_else(|| all.find(|etcd| etcd.talos_cluster == facts.cluster_id))?;
+        Some(Arc::clone(&found.store))
+    }
+}
 
 /// What is behind the first API server that the node reaches and believes.
 ///

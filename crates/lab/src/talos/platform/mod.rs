@@ -9,6 +9,7 @@ use std::net::IpAddr;
 use talmox_talos_config::network::Prefix;
 use talmox_yaml::Node as Yaml;
 
+use super::config::{LinkSelector, Made};
 use super::hardware::Hardware;
 use crate::disk::{Platform, TalosImage};
 
@@ -35,13 +36,30 @@ pub(crate) struct PlatformLink {
     /// Which card: by name or MAC, whichever is given; the MAC in lower case.
     pub(crate) name: Option<String>,
     pub(crate) mac: Option<String>,
+    /// What it is made of, where it is no card.
+    pub(crate) made: Option<Made>,
     pub(crate) is_dhcp: bool,
     pub(crate) addresses: Vec<Prefix>,
     pub(crate) gateways: Vec<IpAddr>,
     pub(crate) mtu: Option<u32>,
 }
 
+impl PlatformLink {
+    /// Which link of the machine this is.
+    pub(crate) fn selector(&self) -> LinkSelector {
+        let by_name = || self.name.clone().map(LinkSelector::Name).unwrap_or_default();
+        self.mac.clone().map_or_else(by_name, LinkSelector::Mac)
+    }
+}
+
 impl PlatformData {
+    /// What a drive with this network gives.
+    #[cfg(test)]
+    pub(crate) fn of_drive(network: &str) -> Self {
+        let file = ("network-config".to_owned(), network.as_bytes().to_vec());
+        nocloud::read("", Some(&[file].into()))
+    }
+
     /// What the image's platform finds: `files` are those of a volume labelled cidata.
     pub(crate) fn find(
         image: &TalosImage,

@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use talmox_talos_config::network::Prefix;
 use talmox_yaml::Node as Yaml;
 
-use super::super::config::prefix;
+use super::super::config::{LinkSelector, Made, TAGGED, prefix};
 use super::{PlatformData, PlatformLink, address, at, first, items, text};
 
 pub(super) fn read(serial: &str, files: Option<&BTreeMap<String, Vec<u8>>>) -> PlatformData {
@@ -54,9 +54,25 @@ fn network(node: &Yaml, data: &mut PlatformData) {
 }
 
 fn first_version(node: &Yaml, data: &mut PlatformData) {
+    let mut bonds = vec![];
     for entry in items(node, "config") {
         match text(entry, "type").as_deref() {
-            Some("physical") => data.links.push(physical(entry)),
+            Some("physical") => data.links.push(with_subnets(
+                entry,
+                PlatformLink {
+                    mac: text(entry, "mac_address").map(|mac| mac.to_lowercase()),
+                    ..PlatformLink::default()
+                },
+            )),
+            Some("vlan") => {
+                let made = text(entry, "vlan_id").and_then(|id| id.parse().ok()).map(|id| {
+                    let parent = by_label(data, &text(entry, "vlan_link").unwrap_or_default());
+                    Made::Vlan { parent, id, protocol: TAGGED.to_owned() }
+                });
+                let link = PlatformLink { made, ..PlatformLink::default() };
+                data.links.push(with_subnets(entry, link));
+            }
+            Some("bond") => bonds.push(entry),
             Some("nameserver") => {
                 let one = text(entry, "address").and_then(|one| address(&one));
                 let several = items(entry, "address").filter_map(|item| address(item.as_str()?));
@@ -65,14 +81,32 @@ fn first_version(node: &Yaml, data: &mut PlatformData) {
             _ => {}
         }
     }
+    // The cards of a bond may be described after it.
+    for entry in bonds {
+        let members = items(entry, "bond_interfaces").filter_map(Yaml::as_str);
+        let members = members.map(|label| by_label(data, label)).collect();
+        let mode = at(entry, "params").and_then(|params| text(params, "bond-mode"));
+        let made = Some(bond(members, mode));
+        data.links.push(with_subnets(entry, PlatformLink { made, ..PlatformLink::default() }));
+    }
 }
 
-fn physical(entry: &Yaml) -> PlatformLink {
+fn bond(members: Vec<LinkSelector>, mode: Option<String>) -> Made {
+    Made::Bond { members, mode: mode.unwrap_or_else(|| "balance-rr".to_owned()) }
+}
+
+/// The link that another entry calls by this name; where none does, whatever has it.
+fn by_label(data: &PlatformData, label: &str) -> LinkSelector {
+    let known = data.links.iter().find(|link| link.name.as_deref() == Some(label));
+    known.map_or_else(|| LinkSelector::Name(label.to_owned()), PlatformLink::selector)
+}
+
+/// A link of the first version with its name and what is on it.
+fn with_subnets(entry: &Yaml, link: PlatformLink) -> PlatformLink {
     let mut link = PlatformLink {
         name: text(entry, "name"),
-        mac: text(entry, "mac_address").map(|mac| mac.to_lowercase()),
         mtu: text(entry, "mtu").and_then(|mtu| mtu.parse().ok()),
-        ..PlatformLink::default()
+        ..link
     };
     for subnet in items(entry, "subnets") {
         match text(subnet, "type").as_deref() {
@@ -93,37 +127,68 @@ fn physical(entry: &Yaml) -> PlatformLink {
 }
 
 fn second_version(node: &Yaml, data: &mut PlatformData) {
-    let ethernets = at(node, "ethernets").and_then(Yaml::as_map);
-    for entry in ethernets.into_iter().flat_map(|map| &map.entries) {
-        let value = &entry.value;
+    let entries = |key: &str| {
+        let map = at(node, key).and_then(Yaml::as_map);
+        map.into_iter().flat_map(|map| &map.entries)
+    };
+    let mut cards = vec![];
+    for entry in entries("ethernets") {
+        let (label, value) = (entry.key.as_str(), &entry.value);
         let matched = at(value, "match");
         let mac = matched.and_then(|matched| text(matched, "macaddress"));
         let name = matched.and_then(|matched| text(matched, "name"));
-        let is_true = |key: &str| text(value, key).is_some_and(|flag| flag == "true");
-        let routes = items(value, "routes").filter_map(|route| {
-            let to = text(route, "to")?;
-            let is_default = matches!(to.as_str(), "default" | "0.0.0.0/0" | "::/0");
-            is_default.then(|| address(&text(route, "via")?)).flatten()
-        });
-        let gateways = ["gateway4", "gateway6"];
-        let gateways = gateways.iter().filter_map(|key| address(&text(value, key)?));
-        data.links.push(PlatformLink {
+        let link = PlatformLink {
             name: match mac {
                 Some(_) => name,
-                None => name.or_else(|| entry.key.as_str().map(str::to_owned)),
+                None => name.or_else(|| label.map(str::to_owned)),
             },
             mac: mac.map(|mac| mac.to_lowercase()),
-            is_dhcp: is_true("dhcp4") || is_true("dhcp6"),
-            addresses: items(value, "addresses")
-                .filter_map(|item| prefix(item.as_str()?))
-                .collect(),
-            gateways: gateways.chain(routes).collect(),
-            mtu: text(value, "mtu").and_then(|mtu| mtu.parse().ok()),
+            ..PlatformLink::default()
+        };
+        cards.push((label, link.selector()));
+        second_link(value, link, data);
+    }
+    for entry in entries("bonds") {
+        let members = items(&entry.value, "interfaces").filter_map(Yaml::as_str);
+        let members = members.map(|label| {
+            let known = cards.iter().find(|(known, _)| *known == Some(label));
+            known.map_or_else(|| LinkSelector::Name(label.to_owned()), |(_, card)| card.clone())
         });
-        if let Some(servers) = at(value, "nameservers") {
-            let found = items(servers, "addresses").filter_map(|item| address(item.as_str()?));
-            data.nameservers.extend(found);
-        }
+        let mode = at(&entry.value, "parameters").and_then(|of| text(of, "mode"));
+        let name = entry.key.as_str().map(str::to_owned);
+        let made = Some(bond(members.collect(), mode));
+        second_link(&entry.value, PlatformLink { name, made, ..PlatformLink::default() }, data);
+    }
+    for entry in entries("vlans") {
+        let Some(id) = text(&entry.value, "id").and_then(|id| id.parse().ok()) else { continue };
+        // Here Talos takes the name for that of a link, whatever card the drive calls so.
+        let parent = LinkSelector::Name(text(&entry.value, "link").unwrap_or_default());
+        let name = entry.key.as_str().map(str::to_owned);
+        let made = Some(Made::Vlan { parent, id, protocol: TAGGED.to_owned() });
+        second_link(&entry.value, PlatformLink { name, made, ..PlatformLink::default() }, data);
+    }
+}
+
+/// A link of the second version with what is on it.
+fn second_link(value: &Yaml, link: PlatformLink, data: &mut PlatformData) {
+    let is_true = |key: &str| text(value, key).is_some_and(|flag| flag == "true");
+    let routes = items(value, "routes").filter_map(|route| {
+        let to = text(route, "to")?;
+        let is_default = matches!(to.as_str(), "default" | "0.0.0.0/0" | "::/0");
+        is_default.then(|| address(&text(route, "via")?)).flatten()
+    });
+    let gateways = ["gateway4", "gateway6"];
+    let gateways = gateways.iter().filter_map(|key| address(&text(value, key)?));
+    data.links.push(PlatformLink {
+        is_dhcp: is_true("dhcp4") || is_true("dhcp6"),
+        addresses: items(value, "addresses").filter_map(|item| prefix(item.as_str()?)).collect(),
+        gateways: gateways.chain(routes).collect(),
+        mtu: text(value, "mtu").and_then(|mtu| mtu.parse().ok()),
+        ..link
+    });
+    if let Some(servers) = at(value, "nameservers") {
+        let found = items(servers, "addresses").filter_map(|item| address(item.as_str()?));
+        data.nameservers.extend(found);
     }
 }
 

@@ -1,7 +1,5 @@
 //! What the node does for Kubernetes.
 
-use std::sync::Arc;
-
 use serde_json::{Value, json};
 
 use super::proto::{Field, Form};
@@ -96,18 +94,11 @@ pub(super) const KINDS: &[Kind] = &[
     },
 ];
 
-/// The memory of the Kubernetes cluster that this node belongs to, as far as it can get at it.
-fn store(view: &View<'_>) -> Option<Arc<crate::kube::KubeStore>> {
-    let facts = &view.node.config.as_ref()?.facts;
-    let own = view.node.etcd.and_then(|part| view.land.etcds.get(&part.cluster));
-    let mut all = view.land.etcds.values();
-    let found = own.or_else(|| all.find(|etcd| etcd.talos_cluster == facts.cluster_id))?;
-    Some(Arc::clone(&found.store))
-}
-
 fn node_status(view: &View<'_>) -> Vec<Item> {
     let name = view.node.hostname();
-    let Some(object) = store(view).and_then(|store| store.get("nodes", "", name)) else {
+    let Some(object) =
+        view.land.kubernetes_of(view.node).and_then(|store| store.get("nodes", "", name))
+    else {
         return vec![];
     };
     let conditions = object["status"]["conditions"].as_array();
@@ -192,7 +183,7 @@ fn static_pod_statuses(view: &View<'_>) -> Vec<Item> {
     if !kubelet.is_some_and(|kubelet| kubelet.state == ServiceState::Running) {
         return vec![];
     }
-    let Some(store) = store(view) else { return vec![] };
+    let Some(store) = view.land.kubernetes_of(view.node) else { return vec![] };
     COMPONENTS
         .into_iter()
         .filter_map(|name| {

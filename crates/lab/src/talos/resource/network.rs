@@ -5,7 +5,7 @@ use talmox_talos_config::network::Prefix;
 
 use super::proto::{Field, Form};
 use super::{Item, KIND, Kind, View};
-use crate::talos::network::Link;
+use crate::talos::link::{Link, LinkKind};
 
 const NETWORK: &str = "network";
 pub(super) const FAMILIES: &[(&str, u64)] = &[("inet4", 2), ("inet6", 10)];
@@ -30,19 +30,41 @@ const ADDRESS_SPEC: &[Field] = &[
         Form::Enum(&[("cmdline", 1), ("platform", 2), ("operator", 3), ("configuration", 4)]),
     ),
 ];
+const BOND_MODES: &[(&str, u64)] = &[
+    ("balance-rr", 0),
+    ("active-backup", 1),
+    ("balance-xor", 2),
+    ("broadcast", 3),
+    ("802.3ad", 4),
+    ("balance-tlb", 5),
+    ("balance-alb", 6),
+];
 const LINK_STATUS: &[Field] = &[
     ("index", 1, Form::Number),
     ("type", 2, Form::Enum(&[("ether", 1), ("loopback", 772)])),
+    ("linkIndex", 3, Form::Number),
     ("hardwareAddr", 5, Form::Mac),
     ("broadcastAddr", 6, Form::Mac),
     ("mtu", 7, Form::Number),
     ("queueDisc", 8, Form::Text),
+    ("masterIndex", 9, Form::Number),
     ("operationalState", 10, Form::Enum(&[("down", 2), ("up", 6)])),
     ("kind", 11, Form::Text),
+    ("slaveKind", 12, Form::Text),
     ("busPath", 13, Form::Text),
     ("driver", 15, Form::Text),
     ("linkState", 22, Form::Number),
+    (
+        "vlan",
+        26,
+        Form::Message(&[
+            ("vlanID", 1, Form::Number),
+            ("vlanProtocol", 2, Form::Enum(&[("802.1q", 0x8100), ("802.1ad", 0x88a8)])),
+        ]),
+    ),
+    ("bondMaster", 28, Form::Message(&[("mode", 1, Form::Enum(BOND_MODES))])),
     ("permanentAddr", 30, Form::Mac),
+    ("alias", 31, Form::Text),
 ];
 
 pub(super) const KINDS: &[Kind] = &[
@@ -115,12 +137,15 @@ fn all(view: &View<'_>) -> Vec<(String, Prefix)> {
     found
 }
 
-/// Shared addresses are on the link whose network they are in.
+/// Shared addresses are on the link that the config has them on; others, on the one whose network they are in.
 fn shared(view: &View<'_>) -> Vec<(String, Prefix)> {
     let network = &view.node.network;
     let held = network.shared.iter().filter_map(|address| {
         let on = |link: &&Link| link.addresses.iter().any(|(own, _)| own.contains(*address));
-        let link = network.links.iter().find(on).or(network.links.first())?;
+        let facts = view.node.config.iter().flat_map(|config| &config.facts.links);
+        let mut wanted = facts.filter(|link| link.vip == Some(*address));
+        let link = wanted.find_map(|link| network.link(&link.selector));
+        let link = link.or(network.links.iter().find(on)).or(network.links.first())?;
         let length = if address.is_ipv4() { 32 } else { 128 };
         Some((link.name.clone(), Prefix::new(*address, length)?))
     });
@@ -188,29 +213,60 @@ fn links(view: &View<'_>) -> Vec<Item> {
         });
         Item::new(name, spec)
     };
-    let mut items = vec![
-        virtual_link("lo", 1, "", "00:00:00:00:00:00"),
-        virtual_link("bond0", 2, "bond", "02:0a:5e:10:00:01"),
-        virtual_link("dummy0", 3, "dummy", "02:0a:5e:10:00:02"),
-    ];
-    let cards = view.node.network.links.iter().enumerate();
-    items.extend(cards.map(|(number, link)| Item::new(&link.name, card(number, link))));
+    let own = &view.node.network.links;
+    let mut items = vec![virtual_link("lo", 1, "", "00:00:00:00:00:00")];
+    // The kernel makes one, which a config may use.
+    if !own.iter().any(|link| link.name == "bond0") {
+        items.push(virtual_link("bond0", 2, "bond", "02:0a:5e:10:00:01"));
+    }
+    items.push(virtual_link("dummy0", 3, "dummy", "02:0a:5e:10:00:02"));
+    items.extend(own.iter().map(|link| Item::new(&link.name, link_status(view, link))));
     items
 }
 
-fn card(number: usize, link: &Link) -> Value {
+fn link_status(view: &View<'_>, link: &Link) -> Value {
+    let links = &view.node.network.links;
+    let master = links.iter().find(|other| Some(&other.name) == link.master.as_ref());
     let is_up = link.is_up;
-    json!({
-        "index": number + FIRST_CARD, "type": "ether", "linkIndex": 0,
+    let mut status = json!({
+        "index": index(view, &link.name), "type": "ether", "linkIndex": 0,
         "flags": if is_up { "UP,BROADCAST,RUNNING,MULTICAST,LOWER_UP" } else { "UP,BROADCAST,MULTICAST" },
         "hardwareAddr": link.mac, "permanentAddr": link.mac, "broadcastAddr": "ff:ff:ff:ff:ff:ff",
-        "mtu": link.mtu, "queueDisc": "pfifo_fast",
+        "mtu": link.mtu, "queueDisc": "noqueue",
         "operationalState": if is_up { "up" } else { "down" },
-        "kind": "", "slaveKind": "",
-        "busPath": format!("0000:06:{:02x}.0", 0x12 + number),
-        "driver": "virtio_net", "driverVersion": "1.0.0",
+        "kind": link.kind.name(), "slaveKind": "",
         "linkState": is_up, "port": "Other", "duplex": "Unknown",
-    })
+    });
+    if let Some(alias) = &link.alias {
+        status["alias"] = json!(alias);
+    }
+    match &link.kind {
+        LinkKind::Card => {
+            let number = index(view, &link.name) - FIRST_CARD;
+            status["queueDisc"] = json!("pfifo_fast");
+            status["busPath"] = json!(format!("0000:06:{:02x}.0", 0x12 + number));
+            status["driver"] = json!("virtio_net");
+            status["driverVersion"] = json!("1.0.0");
+        }
+        LinkKind::Vlan { parent, id, protocol } => {
+            status["linkIndex"] = json!(index(view, parent));
+            status["vlan"] = json!({ "vlanID": id, "vlanProtocol": protocol });
+        }
+        LinkKind::Bond { mode } => {
+            status["permanentAddr"] = json!("");
+            status["bondMaster"] = json!({ "mode": mode });
+        }
+        LinkKind::Bridge => status["permanentAddr"] = json!(""),
+    }
+    if let Some(master) = master {
+        status["masterIndex"] = json!(index(view, &master.name));
+        status["slaveKind"] = json!(master.kind.name());
+        // All of a bond speak with one address.
+        if matches!(master.kind, LinkKind::Bond { .. }) {
+            status["hardwareAddr"] = json!(master.mac);
+        }
+    }
+    status
 }
 
 /// The addresses as other controllers want them: the first, all of now, all of ever, those of routes,

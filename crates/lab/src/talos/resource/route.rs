@@ -5,7 +5,7 @@ use serde_json::json;
 use super::network::{FAMILIES, SCOPES, index};
 use super::proto::{Field, Form};
 use super::{Item, KIND, Kind, View};
-use crate::talos::network::Link;
+use crate::talos::link::Link;
 
 const ROUTE: &[Field] = &[
     ("family", 1, Form::Enum(FAMILIES)),

@@ -1,6 +1,6 @@
 //! Where a machine's config comes from at its boot: the first place that has a whole one.
 //!
-//! A place that has none, or only a part of one, is passed over. One whose config cannot be read or is
+//! A place that has none is passed over; what has only a part of one, is in effect until there is more. One whose config cannot be read or is
 //! not valid ends the search: Talos says why, tries again and again, and opens no port meanwhile.
 
 use talmox_talos_config::validate::{Mode, validate_config};
@@ -23,7 +23,8 @@ pub(super) enum Source<'a> {
 #[derive(Debug)]
 pub(super) enum Acquired {
     Config(Box<Applied>),
-    Nothing,
+    /// No whole one, but maybe documents for the time until there is.
+    Nothing(Option<Box<Applied>>),
     /// One that the machine cannot run with, and why.
     Broken(String),
 }
@@ -34,6 +35,7 @@ pub(super) fn acquire(
     release: Release,
     mode: Mode,
 ) -> Acquired {
+    let mut part = None;
     for (source, text) in places {
         let Some(text) = text else { continue };
         let config = match Config::parse(&text, release) {
@@ -44,11 +46,14 @@ pub(super) fn acquire(
         if let Some(error) = validate_config(&config, mode).error {
             return Acquired::Broken(format!("{}: {error}", source.validation_failed()));
         }
-        if config.v1alpha1().is_some() {
-            return Acquired::Config(Box::new(Applied::new(text, config)));
+        let is_whole = config.v1alpha1().is_some();
+        let found = Box::new(Applied::new(text, config));
+        if is_whole {
+            return Acquired::Config(found);
         }
+        part = Some(found);
     }
-    Acquired::Nothing
+    Acquired::Nothing(part)
 }
 
 impl Source<'_> {
@@ -95,8 +100,8 @@ mod tests {
         let Acquired::Config(config) = found(Some(&good), Some(&other)) else { panic!("none") };
         assert_eq!(config.text, good);
         let part = "apiVersion: v1alpha1\nkind: KmsgLogConfig\nname: a\nurl: tcp://10.0.0.1:1/\n";
-        assert!(matches!(found(None, Some(part)), Acquired::Nothing));
-        assert!(matches!(found(None, None), Acquired::Nothing));
+        assert!(matches!(found(None, Some(part)), Acquired::Nothing(Some(_))));
+        assert!(matches!(found(None, None), Acquired::Nothing(None)));
 
         let reason = |found: Acquired| match found {
             Acquired::Broken(reason) => reason,

@@ -125,14 +125,17 @@ impl Realm {
             Mode::Try => format!("{TRIED_FOR}{}", as_go_writes(tried_for(request))),
             _ => String::new(),
         };
-        if config.v1alpha1().is_none() {
-            // Incomplete: noted, and maintenance goes on.
-            return Ok(answer);
-        }
         if is_anonymous && !version.is_at_least(13) {
             answer.mode_details.clear();
         }
+        let is_whole = config.v1alpha1().is_some();
         let applied = Arc::new(Applied::new(text.to_owned(), config));
+        if !is_whole {
+            // Incomplete: it is in effect, and maintenance goes on.
+            self.change_node(vmid, boot, |node| node.partial = Some(applied));
+            self.refresh_network(vmid, boot);
+            return Ok(answer);
+        }
         self.put_into_effect(vmid, boot, mode, applied, request, current);
         Ok(answer)
     }

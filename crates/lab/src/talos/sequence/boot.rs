@@ -86,14 +86,14 @@ impl Machine {
         // What was done to the VM while its firmware was at work.
         realm.look_at_cables(vmid);
         me.tell_search();
-        let is_bare = matches!(acquired, Acquired::Nothing);
+        let is_bare = matches!(acquired, Acquired::Nothing(_));
         if me.suffer(BootSight { is_bare, is_upgraded }).await == Outcome::Over {
             return;
         }
         let needs_install = is_iso && saved.is_none();
         match acquired {
             Acquired::Config(config) => me.take(*config),
-            Acquired::Nothing => me.maintain().await,
+            Acquired::Nothing(part) => me.maintain(part.map(|part| *part)).await,
             Acquired::Broken(reason) => return me.despair(&reason),
         }
         me.tell_found();

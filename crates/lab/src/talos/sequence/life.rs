@@ -69,8 +69,9 @@ impl Me {
         self.change(|node| node.dmesg(self.realm.now(), &line));
     }
 
-    /// Waits in maintenance for a config.
-    pub(super) async fn maintain(&self) {
+    /// Waits in maintenance for a config. What there is of one has its effects.
+    pub(super) async fn maintain(&self, part: Option<Applied>) {
+        self.change(|node| node.partial = part.map(Arc::new));
         self.realm.refresh_network(self.vmid, self.boot);
         let face = self.look(|node| Face::maintenance(&self.realm, node));
         let Some(Ok(face)) = face else { return std::future::pending().await };
@@ -136,13 +137,8 @@ impl Me {
     fn save_state(&self) {
         let Some((Some(disk), config, addresses)) = self.look(|node| {
             let links = node.platform.links.iter().filter_map(|link| {
-                let cards = &node.hardware.cards;
-                let card = cards.iter().find(|card| {
-                    link.mac
-                        .as_ref()
-                        .map_or(link.name.as_ref() == Some(&card.name), |mac| *mac == card.mac)
-                })?;
-                Some(link.addresses.iter().map(|prefix| (card.mac.clone(), prefix.to_string())))
+                let key = node.network.link(&link.selector())?.cache_key();
+                Some(link.addresses.iter().map(|prefix| (key.to_owned(), prefix.to_string())))
             });
             let addresses: Vec<_> = links.flatten().collect();
             (node.system_disk.clone(), node.config.as_ref().map(|c| c.text.clone()), addresses)
@@ -230,6 +226,7 @@ impl Me {
                 never = reason => never,
             };
             let Ok(face) = face else { return std::future::pending().await };
+            let made = realm.now();
             self.bring_up("apid", true).await;
             let mut serving = JoinSet::new();
             serving.spawn(face.serve(Arc::clone(realm), self.vmid, self.boot));
@@ -241,10 +238,11 @@ impl Me {
                     || (own_addresses(node), node.clock_skew) != shown;
                 is_other.then_some(())
             });
-            // One that stood still may show what has ended meanwhile.
+            // One that goes on after it stood still shows what has ended meanwhile, until it knows the time.
             tokio::select! {
                 () = changes => {}
                 () = realm.sleep_with(self.vmid, RENEWED) => {}
+                () = realm.until_outlived(self.vmid, made, RENEWED) => {}
             }
             serving.shutdown().await;
         }

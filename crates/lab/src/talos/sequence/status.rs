@@ -40,6 +40,15 @@ impl Realm {
         });
     }
 
+    /// A service says something, and stays as it is.
+    pub(crate) fn log(&self, vmid: u32, boot: u64, service: &str, line: &str) {
+        self.change_node(vmid, boot, |node| {
+            if let Some(known) = node.services.get_mut(service) {
+                known.write(line);
+            }
+        });
+    }
+
     /// A check says how a running service is.
     pub(crate) fn set_health(
         &self,

@@ -1,6 +1,6 @@
 //! What nodes say to configs: to good ones that are only tried on, and to bad ones.
 
-use talmox_talos_api::client::{Applied, Apply, ApplyMode};
+use talmox_talos_api::client::{Applied, Apply, ApplyMode, ResourceKind};
 use talmox_talos_api::{Client, Code, TalosError, Verdict};
 use talmox_talos_config::cidata;
 use talmox_talos_config::secret::SecretText;
@@ -161,6 +161,27 @@ fn a_release_that_does_not_know_what_is_on_state_opens_no_port() {
             matches!(world.probe(11).await, Verdict::Nothing(_)).then_some(())
         })
         .await;
+    });
+    world.lab.stop();
+}
+
+#[test]
+fn documents_alone_are_in_effect_and_maintenance_goes_on() {
+    let world = World::new("v1.13.6");
+    world.start(11);
+    let part = "apiVersion: v1alpha1\nkind: LinkConfig\nname: eth0\naddresses:\n  - address: 10.0.0.78/24\n";
+    world.lab.wait(async {
+        world.apply(11, &SecretText::new(part.to_owned())).await;
+        until("maintenance at another address too", || async {
+            matches!(world.probe(78).await, Verdict::Maintenance(_)).then_some(())
+        })
+        .await;
+        assert!(matches!(world.probe(11).await, Verdict::Maintenance(_)));
+        // A whole config takes their place.
+        let client = world.configure(11, true).await;
+        let all = client.list(ResourceKind::ADDRESS_STATUS).await.unwrap();
+        let ids = all.into_iter().map(|one| one.id).filter(|id| id.starts_with("eth0/"));
+        assert_eq!(ids.collect::<Vec<_>>(), ["eth0/10.0.0.11/24"]);
     });
     world.lab.stop();
 }

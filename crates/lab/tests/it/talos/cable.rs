@@ -1,6 +1,9 @@
 //! Machines that stand still, and cables that are out.
 
+use std::time::Duration;
+
 use talmox_talos_api::Verdict;
+use talmox_talos_api::probe::Whose;
 
 use super::world::{World, until};
 
@@ -34,6 +37,35 @@ fn a_machine_that_stands_still_says_nothing_and_goes_on_where_it_was() {
         let client = world.client(11);
         assert_eq!(client.boot_id().await.unwrap(), before);
         world.ready(&client).await;
+    });
+    world.lab.stop();
+}
+
+#[test]
+fn a_machine_that_slept_through_its_certificate_makes_another_one() {
+    let world = World::in_a_hurry("v1.13.6");
+    world.start(11);
+    let before = world.lab.wait(async {
+        // In such a hurry, it makes one every few seconds, and hangs up.
+        let client = world.configure(11, true).await;
+        until("its boot", || async { client.boot_id().await.ok() }).await
+    });
+    let brief = world.brief_credentials();
+    world.power(11, "suspend");
+    let day = world.lab.lab().clock().deadline(Duration::from_hours(25));
+    world.lab.wait(until("the next day", || async { day.has_passed().then_some(()) }));
+    world.power(11, "resume");
+    world.lab.wait(async {
+        until_heard(&world, 11).await;
+        let client = world.client(11);
+        let after = until("its boot", || async { client.boot_id().await.ok() }).await;
+        assert_eq!(after, before);
+        // Nobody makes another one for who calls.
+        until("a certificate of ours that is over", || async {
+            let verdict = world.probe_as(11, &brief).await;
+            matches!(verdict, Verdict::Expired { whose: Whose::Ours, .. }).then_some(())
+        })
+        .await;
     });
     world.lab.stop();
 }

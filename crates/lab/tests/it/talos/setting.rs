@@ -1,12 +1,14 @@
 //! Settings of a config about addresses, disks and the node object do what they say.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::Ipv4Addr;
 
 use talmox_lab::NodeSettings;
 use talmox_talos_api::Client;
 use talmox_talos_api::client::{Resource, ResourceKind};
 
 use super::world::{SCHEMATIC, World, until};
+use crate::kubectl::Kubectl;
 
 const NODE_STATUS: ResourceKind<'_> = ResourceKind::new("k8s", "NodeStatuses.kubernetes.talos.dev");
 
@@ -63,6 +65,88 @@ fn every_card_gets_what_the_drive_has_for_it() {
         })
         .await;
     });
+    world.lab.stop();
+}
+
+#[test]
+fn vlans_and_bonds_are_links_and_a_shared_address_may_be_on_one() {
+    let networks = vec![Ipv4Addr::new(10, 0, 0, 0), Ipv4Addr::new(10, 0, 20, 0)];
+    let around = NodeSettings { networks, ..NodeSettings::default() };
+    let world = World::with("v1.13.6", SCHEMATIC, around);
+    let more = [
+        ("net1", "virtio=BC:24:11:00:01:0B,bridge=vmbr0"),
+        ("net2", "virtio=BC:24:11:00:02:0B,bridge=vmbr0"),
+    ];
+    world.start_with(11, &more);
+    let patch = "machine:\n  network:\n    interfaces:\n      - deviceSelector: {hardwareAddr: bc:24:11:00:00:0b}\n        addresses: [10.0.0.11/24]\n        vlans:\n          - vlanId: 20\n            addresses: [10.0.20.11/24]\n            vip: {ip: 10.0.20.50}\n      - interface: bond0\n        addresses: [10.0.1.11/24]\n        bond: {mode: active-backup, interfaces: [eth1, eth2]}\n";
+    world.lab.wait(async {
+        let client = world.configure_with(11, &world.patched(11, true, patch)).await;
+        let link =
+            async |name: &str| client.get(ResourceKind::LINK_STATUS, name).await.unwrap().unwrap();
+        let of = async |name: &str, keys: &[&str]| -> Vec<String> {
+            let link = link(name).await;
+            keys.iter().map(|key| link.text(key).unwrap_or_default()).collect()
+        };
+        let card = of("eth0", &["index"]).await;
+        let vlan = of("eth0.20", &["linkIndex", "kind", "vlan.vlanID", "hardwareAddr"]).await;
+        assert_eq!(vlan, [card[0].as_str(), "vlan", "20", "bc:24:11:00:00:0b"]);
+        let bond = of("bond0", &["index", "kind", "bondMaster.mode", "operationalState"]).await;
+        assert_eq!(bond[1..], ["bond", "active-backup", "up"]);
+        // All of a bond speak with the address of the first; which card each is, it does not forget.
+        let second =
+            of("eth2", &["masterIndex", "slaveKind", "hardwareAddr", "permanentAddr"]).await;
+        let macs = ["bc:24:11:00:01:0b", "bc:24:11:00:02:0b"];
+        assert_eq!(second, [bond[0].as_str(), "bond", macs[0], macs[1]]);
+        let addresses = async || {
+            let all = client.list(ResourceKind::ADDRESS_STATUS).await.unwrap();
+            let ids = all.into_iter().map(|one| one.id);
+            ids.filter(|id| !id.starts_with("lo/")).collect::<BTreeSet<_>>()
+        };
+        let own = ["eth0/10.0.0.11/24", "eth0.20/10.0.20.11/24", "bond0/10.0.1.11/24"];
+        let own = own.map(str::to_owned).into();
+        assert_eq!(addresses().await, own);
+
+        until("bootstrap", || async { client.bootstrap().await.ok() }).await;
+        until("the shared address", || async {
+            addresses().await.contains("eth0.20/10.0.20.50/32").then_some(())
+        })
+        .await;
+        let reach = world.lab.lab().ready().reach;
+        let shared = format!("{}:6443", reach["10.0.20.50"]);
+        until("the API on it", || async { tokio::net::TcpStream::connect(&shared).await.ok() })
+            .await;
+    });
+    world.lab.stop();
+}
+
+#[test]
+fn a_cluster_works_where_there_is_but_one_loopback_address() {
+    let around = NodeSettings { has_one_loopback: true, ..NodeSettings::default() };
+    let world = World::with("v1.13.6", SCHEMATIC, around);
+    for number in [11, 21] {
+        world.start(number);
+    }
+    let reach = world.lab.lab().ready().reach;
+    assert!(!reach.contains_key("10.0.0.11"));
+    for at in ["10.0.0.11:50000", "10.0.0.21:50000", "10.0.0.50:6443"] {
+        assert!(reach[at].starts_with("127.0.0.1:"), "{at}: {}", reach[at]);
+    }
+    let patch = "machine:\n  network:\n    interfaces:\n      - interface: eth0\n        addresses: [10.0.0.11/24]\n        vip: {ip: 10.0.0.50}\n";
+    let kubeconfig = world.lab.wait(async {
+        let plane = world.configure_with(11, &world.patched(11, true, patch)).await;
+        until("bootstrap", || async { plane.bootstrap().await.ok() }).await;
+        world.ready(&plane).await;
+        let worker = world.configure(21, false).await;
+        world.ready(&worker).await;
+        plane.kubeconfig().await.unwrap()
+    });
+    // kubectl knows of no map, and comes in by the shared address.
+    let kubeconfig = kubeconfig.expose().replace("10.0.0.11:6443", &reach["10.0.0.50:6443"]);
+    if let Some(kubectl) = Kubectl::find(&kubeconfig) {
+        kubectl.run("wait --for=condition=Ready nodes --all --timeout=90s");
+        let nodes = kubectl.run("get nodes");
+        assert!(nodes.contains("node-11") && nodes.contains("node-21"), "{nodes}");
+    }
     world.lab.stop();
 }
 

@@ -27,6 +27,8 @@ use crate::support::{TestLab, scenario};
 
 /// How much faster than ours the lab's time passes.
 const SPEED: f64 = 50.0;
+/// The same where days are to pass.
+const HURRY: f64 = 20_000.0;
 const YEAR: Duration = Duration::from_hours(24 * 365);
 /// However slow this machine is, in real time.
 const PATIENCE: Duration = Duration::from_secs(90);
@@ -39,6 +41,7 @@ pub(crate) struct World {
     bundle: Bundle,
     version: String,
     schematic: String,
+    limits: Limits,
 }
 
 impl World {
@@ -49,14 +52,25 @@ impl World {
 
     /// The same, with an image of this schematic, and other things around the nodes.
     pub(crate) fn with(version: &str, schematic: &str, nodes: NodeSettings) -> Self {
-        let settings =
-            LabSettings { speed: SPEED, profile: Profile::Fast, nodes, ..scenario("{}") };
+        Self::made(version, schematic, nodes, SPEED)
+    }
+
+    /// One where a day is over in a few seconds.
+    pub(crate) fn in_a_hurry(version: &str) -> Self {
+        let world = Self::made(version, SCHEMATIC, NodeSettings::default(), HURRY);
+        // By the lab's clock, hours pass while anybody answers.
+        Self { limits: Limits { answer: YEAR, ..Limits::default() }, ..world }
+    }
+
+    fn made(version: &str, schematic: &str, nodes: NodeSettings, speed: f64) -> Self {
+        let settings = LabSettings { speed, profile: Profile::Fast, nodes, ..scenario("{}") };
         let lab = TestLab::start(settings);
         let posted = crate::factory::post(&lab, schematic);
         assert_eq!(posted.status, 201);
         let id = posted.json()["id"].as_str().unwrap().to_owned();
         let (bundle, version) = (new_bundle(), version.to_owned());
-        let world = Self { lab, bundle, version, schematic: id };
+        let limits = Limits::default();
+        let world = Self { lab, bundle, version, schematic: id, limits };
         world.download("import", "talos.qcow2", &world.image_url("nocloud-amd64.qcow2"));
         world
     }
@@ -153,7 +167,7 @@ impl World {
         Settings {
             clock: self.lab.lab().clock(),
             reach: Reach::new(self.lab.lab().ready().reach),
-            limits: Limits::default(),
+            limits: self.limits,
         }
     }
 
@@ -185,6 +199,11 @@ impl World {
         self.probe_as(number, &self.credentials(&[Role::Admin], now().minus(week), day)).await
     }
 
+    /// The same for somebody whose certificate is good for a day from now on.
+    pub(crate) fn brief_credentials(&self) -> Credentials {
+        self.credentials(&[Role::Admin], now(), Duration::from_hours(24))
+    }
+
     /// The same for an administrator of another cluster.
     pub(crate) async fn probe_from(&self, other: &Bundle, number: u8) -> Verdict {
         let (from, mut randomness) = (now(), SystemRandomness::new());
@@ -192,9 +211,9 @@ impl World {
         self.probe_as(number, &admin.unwrap()).await
     }
 
-    async fn probe_as(&self, number: u8, credentials: &Credentials) -> Verdict {
+    pub(crate) async fn probe_as(&self, number: u8, credentials: &Credentials) -> Verdict {
         // Nobody waits long for those who say nothing.
-        let limits = Limits { connect: Duration::from_secs(2), ..Limits::default() };
+        let limits = Limits { connect: Duration::from_secs(2), ..self.limits };
         let settings = Settings { limits, ..self.settings() };
         probe(&address(number), credentials, None, &settings).await.unwrap()
     }

@@ -72,8 +72,8 @@ async fn who_has_the_wrong_secrets_never_joins() {
     for (vmid, reason) in [(21, "Unauthorized"), (22, "signed by unknown authority")] {
         bench
             .until(reason, |land| {
-                let last = land.nodes.get(&vmid)?.services.get("kubelet")?.events.back()?;
-                last.message.contains(reason).then_some(())
+                let last = land.nodes.get(&vmid)?.services.get("kubelet")?.log.back()?;
+                last.contains(reason).then_some(())
             })
             .await;
     }
@@ -112,8 +112,12 @@ async fn a_node_behind_a_partition_is_missed_until_it_heals() {
     bench.until_healthy(22, "kubelet").await;
     bench
         .until("the kubelet says why", |land| {
-            let last = land.nodes.get(&22)?.services.get("kubelet")?.events.back()?;
-            last.message.contains("Unable to register").then_some(())
+            let kubelet = land.nodes.get(&22)?.services.get("kubelet")?;
+            let last = kubelet.log.back()?;
+            let started = "Started task kubelet (PID 2310) for container kubelet";
+            assert_eq!(kubelet.events.back().map(|event| event.message.as_str()), Some(started));
+            assert!(kubelet.is_healthy());
+            last.contains("Unable to register").then_some(())
         })
         .await;
     bench.realm.change(|land| land.partitions.clear());
