@@ -20,7 +20,7 @@ use crate::life::until;
 pub(crate) const VERSION: &str = "v1.13.6";
 
 pub(crate) struct Cluster {
-    bundle: Bundle,
+    pub(crate) bundle: Bundle,
     credentials: Credentials,
     /// Of all clients.
     pub(crate) settings: Settings,

@@ -1,5 +1,4 @@
-//! The life of nodes: from power on to maintenance, to a config, to a cluster that runs. The bench times it; the soak test
-//! is content if it happens.
+//! The life of nodes: from power on to maintenance, to a config, to a cluster that runs.
 
 use std::time::{Duration, Instant};
 
@@ -14,33 +13,27 @@ use crate::fleet::Fleet;
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 pub(crate) const PATIENCE: Duration = Duration::from_mins(10);
 
-/// Starts nodes; how many real seconds the slowest took from power on to maintenance.
-pub(crate) async fn boot(fleet: &Fleet, cluster: &Cluster, numbers: &[u8]) -> f64 {
+/// Starts nodes; how long it takes until the last of them is in maintenance.
+pub(crate) async fn boot(fleet: &Fleet, cluster: &Cluster, numbers: &[u8]) -> Duration {
     let mut booting = JoinSet::new();
+    let begun = Instant::now();
     for &number in numbers {
         let (fleet, client) = (fleet.clone(), cluster.maintenance(number));
         booting.spawn(async move {
             fleet.start(number).await;
-            let begun = Instant::now();
             until("maintenance", || async {
                 let status = client.get(ResourceKind::MACHINE_STATUS, "machine").await.ok()??;
                 (status.text("stage")? == "maintenance").then_some(())
             })
             .await;
-            begun.elapsed().as_secs_f64()
         });
     }
-    booting.join_all().await.into_iter().fold(0.0, f64::max)
+    booting.join_all().await;
+    begun.elapsed()
 }
 
-pub(crate) struct Times {
-    pub(crate) together: Duration,
-    pub(crate) slowest: Duration,
-    pub(crate) sum: Duration,
-}
-
-/// Hands every node its config, all at the same time.
-pub(crate) async fn apply(cluster: &Cluster, numbers: &[u8]) -> Times {
+/// Hands every node its config, all at the same time; how long it takes until the last of them has it.
+pub(crate) async fn apply(cluster: &Cluster, numbers: &[u8]) -> Duration {
     let ready = numbers.iter().map(|&number| {
         (cluster.maintenance(number), cluster.client(number), cluster.config(number))
     });
@@ -48,15 +41,10 @@ pub(crate) async fn apply(cluster: &Cluster, numbers: &[u8]) -> Times {
     let mut applying = JoinSet::new();
     let begun = Instant::now();
     for (client, known, config) in ready {
-        applying.spawn(async move {
-            let begun = Instant::now();
-            cluster::apply(&client, &known, &config).await;
-            begun.elapsed()
-        });
+        applying.spawn(async move { cluster::apply(&client, &known, &config).await });
     }
-    let took = applying.join_all().await;
-    let together = begun.elapsed();
-    Times { together, slowest: took.iter().max().copied().unwrap(), sum: took.iter().sum() }
+    applying.join_all().await;
+    begun.elapsed()
 }
 
 /// Makes a cluster of nodes that have their configs, and waits until all of it runs.

@@ -4,8 +4,9 @@ use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
+use std::time::Duration;
 
-use talmox_lab::pve::Profile;
+use talmox_lab::pve::{Action, Fault, Profile, When};
 use talmox_lab::{Lab, Ready, Settings};
 use talmox_talos_config::schematic::Schematic;
 use tokio::runtime::Runtime;
@@ -19,11 +20,22 @@ pub(crate) fn serve(folder: &Path, speed: f64) {
     let file = known.join(format!("{}.yaml", schematic.id()));
     std::fs::write(file, schematic.to_yaml()).unwrap();
     let state = Some(folder.to_owned());
-    let settings = Settings { profile: Profile::Homelab, speed, state, ..Settings::default() };
+    let faults = vec![slow_apply(speed)];
+    let settings =
+        Settings { profile: Profile::Homelab, speed, state, faults, ..Settings::default() };
     let lab = runtime.block_on(async { Lab::start(settings) }).unwrap();
     println!("{}", serde_json::to_string(&lab.ready()).unwrap());
     std::io::stdin().lines().for_each(drop);
     runtime.block_on(lab.stop()).unwrap();
+}
+
+/// How long every node takes to take its config, in real time. It is much beside what two cores need to speak TLS with
+/// all of them, so that what is measured is whether they wait side by side.
+const APPLY: Duration = Duration::from_secs(4);
+
+fn slow_apply(speed: f64) -> Fault {
+    let when = When { talos: Some("ApplyConfiguration".to_owned()), ..When::default() };
+    Fault { times: None, ..Fault::new(when, Action::Delay(APPLY.mul_f64(speed))) }
 }
 
 pub(crate) struct Served {
