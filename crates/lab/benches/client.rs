@@ -34,7 +34,7 @@ use tokio_rustls::{TlsAcceptor, TlsConnector};
 
 const FILE: u64 = 1 << 30;
 const PIECE: usize = 256 * 1024;
-const ROUNDS: usize = 5;
+const ROUNDS: usize = 9;
 const PATIENCE: Duration = Duration::from_mins(5);
 const TOKEN: &str = "root@pam!lab=00000000-1111-4222-8333-444444444444";
 
@@ -166,27 +166,25 @@ fn measure() -> usize {
         many_took / few_took
     );
 
-    let lab = Served::start("0");
-    let client = lab.client();
-    // What is only allocated once must not count as growth.
-    runtime.block_on(upload(&client, 1 << 20));
-    let (own, theirs) = (Highest::of("/proc/self/status".into()), Highest::of(lab.status()));
     let sink = Served::start("sink");
     let certificate =
         CertificateDer::from(std::fs::read(sink.folder.path().join("cert.der")).unwrap());
-    // By turns: whatever else the machine does then bears on both.
-    let (mut up, mut bare) = (vec![], vec![]);
+    let (mut up, mut bare, mut own, mut theirs) = (vec![], vec![], 0.0_f64, 0.0_f64);
     for _ in 0..ROUNDS {
-        up.push(runtime.block_on(upload(&client, FILE)));
+        // By turns: whatever else the machine does then bears on both.
+        let round = upload_once(&runtime);
+        up.push(round.speed);
+        own = own.max(round.own);
+        theirs = theirs.max(round.theirs);
         bare.push(runtime.block_on(pour(sink.address, certificate.clone())));
     }
+    // Of each pair, so that what bears on both is in neither.
+    let ratio = median(up.iter().zip(&bare).map(|(up, bare)| up / bare).collect());
     let (up, bare) = (median(up), median(bare));
-    let (own, theirs) = (own.growth(), theirs.growth());
-    let is_met = verdict(up >= bare / 2.0);
+    let is_met = verdict(ratio >= 0.5);
     println!(
-        "{:<48} {up:>12.0} {bare:>12.0} {:>7.2}  at least 0.50: {is_met}",
-        format!("1 GiB up, MiB/s, and bare TLS; median of {ROUNDS}"),
-        up / bare
+        "{:<48} {up:>12.0} {bare:>12.0} {ratio:>7.2}  at least 0.50: {is_met}",
+        format!("1 GiB up, MiB/s, and bare TLS; medians of {ROUNDS}"),
     );
     for (what, grown) in [("MiB of memory more, client", own), ("MiB of memory more, lab", theirs)]
     {
@@ -194,6 +192,25 @@ fn measure() -> usize {
         println!("{what:<48} {grown:>12.1} {:>12} {:>7.2}  below 32: {is_met}", 32, grown / 32.0);
     }
     missed
+}
+
+/// A file that went up: MiB per second, and MiB of memory that either side took for it.
+struct Round {
+    speed: f64,
+    own: f64,
+    theirs: f64,
+}
+
+/// Each file goes to a lab of its own, which takes it along when it ends: with those before it in memory the kernel would
+/// make this one wait for the disk.
+fn upload_once(runtime: &Runtime) -> Round {
+    let lab = Served::start("0");
+    let client = lab.client();
+    // What is only allocated once must not count as growth.
+    runtime.block_on(upload(&client, 1 << 20));
+    let (own, theirs) = (Highest::of("/proc/self/status".into()), Highest::of(lab.status()));
+    let speed = runtime.block_on(upload(&client, FILE));
+    Round { speed, own: own.growth(), theirs: theirs.growth() }
 }
 
 /// The one in the middle: neither a lucky round nor a disturbed one.

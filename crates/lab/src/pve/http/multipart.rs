@@ -9,6 +9,8 @@ use memchr::memmem::{self, Finder};
 
 /// Files leave in pieces of this size and little more. Much bigger ones fall out of the cache before they are written.
 const BLOCK: usize = 256 * 1024;
+/// What a block must have room for: a piece, and what may stand before the file.
+pub(super) const ROOM: usize = MAX_FIELDS + BLOCK;
 /// Pieces end where pages do, so that each page of the file is written once and as a whole.
 const PAGE: usize = 4096;
 /// All that may stand before the file.
@@ -24,13 +26,21 @@ pub(super) struct Multipart {
     end: Finder<'static>,
     state: State,
     pending: Vec<u8>,
-    /// How much of `pending` was given away.
-    given: usize,
+    /// The beginning of `pending` that surely belongs to the file and waits to be taken.
+    ready: Option<Ready>,
     /// How much of `pending` was searched for the end.
     searched: usize,
     /// Name and value, in the order they came.
     parts: Vec<(String, String)>,
     pub(super) filename: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Ready {
+    /// So many bytes of the file.
+    length: usize,
+    /// So many bytes of the form: more at the end, where the boundary follows.
+    used: usize,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,8 +62,8 @@ impl Multipart {
             delimiter: Finder::new(&format!("--{boundary}")).into_owned(),
             end: Finder::new(&format!("--{boundary}--")).into_owned(),
             state: State::Preamble,
-            pending: Vec::with_capacity(MAX_FIELDS + BLOCK),
-            given: 0,
+            pending: Vec::with_capacity(ROOM),
+            ready: None,
             searched: 0,
             parts: vec![],
             filename: None,
@@ -77,30 +87,37 @@ impl Multipart {
         rest.is_empty().then_some(fields)
     }
 
-    /// Where more of the body goes, behind what is there already. There is always room.
+    /// Where more of the body goes, behind what is there already. There is always room, once what is ready was taken.
     pub(super) fn block(&mut self) -> &mut Vec<u8> {
-        self.pending.drain(..std::mem::take(&mut self.given));
         &mut self.pending
     }
 
-    /// Looks at what came; gives what now surely belongs to the file.
-    pub(super) fn advance(&mut self) -> Result<Option<&[u8]>, String> {
+    /// Looks at what came; says whether a piece of the file can be taken.
+    pub(super) fn advance(&mut self) -> Result<bool, String> {
         if matches!(self.state, State::Done | State::Spoiled) {
             self.pending.clear();
-            return Ok(None);
+            return Ok(false);
         }
         if self.state == State::Preamble {
             self.skip_preamble();
         }
         while self.state == State::Fields && self.next_part()? {}
         match self.state {
-            State::File => Ok(self.file()),
-            State::Preamble | State::Fields if self.pending.len() > MAX_FIELDS => {
-                self.spoil();
-                Ok(None)
-            }
-            _ => Ok(None),
+            State::File => self.file(),
+            State::Preamble | State::Fields if self.pending.len() > MAX_FIELDS => self.spoil(),
+            _ => {}
         }
+        Ok(self.ready.is_some())
+    }
+
+    /// The piece that is ready, in its block. What comes next goes to the `empty` one.
+    pub(super) fn take(&mut self, mut empty: Vec<u8>) -> Vec<u8> {
+        let ready = self.ready.take().unwrap_or(Ready { length: 0, used: 0 });
+        empty.clear();
+        empty.extend_from_slice(&self.pending[ready.used..]);
+        let mut piece = std::mem::replace(&mut self.pending, empty);
+        piece.truncate(ready.length);
+        piece
     }
 
     fn spoil(&mut self) {
@@ -173,26 +190,25 @@ impl Multipart {
         Some((text, start + at + length))
     }
 
-    fn file(&mut self) -> Option<&[u8]> {
+    fn file(&mut self) {
         // The line end before the boundary belongs to it.
         let kept = self.end.needle().len() + 2;
         let from = self.searched.saturating_sub(kept);
         if let Some(at) = self.end.find(&self.pending[from..]) {
             self.state = State::Done;
-            self.given = self.pending.len();
             let file = &self.pending[..from + at];
             let line =
                 file.strip_suffix(b"\n").map(|line| line.strip_suffix(b"\r").unwrap_or(line));
-            return Some(line.unwrap_or(file));
+            let length = line.unwrap_or(file).len();
+            self.ready = Some(Ready { length, used: self.pending.len() });
+            return;
         }
         self.searched = self.pending.len();
         let full = self.pending.len().saturating_sub(kept) / PAGE * PAGE;
-        if full < BLOCK {
-            return None;
+        if full >= BLOCK {
+            self.searched -= full;
+            self.ready = Some(Ready { length: full, used: full });
         }
-        self.searched -= full;
-        self.given = full;
-        Some(&self.pending[..full])
     }
 }
 
@@ -244,17 +260,19 @@ mod tests {
         form
     }
 
-    fn push<'a>(multipart: &'a mut Multipart, bytes: &[u8]) -> Result<Option<&'a [u8]>, String> {
+    /// What can be taken after these bytes came.
+    fn push(multipart: &mut Multipart, bytes: &[u8]) -> Result<Vec<u8>, String> {
         multipart.block().extend_from_slice(bytes);
-        multipart.advance()
+        let is_ready = multipart.advance()?;
+        Ok(if is_ready { multipart.take(Vec::with_capacity(ROOM)) } else { vec![] })
     }
 
     fn read(form: &[u8], piece: usize) -> (Multipart, Vec<u8>) {
         let mut multipart = Multipart::new(BOUNDARY);
         let mut file = vec![];
         for piece in form.chunks(piece) {
-            let given = push(&mut multipart, piece).unwrap().unwrap_or_default();
-            file.extend_from_slice(given);
+            let given = push(&mut multipart, piece).unwrap();
+            file.extend_from_slice(&given);
             let is_whole = given.len().is_multiple_of(PAGE);
             assert!(is_whole || multipart.is_done(), "{} bytes", file.len());
             assert!(multipart.block().len() < BLOCK + 2 * PAGE, "there is room");
@@ -349,7 +367,7 @@ mod tests {
     fn what_never_becomes_a_form_takes_no_memory() {
         let mut multipart = Multipart::new(BOUNDARY);
         for _ in 0..100 {
-            assert_eq!(push(&mut multipart, &[b'x'; 10_000]), Ok(None));
+            assert_eq!(push(&mut multipart, &[b'x'; 10_000]), Ok(vec![]));
         }
         assert!(multipart.pending.is_empty() && !multipart.is_done());
     }

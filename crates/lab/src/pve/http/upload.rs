@@ -1,18 +1,25 @@
 //! A file on its way in: from the connection to a blob, with little memory.
+//!
+//! One thread takes bytes out of TLS while another one writes those before them.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
 use std::path::PathBuf;
 
 use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
 
 use super::Patience;
-use super::multipart::Multipart;
+use super::multipart::{Multipart, ROOM};
 use super::text::Params;
 use super::wire::{Lost, Wire};
 use crate::blob::{BlobId, Blobs};
 use crate::pve::call::Upload;
 use crate::pve::site::Site;
+
+/// Blocks that may be full at a time, so that neither side waits for each block of the other.
+const BLOCKS: usize = 8;
 
 /// What came with a file, and the file.
 #[derive(Debug)]
@@ -48,13 +55,14 @@ where
     S: AsyncRead + AsyncWrite + Unpin,
 {
     let mut form = Multipart::new(boundary);
-    let mut file = NewFile::create(&site.blobs, length).map_err(Spoiled::from)?;
+    let mut writer = Writer::start(NewFile::create(&site.blobs, length)?);
     let mut left = length;
     while left > 0 && !form.is_done() {
         let came = wire.pour(form.block(), left, patience.body).await?;
         left -= u64::try_from(came).unwrap_or_default();
-        if let Some(piece) = form.advance().map_err(Spoiled::Told)? {
-            file.write(piece)?;
+        if form.advance().map_err(Spoiled::Told)? {
+            let empty = writer.empty().await;
+            writer.write(form.take(empty)).await?;
         }
     }
     let fields = form.fields().filter(|_| form.is_done());
@@ -66,7 +74,7 @@ where
     if let Some(filename) = &form.filename {
         params.insert("filename".to_owned(), filename.clone().into());
     }
-    let (blob, length) = file.finish()?;
+    let (blob, length) = writer.end().await?.finish()?;
     let mut name = [0; 16];
     site.chance("upload").fill(&mut name);
     let name: String = name.iter().map(|byte| format!("{byte:02x}")).collect();
@@ -81,10 +89,60 @@ impl From<io::Error> for Spoiled {
     }
 }
 
+/// Writes a file on a thread of its own: a disk takes about as long for a block as it takes to come out of TLS. When
+/// whoever reads is gone, what was written goes too.
+#[derive(Debug)]
+struct Writer {
+    full: mpsc::Sender<Vec<u8>>,
+    empty: mpsc::Receiver<Vec<u8>>,
+    /// How many blocks there may be more.
+    unmade: usize,
+    thread: JoinHandle<io::Result<NewFile>>,
+}
+
+impl Writer {
+    fn start(mut file: NewFile) -> Self {
+        let (full, mut to_write) = mpsc::channel::<Vec<u8>>(BLOCKS);
+        let (written, empty) = mpsc::channel(BLOCKS);
+        let thread = tokio::task::spawn_blocking(move || {
+            while let Some(block) = to_write.blocking_recv() {
+                file.write(&block)?;
+                // Whoever fills blocks may need no more of them.
+                written.try_send(block).ok();
+            }
+            Ok(file)
+        });
+        Self { full, empty, unmade: BLOCKS, thread }
+    }
+
+    /// A block to be filled.
+    async fn empty(&mut self) -> Vec<u8> {
+        if let Ok(block) = self.empty.try_recv() {
+            return block;
+        }
+        if self.unmade > 0 {
+            self.unmade -= 1;
+            return Vec::with_capacity(ROOM);
+        }
+        // A writer that gave up gives no blocks; why, the next write tells.
+        self.empty.recv().await.unwrap_or_default()
+    }
+
+    async fn write(&mut self, block: Vec<u8>) -> io::Result<()> {
+        if self.full.send(block).await.is_err() {
+            (&mut self.thread).await.map_err(io::Error::other)??;
+        }
+        Ok(())
+    }
+
+    /// The file, with all that was to be written.
+    async fn end(self) -> io::Result<NewFile> {
+        drop(self.full);
+        self.thread.await.map_err(io::Error::other)?
+    }
+}
+
 /// A blob that is being written. One that is not finished is taken away.
-///
-/// Written right where the bytes come out of TLS, while they are in the processor's cache: the kernel takes them in about
-/// the time that handing them to another thread would cost.
 #[derive(Debug)]
 struct NewFile {
     blob: BlobId,
@@ -201,5 +259,38 @@ mod tests {
         let (_, length) = file.finish().unwrap();
         assert!(length == 8192 && taken() < 1 << 20, "{} bytes", taken());
         assert_eq!(std::fs::read(&path).unwrap(), [7; 8192]);
+    }
+
+    #[tokio::test]
+    async fn a_disk_that_refuses_is_told_and_leaves_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let blobs = Blobs::open(folder.path()).unwrap();
+        let mut file = NewFile::create(&blobs, 1 << 30).unwrap();
+        let path = blobs.path(&file.blob);
+        file.file = File::open(&path).unwrap();
+        let mut writer = Writer::start(file);
+        let refused = loop {
+            let mut block = writer.empty().await;
+            block.resize(4096, 7);
+            if let Err(refused) = writer.write(block).await {
+                break refused;
+            }
+        };
+        assert_eq!(refused.raw_os_error(), Some(9), "{refused}");
+        assert!(!path.exists());
+    }
+
+    #[tokio::test]
+    async fn an_upload_that_is_given_up_leaves_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let blobs = Blobs::open(folder.path()).unwrap();
+        let file = NewFile::create(&blobs, 1 << 30).unwrap();
+        let path = blobs.path(&file.blob);
+        let mut writer = Writer::start(file);
+        writer.write(vec![7; 4096]).await.unwrap();
+        let Writer { full, thread, .. } = writer;
+        drop(full);
+        drop(thread.await.unwrap().unwrap());
+        assert!(!path.exists());
     }
 }
