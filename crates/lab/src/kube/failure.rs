@@ -93,6 +93,49 @@ impl Failure {
         })
     }
 
+    /// 422 for all that is wrong: each with the field, and worded as the API server does.
+    pub(crate) fn unless_valid(
+        kind: &Kind,
+        name: &str,
+        problems: &[(String, String)],
+    ) -> Result<(), Self> {
+        let (field, problem) = match problems {
+            [] => return Ok(()),
+            [(field, problem), ..] => (field, problem),
+        };
+        let mut failure = Self::invalid(kind, name, field, problem);
+        if let [_, others @ ..] = problems
+            && !others.is_empty()
+        {
+            let told = problems.iter().map(|(field, problem)| format!("{field}: {problem}"));
+            let told: Vec<String> = told.collect();
+            failure.message =
+                format!("{} \"{name}\" is invalid: [{}]", kind.qualified(), told.join(", "));
+            for (field, problem) in others {
+                failure = failure.because("FieldValueInvalid", problem, field);
+            }
+        }
+        Err(failure)
+    }
+
+    /// 422 about what stands beside the object.
+    pub(crate) fn invalid_options(options: &str, field: &str, problem: &str) -> Self {
+        let message = format!("{options}.meta.k8s.io \"\" is invalid: {field}: {problem}");
+        Self::new(422, "Invalid", message).because("FieldValueInvalid", problem, field)
+    }
+
+    /// 422 about the number that a workload is to have.
+    pub(crate) fn invalid_scale(name: &str, problem: &str) -> Self {
+        let message = format!("Scale.autoscaling \"{name}\" is invalid: spec.replicas: {problem}");
+        Self::new(422, "Invalid", message).because("FieldValueInvalid", problem, "spec.replicas")
+    }
+
+    /// A patch that does not fit the object. Why, only the log of the API server says.
+    pub(crate) fn patch_failed() -> Self {
+        let message = "the server rejected our request due to an error in our request";
+        Self::new(422, "Invalid", message)
+    }
+
     /// 422; `problem` as the API server words it, such as `Required value`.
     pub(crate) fn invalid(kind: &Kind, name: &str, field: &str, problem: &str) -> Self {
         let reason = match problem {

@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 use super::failure::Failure;
 use super::kind::Kind;
 use super::object;
-use super::validate::is_subdomain;
+use super::validate::subdomain_problems;
 
 const NAME: &str = "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')";
 const VALUE: &str = "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
@@ -14,34 +14,30 @@ const MOST: usize = 256 * 1024;
 
 const POD_SECURITY: &str = "pod-security.kubernetes.io/";
 
-/// Keys and values of an object's labels, and keys of its annotations.
+/// Keys and values of an object's labels, and keys of its annotations: all that is wrong with them.
 pub(super) fn check(kind: &Kind, object: &Value) -> Result<(), Failure> {
-    let name = object::name(object);
-    let invalid = |field: &str, text: &str, rule: &str| {
-        Err(Failure::invalid(kind, name, field, &format!("Invalid value: {text:?}: {rule}")))
+    let mut problems = vec![];
+    let mut invalid = |field: &str, text: &str, rules: Vec<String>| {
+        let told = rules.into_iter().map(|rule| format!("Invalid value: {text:?}: {rule}"));
+        problems.extend(told.map(|problem| (field.to_owned(), problem)));
     };
     for (key, value) in entries(object, "labels") {
-        if let Some(rule) = key_problem(key) {
-            return invalid("metadata.labels", key, &rule);
-        }
+        invalid("metadata.labels", key, key_problems(key));
         let value = value.as_str().unwrap_or_default();
-        if let Some(rule) = value_problem(value) {
-            return invalid("metadata.labels", value, rule);
-        }
+        let rules = value_problems(value).into_iter().map(str::to_owned).collect();
+        invalid("metadata.labels", value, rules);
     }
     let mut size = 0;
     for (key, value) in entries(object, "annotations") {
         // Capitals are let through in the prefix too.
-        if let Some(rule) = key_problem(&key.to_lowercase()) {
-            return invalid("metadata.annotations", key, &rule);
-        }
+        invalid("metadata.annotations", key, key_problems(&key.to_lowercase()));
         size += key.len() + value.as_str().map_or(0, str::len);
     }
     if size > MOST {
         let problem = format!("Too long: may not be more than {MOST} bytes");
-        return Err(Failure::invalid(kind, name, "metadata.annotations", &problem));
+        problems.push(("metadata.annotations".to_owned(), problem));
     }
-    Ok(())
+    Failure::unless_valid(kind, object::name(object), &problems)
 }
 
 /// The levels of PodSecurity that a namespace asks for, where they are not those that it had.
@@ -88,37 +84,45 @@ fn entries<'o>(object: &'o Value, what: &str) -> impl Iterator<Item = (&'o Strin
 }
 
 /// What is wrong with a key: a name, or one behind a domain.
-fn key_problem(key: &str) -> Option<String> {
+pub(super) fn key_problems(key: &str) -> Vec<String> {
     let (prefix, name) = match key.split_once('/') {
         Some((prefix, name)) => (Some(prefix), name),
         None => (None, key),
     };
     if name.contains('/') {
-        return Some("a valid label key must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]') with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')".to_owned());
+        let rule = NAME.replace("name part", "a qualified name");
+        return vec![format!(
+            "{rule} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
+        )];
     }
-    match prefix {
-        Some("") => return Some("prefix part must be non-empty".to_owned()),
+    let mut problems = match prefix {
+        Some("") => vec!["prefix part must be non-empty".to_owned()],
         Some(prefix) => {
-            if let Err(rule) = is_subdomain(prefix) {
-                return Some(format!("prefix part {rule}"));
-            }
+            let rules = subdomain_problems(prefix).into_iter();
+            rules.map(|rule| format!("prefix part {rule}")).collect()
         }
-        None => {}
-    }
+        None => vec![],
+    };
     if name.is_empty() {
-        return Some("name part must be non-empty".to_owned());
+        problems.push("name part must be non-empty".to_owned());
+    } else if name.len() > 63 {
+        problems.push("name part must be no more than 63 characters".to_owned());
     }
-    if name.len() > 63 {
-        return Some("name part must be no more than 63 bytes".to_owned());
+    if !is_word(name) {
+        problems.push(NAME.to_owned());
     }
-    (!is_word(name)).then(|| NAME.to_owned())
+    problems
 }
 
-fn value_problem(value: &str) -> Option<&'static str> {
+pub(super) fn value_problems(value: &str) -> Vec<&'static str> {
+    let mut problems = vec![];
     if value.len() > 63 {
-        return Some("must be no more than 63 bytes");
+        problems.push("must be no more than 63 characters");
     }
-    (!value.is_empty() && !is_word(value)).then_some(VALUE)
+    if !value.is_empty() && !is_word(value) {
+        problems.push(VALUE);
+    }
+    problems
 }
 
 fn is_word(text: &str) -> bool {

@@ -28,6 +28,7 @@ mod patch;
 mod printer;
 mod proto;
 mod request;
+mod requirement;
 mod saved;
 mod selector;
 mod server;
@@ -39,6 +40,8 @@ mod watch;
 mod write;
 mod yaml;
 
+#[cfg(test)]
+pub(crate) use answer::ask;
 pub use controller::{KubeControllers, Machine, control};
 pub use failure::Failure;
 pub(crate) use heartbeat::micro_time;

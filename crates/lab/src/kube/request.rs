@@ -62,7 +62,10 @@ impl Request {
     /// Who is noted as the one who wrote a field.
     pub(crate) fn manager(&self) -> &str {
         match self.parameter("fieldManager") {
-            "" => self.user_agent.split('/').next().unwrap_or_default(),
+            "" => match self.user_agent.split('/').next().unwrap_or_default() {
+                "" => "unknown",
+                program => program,
+            },
             name => name,
         }
     }

@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use super::kind::Kind;
 use super::object;
+use super::requirement::{self, Operator, Requirement};
 
 /// What an object must have to be meant.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -14,36 +15,26 @@ pub(crate) struct Selector {
     fields: Vec<(String, bool, String)>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Requirement {
-    key: String,
-    operator: Operator,
-    values: Vec<String>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Operator {
-    In,
-    NotIn,
-    Exists,
-    Absent,
-}
-
 impl Selector {
     pub(crate) fn parse(labels: &str, fields: &str) -> Result<Self, String> {
-        let labels = split(labels).into_iter().map(requirement).collect::<Result<_, _>>()?;
-        let fields = fields.split(',').filter(|part| !part.is_empty()).map(|part| {
-            let (key, equal, value) = if let Some((key, value)) = part.split_once("!=") {
-                (key, false, value)
-            } else if let Some((key, value)) = part.split_once("==") {
-                (key, true, value)
-            } else if let Some((key, value)) = part.split_once('=') {
-                (key, true, value)
-            } else {
+        let labels = requirement::parse(labels)?;
+        let fields = terms(fields).into_iter().map(|part| {
+            // The first operator counts, and of those at one place the longest.
+            let at = part.find(['!', '=']).filter(|at| part[*at..].contains('='));
+            let split = at.and_then(|at| {
+                let operators = [("!=", false), ("==", true), ("=", true)];
+                let here = operators.iter().find(|(text, _)| part[at..].starts_with(text));
+                here.map(|(text, equal)| (&part[..at], *equal, &part[at + text.len()..]))
+            });
+            let Some((key, equal, value)) = split else {
                 return Err(format!("invalid selector: '{fields}'; can't understand '{part}'"));
             };
-            Ok((key.to_owned(), equal, value.to_owned()))
+            Ok((key.to_owned(), equal, unescaped(value)?))
         });
+        // What names no field and no value says nothing.
+        let fields = fields.filter(
+            |found| !matches!(found, Ok((key, true, value)) if key.is_empty() && value.is_empty()),
+        );
         Ok(Self { labels, fields: fields.collect::<Result<_, _>>()? })
     }
 
@@ -146,30 +137,6 @@ impl fmt::Display for Selector {
     }
 }
 
-impl Requirement {
-    fn text(&self) -> String {
-        let Self { key, values, .. } = self;
-        match (self.operator, values.as_slice()) {
-            (Operator::In, [value]) => format!("{key}={value}"),
-            (Operator::In, _) => format!("{key} in ({})", values.join(",")),
-            (Operator::NotIn, _) => format!("{key} notin ({})", values.join(",")),
-            (Operator::Exists, _) => key.clone(),
-            (Operator::Absent, _) => format!("!{key}"),
-        }
-    }
-
-    fn holds(&self, object: &Value) -> bool {
-        let has = object::label(object, &self.key);
-        let is_listed = has.is_some_and(|has| self.values.iter().any(|value| value == has));
-        match self.operator {
-            Operator::In => is_listed,
-            Operator::NotIn => !is_listed,
-            Operator::Exists => has.is_some(),
-            Operator::Absent => has.is_none(),
-        }
-    }
-}
-
 /// A field by its dotted path; what is missing is empty.
 fn field(object: &Value, path: &str) -> String {
     let mut at = object;
@@ -211,55 +178,49 @@ fn expression(expression: &Value) -> Requirement {
     }
 }
 
-/// Splits at commas outside parentheses.
-fn split(text: &str) -> Vec<&str> {
-    let (mut parts, mut depth, mut start) = (vec![], 0_usize, 0);
+/// Splits at commas that are not escaped.
+fn terms(text: &str) -> Vec<&str> {
+    let (mut terms, mut start, mut is_escaped) = (vec![], 0, false);
     for (at, letter) in text.char_indices() {
         match letter {
-            '(' => depth += 1,
-            ')' => depth = depth.saturating_sub(1),
-            ',' if depth == 0 => {
-                parts.push(&text[start..at]);
+            _ if is_escaped => is_escaped = false,
+            '\\' => is_escaped = true,
+            ',' => {
+                terms.push(&text[start..at]);
                 start = at + 1;
             }
             _ => {}
         }
     }
-    parts.push(&text[start..]);
-    parts.into_iter().map(str::trim).filter(|part| !part.is_empty()).collect()
+    terms.push(&text[start..]);
+    terms.into_iter().filter(|term| !term.is_empty()).collect()
 }
 
-fn requirement(part: &str) -> Result<Requirement, String> {
-    let make = |key: &str, operator, values: Vec<String>| {
-        let key = key.trim();
-        let is_key =
-            !key.is_empty() && key.chars().all(|c| c.is_ascii_alphanumeric() || "-_./".contains(c));
-        if is_key {
-            Ok(Requirement { key: key.to_owned(), operator, values })
-        } else {
-            Err(format!("unable to parse requirement: found '{key}', expected: identifier"))
+/// The value of a field, without what keeps commas and the like in it.
+fn unescaped(text: &str) -> Result<String, String> {
+    let mut value = String::new();
+    let mut letters = text.chars();
+    while let Some(letter) = letters.next() {
+        match letter {
+            '\\' => match letters.next() {
+                Some(kept @ ('\\' | ',' | '=')) => value.push(kept),
+                other => {
+                    let other = other.map(String::from).unwrap_or_default();
+                    return Err(format!(
+                        "invalid field selector: invalid escape sequence: \\{other}"
+                    ));
+                }
+            },
+            ',' | '=' => {
+                let number = u32::from(letter);
+                return Err(format!(
+                    "invalid field selector: unescaped character in value: {number}"
+                ));
+            }
+            letter => value.push(letter),
         }
-    };
-    let one = |value: &str| vec![value.trim().to_owned()];
-    if let Some(key) = part.strip_prefix('!') {
-        return make(key, Operator::Absent, vec![]);
     }
-    if let Some((key, value)) = part.split_once("!=") {
-        return make(key, Operator::NotIn, one(value));
-    }
-    if let Some((key, value)) = part.split_once('=') {
-        return make(key, Operator::In, one(value.trim_start_matches('=')));
-    }
-    if let Some((head, values)) = part.strip_suffix(')').and_then(|part| part.split_once('(')) {
-        let values = values.split(',').map(|value| value.trim().to_owned()).collect();
-        let head = head.trim();
-        return match head.rsplit_once(char::is_whitespace) {
-            Some((key, "in")) => make(key, Operator::In, values),
-            Some((key, "notin")) => make(key, Operator::NotIn, values),
-            _ => Err(format!("unable to parse requirement: found '{head}', expected: in, notin")),
-        };
-    }
-    make(part, Operator::Exists, vec![])
+    Ok(value)
 }
 
 #[cfg(test)]
@@ -271,7 +232,7 @@ mod tests {
     #[test]
     fn selectors_mean_what_kubectl_means() {
         let pod = json!({
-            "metadata": {"name": "a", "labels": {"app": "web", "tier": "front"}},
+            "metadata": {"name": "a", "labels": {"app": "web", "tier": "front", "rank": "2"}},
             "spec": {"nodeName": "n1"},
         });
         for (labels, fields, wanted) in [
@@ -281,6 +242,8 @@ mod tests {
             ("app notin (web)", "", false),
             ("gone", "", false),
             ("gone!=x", "", true),
+            ("rank>1,rank<3", "", true),
+            ("rank>2", "", false),
             ("", "spec.nodeName=n1,metadata.name!=b", true),
             ("", "spec.nodeName=n2", false),
             ("", "spec.unschedulable=false", true),
@@ -289,7 +252,16 @@ mod tests {
             let selector = Selector::parse(labels, fields).unwrap();
             assert_eq!(selector.matches(&pod), wanted, "{labels} {fields}");
         }
-        assert!(Selector::parse("a b", "").is_err());
+        for (labels, problem) in [
+            (
+                "a b",
+                "unable to parse requirement: found 'b', expected: in, notin, =, ==, !=, gt, lt",
+            ),
+            ("a,,b", "found ',', expected: identifier after ','"),
+            ("a in (b", "unable to parse requirement: found '', expected: ',' or ')'"),
+        ] {
+            assert_eq!(Selector::parse(labels, "").unwrap_err(), problem);
+        }
         assert!(Selector::parse("", "metadata.name").is_err());
     }
 }

@@ -5,11 +5,13 @@ use serde_json::Value;
 use super::failure::Failure;
 use super::kind::Kind;
 use super::label;
-use super::object::{self, list, text};
+use super::object::{self, list, text, type_name};
 use super::selector::Selector;
 
 const LABEL: &str = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')";
 const SUBDOMAIN: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
+
+const SERVICE: &str = "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation is '[a-z]([-a-z0-9]*[a-z0-9])?')";
 
 pub(super) fn name(kind: &Kind, name: &str) -> Result<(), Failure> {
     let invalid = |problem: &str| Err(Failure::invalid(kind, name, "metadata.name", problem));
@@ -25,28 +27,54 @@ pub(super) fn name(kind: &Kind, name: &str) -> Result<(), Failure> {
             _ => Ok(()),
         };
     }
-    let (is_good, rule): (bool, &str) = if matches!(kind.id.as_str(), "namespaces" | "services") {
-        (is_label(name), LABEL)
-    } else {
-        (is_subdomain(name).is_ok(), SUBDOMAIN)
+    let problems = match kind.id.as_str() {
+        "namespaces" => label_problems(name),
+        "services" => service_problems(name),
+        _ => subdomain_problems(name),
     };
-    if is_good { Ok(()) } else { invalid(&format!("Invalid value: \"{name}\": {rule}")) }
+    let told = problems
+        .into_iter()
+        .map(|rule| ("metadata.name".to_owned(), format!("Invalid value: {name:?}: {rule}")));
+    Failure::unless_valid(kind, name, &told.collect::<Vec<_>>())
 }
 
-/// Otherwise with the rule that it breaks.
-pub(super) fn is_subdomain(text: &str) -> Result<(), &'static str> {
-    if text.len() <= 253 && text.split('.').all(is_label_of_any_length) {
-        Ok(())
-    } else {
-        Err(SUBDOMAIN)
+/// What rules of a domain it breaks.
+pub(super) fn subdomain_problems(text: &str) -> Vec<&'static str> {
+    let mut problems = vec![];
+    if text.len() > 253 {
+        problems.push("must be no more than 253 characters");
     }
+    if !is_subdomain(text) {
+        problems.push(SUBDOMAIN);
+    }
+    problems
+}
+
+fn is_subdomain(text: &str) -> bool {
+    text.split('.').all(is_label)
+}
+
+fn label_problems(text: &str) -> Vec<&'static str> {
+    let mut problems = too_long(text);
+    if !is_label(text) {
+        problems.push(if is_subdomain(text) { "must not contain dots" } else { LABEL });
+    }
+    problems
+}
+
+fn service_problems(text: &str) -> Vec<&'static str> {
+    let mut problems = too_long(text);
+    if !is_label(text) || !text.starts_with(|first: char| first.is_ascii_lowercase()) {
+        problems.push(SERVICE);
+    }
+    problems
+}
+
+fn too_long(text: &str) -> Vec<&'static str> {
+    if text.len() > 63 { vec!["must be no more than 63 characters"] } else { vec![] }
 }
 
 fn is_label(text: &str) -> bool {
-    text.len() <= 63 && is_label_of_any_length(text)
-}
-
-fn is_label_of_any_length(text: &str) -> bool {
     let is_inner = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     !text.is_empty() && text.chars().all(is_inner) && !text.starts_with('-') && !text.ends_with('-')
 }
@@ -56,7 +84,8 @@ pub(super) fn shape(kind: &Kind, object: &Value) -> Result<(), Failure> {
     if !object.is_object() {
         return Err(Failure::bad_request("the body of the request is no object"));
     }
-    let everywhere = ["metadata", "metadata.labels", "metadata.annotations", "status"];
+    check_metadata(kind, object)?;
+    let everywhere = ["status"];
     let built_in = [
         "spec",
         "spec.selector",
@@ -72,19 +101,56 @@ pub(super) fn shape(kind: &Kind, object: &Value) -> Result<(), Failure> {
     let built_in = if kind.custom.is_none() { &built_in[..] } else { &[] };
     for field in everywhere.iter().chain(built_in) {
         let found = object.pointer(&format!("/{}", field.replace('.', "/")));
-        let what = match found {
-            None | Some(Value::Null | Value::Object(_)) => continue,
-            Some(Value::Bool(_)) => "bool",
-            Some(Value::Number(_)) => "number",
-            Some(Value::String(_)) => "string",
-            Some(Value::Array(_)) => "array",
+        let Some(found) = found.filter(|found| !found.is_null() && !found.is_object()) else {
+            continue;
         };
-        let (name, version) = (&kind.name, &kind.versions[0]);
-        return Err(Failure::bad_request(format!(
-            "{name} in version \"{version}\" cannot be handled as a {name}: json: cannot unmarshal {what} into Go struct field {name}.{field}"
-        )));
+        let of = if *field == "data" { " of type map[string]string" } else { "" };
+        return Err(misfit(kind, found, &format!("{}.{field}{of}", kind.name)));
     }
     Ok(())
+}
+
+/// What everybody reads of every object.
+fn check_metadata(kind: &Kind, object: &Value) -> Result<(), Failure> {
+    let metadata = &object["metadata"];
+    if !metadata.is_null() && !metadata.is_object() {
+        return Err(misfit(
+            kind,
+            metadata,
+            &format!("{}.metadata of type v1.ObjectMeta", kind.name),
+        ));
+    }
+    let of = |key: &str, kind: &str| format!("ObjectMeta.metadata.{key} of type {kind}");
+    for key in ["name", "namespace", "generateName"] {
+        let found = &metadata[key];
+        if !found.is_null() && !found.is_string() {
+            return Err(misfit(kind, found, &of(key, "string")));
+        }
+    }
+    for key in ["labels", "annotations"] {
+        let found = &metadata[key];
+        if !found.is_null() && !found.is_object() {
+            return Err(misfit(kind, found, &of(key, "map[string]string")));
+        }
+        let mut values = found.as_object().into_iter().flat_map(|map| map.values());
+        if let Some(value) = values.find(|value| !value.is_null() && !value.is_string()) {
+            return Err(misfit(kind, value, &of(key, "string")));
+        }
+    }
+    let finalizers = &metadata["finalizers"];
+    if !finalizers.is_null() && !finalizers.is_array() {
+        return Err(misfit(kind, finalizers, &of("finalizers", "[]string")));
+    }
+    Ok(())
+}
+
+/// A value that is not of the type that its place has.
+fn misfit(kind: &Kind, found: &Value, place: &str) -> Failure {
+    let what = type_name(found);
+    let (name, version) = (&kind.name, &kind.versions[0]);
+    Failure::bad_request(format!(
+        "{name} in version \"{version}\" cannot be handled as a {name}: json: cannot unmarshal {what} into Go struct field {place}"
+    ))
 }
 
 pub(super) fn object(kind: &Kind, object: &Value) -> Result<(), Failure> {

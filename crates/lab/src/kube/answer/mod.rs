@@ -1,6 +1,7 @@
 //! From a request to its answer.
 
 mod modify;
+mod options;
 mod read;
 mod review;
 mod special;
@@ -43,6 +44,39 @@ pub(crate) fn answer(state: &mut State, request: &Request) -> Answer {
     match find_answer(state, request) {
         Ok(answer) => answer,
         Err(failure) => Answer::json(failure.code, &failure.to_json()),
+    }
+}
+
+/// What an administrator is answered, without a connection.
+#[cfg(test)]
+pub(crate) fn ask(
+    store: &super::KubeStore,
+    method: &str,
+    path: &str,
+    media: &str,
+    body: &str,
+) -> (u16, Value) {
+    use super::request;
+
+    let (path, query) = path.split_once('?').unwrap_or((path, ""));
+    let steps = path.split('/').filter(|step| !step.is_empty());
+    let request = Request {
+        method: method.to_owned(),
+        path: steps.map(|step| request::decode(step, false)).collect(),
+        query: request::query(query),
+        accept: String::new(),
+        content_type: media.to_owned(),
+        user_agent: String::new(),
+        server_version: "v1.34.1".into(),
+        body: body.as_bytes().to_vec(),
+        user: super::auth::User {
+            name: "admin".to_owned(),
+            groups: vec!["system:masters".to_owned()],
+        },
+    };
+    match store.with(|state| answer(state, &request)) {
+        Answer::Json(code, bytes) => (code, serde_json::from_slice(&bytes).unwrap_or_default()),
+        _ => (200, Value::Null),
     }
 }
 
@@ -145,6 +179,15 @@ fn authorize(state: &State, request: &Request, target: &Target) -> Result<(), Fa
 fn about_objects(state: &mut State, request: &Request, target: &Target) -> Result<Answer, Failure> {
     let is_list = target.name.is_empty();
     let method = request.method.as_str();
+    let is_there = match target.subresource.as_str() {
+        "status" => target.kind.status,
+        "approval" => target.kind.plural == "certificatesigningrequests",
+        _ => true,
+    };
+    if !is_there {
+        return Err(Failure::no_such_resource());
+    }
+    options::check(request, is_list)?;
     match (method, target.subresource.as_str()) {
         ("GET", "" | "status") if request.is_set("watch") => read::watch(state, request, target),
         ("GET", "") if is_list => read::list(state, request, target),

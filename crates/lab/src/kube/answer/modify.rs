@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
+use super::options;
 use super::read;
 use super::{Answer, shown};
 use crate::kube::failure::Failure;
@@ -11,6 +12,7 @@ use crate::kube::object::{self, text};
 use crate::kube::patch::{self, Manager, PatchType};
 use crate::kube::request::{Request, Target};
 use crate::kube::store::State;
+use crate::kube::validate;
 use crate::kube::write::{Deleted, Deletion, Part};
 
 fn part(target: &Target) -> Part {
@@ -34,6 +36,16 @@ fn with_manager<T>(
 }
 
 fn body(request: &Request, target: &Target) -> Result<Value, Failure> {
+    let media = request.content_type.split(';').next().unwrap_or_default().trim();
+    let is_known = matches!(
+        media,
+        "" | "application/json" | "application/yaml" | "application/vnd.kubernetes.protobuf"
+    );
+    if !is_known && PatchType::parse(media).is_none() {
+        return Err(Failure::unsupported_media_type(
+            "the body of the request was in an unknown format - accepted media types include: application/json, application/yaml, application/vnd.kubernetes.protobuf",
+        ));
+    }
     let mut body = request.json()?;
     if !body.is_object() {
         return Err(Failure::bad_request("the body of the request is no object"));
@@ -48,6 +60,7 @@ fn body(request: &Request, target: &Target) -> Result<Value, Failure> {
             target.kind.name
         )));
     }
+    validate::shape(&target.kind, &body)?;
     object::metadata(&mut body).shift_remove("managedFields");
     Ok(body)
 }
@@ -57,15 +70,14 @@ pub(super) fn create(
     request: &Request,
     target: &Target,
 ) -> Result<Answer, Failure> {
-    let mut new = body(request, target)?;
-    let mut namespace = target.namespace.clone();
-    if target.kind.namespaced && namespace.is_empty() {
-        object::namespace(&new).clone_into(&mut namespace);
+    if target.kind.namespaced && target.namespace.is_empty() {
+        return Err(Failure::method_not_allowed());
     }
+    let mut new = body(request, target)?;
     with_manager(state, request, target, |manager| {
         patch::track(&target.kind, &Value::Null, &mut new, manager);
     });
-    let made = finish_create(state, request, target, &namespace, new)?;
+    let made = finish_create(state, request, target, &target.namespace, new)?;
     Ok(shown(state, request, target, 201, &made))
 }
 
@@ -93,6 +105,18 @@ pub(super) fn update(
     target: &Target,
 ) -> Result<Answer, Failure> {
     let new = body(request, target)?;
+    if object::name(&new).is_empty() {
+        return Err(Failure::bad_request(format!(
+            "the name of the object ({} based on URL) was undeterminable: name must be provided",
+            target.name
+        )));
+    }
+    let namespace = object::namespace(&new);
+    if !namespace.is_empty() && namespace != target.namespace {
+        return Err(Failure::bad_request(
+            "the namespace of the provided object does not match the namespace sent on the request",
+        ));
+    }
     let old = existing(state, target)?;
     let mut new = state.prepare_update(&target.kind, &old, new, part(target))?;
     with_manager(state, request, target, |manager| {
@@ -119,9 +143,7 @@ pub(super) fn patch(
     target: &Target,
 ) -> Result<Answer, Failure> {
     let Some(how) = PatchType::parse(&request.content_type) else {
-        return Err(Failure::unsupported_media_type(
-            "the body of the request was in an unknown format - accepted media types include: application/json-patch+json, application/merge-patch+json, application/strategic-merge-patch+json, application/apply-patch+yaml",
-        ));
+        return Err(Failure::unsupported_media_type("415: Unsupported Media Type"));
     };
     if how == PatchType::Apply {
         return apply(state, request, target);
@@ -137,11 +159,6 @@ pub(super) fn patch(
 }
 
 fn apply(state: &mut State, request: &Request, target: &Target) -> Result<Answer, Failure> {
-    if request.parameter("fieldManager").is_empty() {
-        return Err(Failure::bad_request(
-            "PatchOptions.meta.k8s.io \"\" is invalid: fieldManager: Required value: is required for apply patch",
-        ));
-    }
     let config = body(request, target)?;
     let name = object::name(&config);
     if !name.is_empty() && name != target.name {
@@ -182,6 +199,7 @@ fn deletion(request: &Request) -> Result<Deletion, Failure> {
         (!text.is_empty()).then(|| text.to_owned())
     };
     let precondition = |key: &str| body["preconditions"][key].as_str().map(str::to_owned);
+    options::check_deletion(&body, given("propagationPolicy").as_deref())?;
     let orphans = body["orphanDependents"].as_bool().unwrap_or(request.is_set("orphanDependents"));
     Ok(Deletion {
         grace: body["gracePeriodSeconds"]

@@ -169,7 +169,16 @@ fn scale(
     if !seen.is_empty() && seen != text(&now, "/metadata/resourceVersion") {
         return Err(Failure::modified(&target.kind, &target.name));
     }
+    if let Some(negative) = wanted["spec"]["replicas"].as_i64().filter(|number| *number < 0) {
+        let problem = format!("Invalid value: {negative}: must be greater than or equal to 0");
+        return Err(Failure::invalid_scale(&target.name, &problem));
+    }
     let replicas = number(&wanted, "/spec/replicas").unwrap_or_default();
+    if request.is_dry() {
+        let mut would = now;
+        would["spec"]["replicas"] = replicas.into();
+        return Ok(Answer::json(200, &would));
+    }
     state.change(&target.kind.id, &target.namespace, &target.name, |object| {
         object["spec"]["replicas"] = replicas.into();
     });

@@ -11,6 +11,7 @@ use serde_json::Value;
 
 use super::failure::Failure;
 use super::kind::Kind;
+use super::object::type_name;
 
 pub(crate) use apply::{Manager, apply, track};
 
@@ -44,10 +45,22 @@ pub(crate) fn patched(
 ) -> Result<Value, Failure> {
     let mut new = old.clone();
     match how {
-        PatchType::Json => json_patch::apply(&mut new, patch).map_err(|problem| {
-            let name = super::object::name(old);
-            Failure::invalid(kind, name, "patch", &problem)
-        })?,
+        PatchType::Json => {
+            let operations = patch.as_array().ok_or_else(|| {
+                let what = type_name(patch);
+                Failure::bad_request(format!(
+                    "error decoding patch: json: cannot unmarshal {what} into Go value of type []handlers.jsonPatchOp"
+                ))
+            })?;
+            json_patch::apply(&mut new, operations).ok_or_else(Failure::patch_failed)?;
+        }
+        PatchType::Merge | PatchType::Strategic if !patch.is_object() => {
+            let begin = if how == PatchType::Merge { "error decoding patch: " } else { "" };
+            return Err(Failure::bad_request(format!(
+                "{begin}json: cannot unmarshal {} into Go value of type map[string]interface {{}}",
+                type_name(patch)
+            )));
+        }
         PatchType::Strategic if kind.custom.is_none() => strategic::apply(&mut new, patch),
         PatchType::Strategic => {
             return Err(Failure::unsupported_media_type(

@@ -103,11 +103,30 @@ impl Client {
     }
 
     async fn send(&mut self, method: &str, path: &str, body: &Value) -> Result<Answer, String> {
-        let sending = self.exchange(method, path, body);
+        let media = if method == "PATCH" { MERGE } else { JSON };
+        let body = if body.is_null() { String::new() } else { body.to_string() };
+        self.say(method, path, media, body).await
+    }
+
+    /// Sends a body as it is, of whatever type.
+    pub(super) async fn say(
+        &mut self,
+        method: &str,
+        path: &str,
+        media: &str,
+        body: String,
+    ) -> Result<Answer, String> {
+        let sending = self.exchange(method, path, media, body);
         timeout(PATIENCE, sending).await.unwrap_or_else(|_| Err("no answer in time".to_owned()))
     }
 
-    async fn exchange(&mut self, method: &str, path: &str, body: &Value) -> Result<Answer, String> {
+    async fn exchange(
+        &mut self,
+        method: &str,
+        path: &str,
+        media: &str,
+        body: String,
+    ) -> Result<Answer, String> {
         let problem = |error: &dyn std::fmt::Display| error.to_string();
         // Taken, so that a request that breaks off takes its connection with it.
         let mut sender = match self.sender.take() {
@@ -119,8 +138,8 @@ impl Client {
             .method(method)
             .uri(path)
             .header(HOST, "localhost")
-            .header(CONTENT_TYPE, if method == "PATCH" { MERGE } else { JSON })
-            .body(if body.is_null() { String::new() } else { body.to_string() })
+            .header(CONTENT_TYPE, media)
+            .body(body)
             .map_err(|e| problem(&e))?;
         let answer = sender.send_request(request).await.map_err(|e| problem(&e))?;
         let status = answer.status().as_u16();

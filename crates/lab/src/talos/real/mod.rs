@@ -5,6 +5,8 @@
 //! through. Controllers, nodes and their pods are simulated too: the lab's store has what they work on,
 //! and a bridge keeps it and the API server the same.
 
+#[cfg(test)]
+mod answers;
 mod bridge;
 mod client;
 mod difference;

@@ -21,7 +21,7 @@ const APPS: &str = "/apis/apps/v1/namespaces";
 
 /// None, loudly, where there are none.
 #[expect(clippy::disallowed_methods, reason = "a test finds what it needs by the environment")]
-fn programs() -> Option<RealKubernetes> {
+pub(super) fn programs() -> Option<RealKubernetes> {
     let named = env::var_os("TALMOX_KUBE_APISERVER").zip(env::var_os("TALMOX_ETCD"));
     let Some((apiserver, etcd)) = named else {
         let missing = "TALMOX_KUBE_APISERVER and TALMOX_ETCD name no programs to run";
@@ -35,7 +35,11 @@ fn programs() -> Option<RealKubernetes> {
 }
 
 /// Asks until the answer is as wanted.
-async fn until(client: &mut Client, path: &str, is_wanted: impl Fn(&Value) -> bool) -> Value {
+pub(super) async fn until(
+    client: &mut Client,
+    path: &str,
+    is_wanted: impl Fn(&Value) -> bool,
+) -> Value {
     let deadline = Clock::real().deadline(PATIENCE);
     loop {
         let answer = client.get(path).await.and_then(super::client::Answer::found);

@@ -1,0 +1,280 @@
+//! The same mistakes, made at the simulated API and at a real one: both find them, and say the same.
+//!
+//! What is compared is what people run into: names, labels, selectors, options and patches. Not compared is what the
+//! lab believes on purpose: fields that no type has, values inside of specs, PodSecurity, and the
+//! details of why a body is no JSON.
+
+use talmox_talos_config::generate::Role;
+
+use super::client::Client;
+use super::process::RealCluster;
+use super::tests::{programs, until};
+use crate::kube::KubeStore;
+use crate::kube::ask;
+use crate::kube::object::text;
+use crate::talos::bench::Bench;
+use crate::talos::etcd;
+
+const JSON: &str = "application/json";
+const MERGE: &str = "application/merge-patch+json";
+const STRATEGIC: &str = "application/strategic-merge-patch+json";
+const PATCH: &str = "application/json-patch+json";
+const APPLY: &str = "application/apply-patch+yaml";
+const MAPS: &str = "/api/v1/namespaces/default/configmaps";
+const BASE: &str = "/api/v1/namespaces/default/configmaps/base";
+const WEB: &str = "/apis/apps/v1/namespaces/default/deployments/web";
+
+const LABELS: &[&str] = &[
+    "a",
+    "a=",
+    "a==b",
+    "!a",
+    "a in (b",
+    "a in (b,c)",
+    "a in ()",
+    "a in (,)",
+    "a in (b,,c)",
+    "a in (b c)",
+    "a in (b=c)",
+    "a in (=)",
+    "a notin (b)",
+    "=a",
+    "a=b=c",
+    "a,,b",
+    "a=b c",
+    "-a=b",
+    "a=-b",
+    "a>1",
+    "a>x",
+    "a<1",
+    "a b",
+    "(a)",
+    "a in b",
+    ",",
+    "a!=b",
+    "a!b",
+    "!",
+    "!a=b",
+    "a=b,",
+    "x/y/z=a",
+    "in in (in)",
+    "a=(",
+    "!!a",
+    "/a",
+    "A.b/c",
+];
+const FIELDS: &[&str] = &[
+    "metadata.name=a",
+    "metadata.name!=a",
+    "metadata.namespace=default",
+    "foo=bar",
+    "metadata.name",
+    "metadata.name=a=b",
+    "metadata.name in (a)",
+    "=",
+    "a",
+    "metadata.name=a,foo=b",
+    ",",
+    "metadata.name=a\\",
+    "metadata.name=a\\,b",
+    "metadata.name=a\\b",
+    "metadata.name==a",
+];
+const LISTS: &[&str] = &[
+    "limit=x",
+    "limit=-1",
+    "resourceVersion=x",
+    "timeoutSeconds=x",
+    "resourceVersionMatch=Exact",
+    "resourceVersionMatch=Foo&resourceVersion=1",
+    "resourceVersion=0&resourceVersionMatch=Exact",
+];
+/// Metadata of a ConfigMap that is to be made.
+const METADATA: &[&str] = &[
+    r#"{"name":"Bad"}"#,
+    r#"{"name":"a_b"}"#,
+    r#"{"name":"-a"}"#,
+    r#"{"name":"a."}"#,
+    r#"{"name":""}"#,
+    r#"{}"#,
+    r#"{"name":"base"}"#,
+    r#"{"name":1}"#,
+    r#""x""#,
+    r#"{"name":"a","namespace":"other"}"#,
+    r#"{"name":"l","labels":[]}"#,
+    r#"{"name":"l","labels":{"a":1}}"#,
+    r#"{"name":"l","labels":{"a":true}}"#,
+    r#"{"name":"l","labels":{"a b":"c"}}"#,
+    r#"{"name":"l","labels":{"a":"b c"}}"#,
+    r#"{"name":"l","labels":{"-a":"b"}}"#,
+    r#"{"name":"l","labels":{"x/y/z":"a"}}"#,
+    r#"{"name":"l","labels":{"A.com/a":"b"}}"#,
+    r#"{"name":"l","labels":{"":"v"}}"#,
+    r#"{"name":"l","labels":{"/a":"v"}}"#,
+    r#"{"name":"l","labels":{"a/":"v"}}"#,
+    r#"{"name":"l","labels":{"c d":"e f"}}"#,
+    r#"{"name":"l","annotations":{"a b":"c"}}"#,
+    r#"{"name":"l","annotations":{"a":1}}"#,
+    r#"{"name":"l","finalizers":"x"}"#,
+];
+/// Method, path, type of the body, body.
+const OTHERS: &[(&str, &str, &str, &str)] = &[
+    ("GET", "/api/v1/foos", JSON, ""),
+    ("GET", "/api/v1/namespaces/default/nodes", JSON, ""),
+    ("GET", "/api/v1/nodes/nope", JSON, ""),
+    ("GET", "/api/v1/namespaces/nowhere", JSON, ""),
+    ("GET", "/api/v1/namespaces/default/configmaps/base/status", JSON, ""),
+    ("GET", "/apis/apps/v1/namespaces/default/deployments/web/nope", JSON, ""),
+    ("POST", "/api/v1/configmaps", JSON, r#"{"metadata":{"name":"a"}}"#),
+    ("POST", "/api/v1/namespaces/nowhere/configmaps", JSON, r#"{"metadata":{"name":"a"}}"#),
+    ("POST", BASE, JSON, r#"{"metadata":{"name":"a"}}"#),
+    ("PUT", MAPS, JSON, r#"{"metadata":{"name":"a"}}"#),
+    ("DELETE", "/api/v1/namespaces/default/configmaps/nope", JSON, ""),
+    ("POST", MAPS, "text/plain", "{}"),
+    ("POST", MAPS, JSON, r#"{"metadata":{"name":"l"},"data":[1]}"#),
+    (
+        "POST",
+        "/api/v1/namespaces/default/configmaps?dryRun=Some",
+        JSON,
+        r#"{"metadata":{"name":"u"}}"#,
+    ),
+    (
+        "POST",
+        "/api/v1/namespaces/default/configmaps?fieldValidation=Nope",
+        JSON,
+        r#"{"metadata":{"name":"u"}}"#,
+    ),
+    ("POST", "/api/v1/namespaces", JSON, r#"{"metadata":{"name":"a.b"}}"#),
+    ("POST", "/api/v1/namespaces", JSON, r#"{"metadata":{"name":"A"}}"#),
+    (
+        "POST",
+        "/api/v1/namespaces/default/services",
+        JSON,
+        r#"{"metadata":{"name":"1a"},"spec":{"ports":[{"port":80}]}}"#,
+    ),
+    (
+        "POST",
+        "/api/v1/namespaces/default/services",
+        JSON,
+        r#"{"metadata":{"name":"a.b"},"spec":{"ports":[{"port":80}]}}"#,
+    ),
+    ("PUT", BASE, JSON, r#"{"metadata":{"name":"other"}}"#),
+    ("PUT", BASE, JSON, r#"{"metadata":{}}"#),
+    ("PUT", BASE, JSON, r#"{"metadata":{"name":"base","namespace":"x"}}"#),
+    ("PUT", BASE, JSON, r#"{"metadata":{"name":"base","resourceVersion":"1"}}"#),
+    ("PATCH", BASE, JSON, "{}"),
+    ("PATCH", BASE, MERGE, "[]"),
+    ("PATCH", BASE, STRATEGIC, "[]"),
+    ("PATCH", BASE, MERGE, r#"{"metadata":{"name":"x"}}"#),
+    ("PATCH", BASE, MERGE, r#"{"metadata":{"labels":{"a b":"c"}}}"#),
+    ("PATCH", BASE, MERGE, r#"{"metadata":{"resourceVersion":"1"}}"#),
+    ("PATCH", BASE, STRATEGIC, r#"{"metadata":{"labels":{"a":"-"}}}"#),
+    ("PATCH", "/api/v1/namespaces/default/configmaps/nope", MERGE, "{}"),
+    ("PATCH", "/api/v1/namespaces/default/configmaps/base?force=true", MERGE, "{}"),
+    ("PATCH", BASE, PATCH, "{}"),
+    ("PATCH", BASE, PATCH, "[{}]"),
+    ("PATCH", BASE, PATCH, r#"[{"op":"x","path":"/a"}]"#),
+    ("PATCH", BASE, PATCH, r#"[{"op":"remove","path":"/data/nope"}]"#),
+    ("PATCH", BASE, PATCH, r#"[{"op":"test","path":"/data/k","value":"w"}]"#),
+    ("PATCH", BASE, PATCH, r#"[{"op":"add","path":"/nope/deep","value":"w"}]"#),
+    ("PATCH", BASE, PATCH, r#"[{"op":"move","from":"/data/x","path":"/data/y"}]"#),
+    ("PATCH", BASE, PATCH, r#"[{"op":"replace","path":"/metadata/name","value":"y"}]"#),
+    ("PATCH", BASE, PATCH, r#"[{"op":"add","path":"/metadata/labels/a b","value":"w"}]"#),
+    ("PATCH", BASE, PATCH, r#"[{"op":"replace","path":"/data/new","value":"x"}]"#),
+    ("PATCH", BASE, APPLY, r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"base"}}"#),
+    (
+        "PATCH",
+        "/api/v1/namespaces/default/configmaps/base?fieldManager=m",
+        APPLY,
+        r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"base"},"data":{"k":"other"}}"#,
+    ),
+    ("DELETE", BASE, JSON, r#"{"propagationPolicy":"Nope"}"#),
+    ("DELETE", BASE, JSON, r#"{"propagationPolicy":"Orphan","orphanDependents":true}"#),
+    ("DELETE", "/api/v1/namespaces/default/configmaps/base?dryRun=Nope", JSON, ""),
+    (
+        "PATCH",
+        "/apis/apps/v1/namespaces/default/deployments/web/scale",
+        MERGE,
+        r#"{"spec":{"replicas":-1}}"#,
+    ),
+    ("GET", "/apis/apps/v1/namespaces/default/deployments?fieldSelector=x%3Dy", JSON, ""),
+    ("GET", "/api/v1/nodes?fieldSelector=spec.foo%3D1", JSON, ""),
+];
+
+/// Everything but letters and digits, as a query has it.
+fn encoded(text: &str) -> String {
+    let letter = |byte: u8| match byte {
+        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'.' => char::from(byte).to_string(),
+        _ => format!("%{byte:02X}"),
+    };
+    text.bytes().map(letter).collect()
+}
+
+fn cases() -> Vec<(&'static str, String, &'static str, String)> {
+    let list = |query: String| ("GET", format!("{MAPS}?{query}"), JSON, String::new());
+    let labels = LABELS.iter().map(|text| list(format!("labelSelector={}", encoded(text))));
+    let fields = FIELDS.iter().map(|text| list(format!("fieldSelector={}", encoded(text))));
+    let lists = LISTS.iter().map(|text| list((*text).to_owned()));
+    let made = METADATA
+        .iter()
+        .map(|text| ("POST", MAPS.to_owned(), JSON, format!("{{\"metadata\":{text}}}")));
+    let others = OTHERS.iter().map(|(method, path, media, body)| {
+        (*method, (*path).to_owned(), *media, (*body).to_owned())
+    });
+    labels.chain(fields).chain(lists).chain(made).chain(others).collect()
+}
+
+/// Status, reason and message; of what is granted only the status.
+fn told(status: u16, body: &serde_json::Value) -> (u16, String, String) {
+    if status < 400 {
+        return (status, String::new(), String::new());
+    }
+    (status, text(body, "/reason").to_owned(), text(body, "/message").to_owned())
+}
+
+async fn of_real(
+    client: &mut Client,
+    case: &(&str, String, &str, String),
+) -> (u16, String, String) {
+    let (method, path, media, body) = case;
+    let answer = client.say(method, path, media, body.clone()).await.unwrap();
+    told(answer.status, &answer.body)
+}
+
+fn of_lab(store: &KubeStore, case: &(&str, String, &str, String)) -> (u16, String, String) {
+    let (method, path, media, body) = case;
+    let (status, body) = ask(store, method, path, media, body);
+    told(status, &body)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn mistakes_are_answered_as_a_real_api_server_does() {
+    let Some(programs) = programs() else { return };
+    let bench = Bench::new();
+    let boot = bench.start_control_plane(11);
+    etcd::bootstrap(&bench.realm, 11, boot, None).unwrap();
+    bench.until_healthy(11, "etcd").await;
+    let store = bench.store_of(11);
+    let config = bench.config(&bench.bundle, Role::ControlPlane, |_| {});
+    let cluster = RealCluster::start(&programs, &config.facts, &["10.0.0.11".to_owned()].into());
+    let cluster = cluster.unwrap();
+    let mut client = Client::new(&cluster).unwrap();
+    until(&mut client, "/api/v1/namespaces/default", |_| true).await;
+
+    let map = r#"{"metadata":{"name":"base","labels":{"a":"b"}},"data":{"k":"v"}}"#;
+    let web = r#"{"metadata":{"name":"web"},"spec":{"selector":{"matchLabels":{"app":"web"}},"template":{"metadata":{"labels":{"app":"web"}},"spec":{"containers":[{"name":"c","image":"x:1"}]}}}}"#;
+    let begin = [(MAPS, map), (WEB.trim_end_matches("/web"), web)];
+    for (path, body) in begin {
+        let case = ("POST", path.to_owned(), JSON, body.to_owned());
+        assert_eq!(of_lab(&store, &case).0, 201, "{path}");
+        assert_eq!(of_real(&mut client, &case).await.0, 201, "{path}");
+    }
+    let mut different = vec![];
+    for case in cases() {
+        let (ours, theirs) = (of_lab(&store, &case), of_real(&mut client, &case).await);
+        if ours != theirs {
+            different.push(format!("{case:?}\n  lab  {ours:?}\n  real {theirs:?}"));
+        }
+    }
+    assert!(different.is_empty(), "{}", different.join("\n"));
+}
