@@ -16,6 +16,7 @@ mod doubt;
 mod gpu;
 mod hidden;
 mod image;
+mod lost;
 mod other_system;
 pub(crate) mod place;
 mod preflight;
