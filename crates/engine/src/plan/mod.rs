@@ -32,6 +32,7 @@ mod stranger;
 mod surplus;
 mod talos;
 mod template;
+mod unread;
 mod vm;
 mod whole;
 
