@@ -7,6 +7,7 @@ use std::time::Duration;
 use talmox_model::value::{Boot, Cni, Role, VipBy};
 use talmox_model::{Node, Span};
 use talmox_pve::id::{NodeName, PoolId, StorageId, VmId};
+use talmox_talos_api::Expected;
 use talmox_talos_config::network::{FirstLink, FirstNetwork, MacAddress, Prefix};
 use talmox_talos_config::pki::Certificate;
 use talmox_talos_config::secret::SecretText;
@@ -124,6 +125,16 @@ impl DesiredNode {
     /// What a first boot from a volume is called: a new one for each VM that is made.
     pub fn instance_id(&self) -> String {
         self.identity.uuid.to_string()
+    }
+
+    /// What the node's machine must say of itself. A volume of ours names it; what a drive of Proxmox's calls it only
+    /// Proxmox knows.
+    pub fn machine(&self) -> Expected {
+        Expected {
+            uuid: Some(self.identity.uuid.to_string()),
+            macs: self.identity.macs.iter().map(|mac| mac.to_string().to_lowercase()).collect(),
+            instance_id: self.vm.cidata.is_some().then(|| self.instance_id()),
+        }
     }
 }
 

@@ -36,6 +36,9 @@ pub enum ApplyError {
     Conflict { object: String, conflicts: Vec<Conflict> },
     #[error("apply {object}")]
     Refused { object: String, source: KubeError },
+    /// Something needs a namespace or a kind that nobody brought in time.
+    #[error(transparent)]
+    Missing(Late),
     #[error(transparent)]
     Late(#[from] Late),
     /// Something that was applied cannot come up any more.
@@ -92,7 +95,7 @@ impl KubeClient {
             }
             let Some(reason) = reason else { return Ok(()) };
             left = lacking;
-            wait.not_yet(reason).await?;
+            wait.not_yet(reason).await.map_err(ApplyError::Missing)?;
         }
     }
 

@@ -27,7 +27,8 @@ use crate::web::Web;
 
 pub use world::{
     AddonRead, AddonSeen, Addons, Configured, EtcdSeen, IdSeen, ImagesSeen, KubernetesSeen,
-    PassedOn, PortSeen, Pve, Registered, SourceSeen, TalosSeen, Told, VipSeen, VmSeen, World,
+    PassedOn, PortSeen, Pve, Registered, SourceSeen, TalosSeen, Told, Unread, VipSeen, VmSeen,
+    World,
 };
 
 /// The port of the Kubernetes API.

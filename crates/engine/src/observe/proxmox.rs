@@ -121,6 +121,21 @@ pub(super) async fn vms(client: &Client, guests: Vec<Guest>) -> BTreeMap<VmId, V
     looks.join_all().await.into_iter().flatten().collect()
 }
 
+/// The configs of these VMs, or why they cannot be read; but for those that are gone since they were listed.
+pub(super) async fn configs(client: &Client, guests: Vec<Guest>) -> Vec<(Guest, Told<VmConfig>)> {
+    let mut looks = JoinSet::new();
+    for guest in guests {
+        let client = client.clone();
+        looks.spawn(async move {
+            let vm = Vm::new(&guest.node, guest.vmid);
+            let config = told(client.send(&qemu::config(&vm)).await);
+            let is_gone = config.is_err() && is_free(&client, guest.vmid).await.unwrap_or(false);
+            (!is_gone).then_some((guest, config))
+        });
+    }
+    looks.join_all().await.into_iter().flatten().collect()
+}
+
 /// A VM by its config; whether it runs is left open.
 async fn see(client: &Client, vm: &Vm) -> VmSeen {
     let (config, pending) = match client.send(&qemu::pending(vm)).await {

@@ -6,10 +6,11 @@ use std::collections::BTreeSet;
 use talmox_pve::Client;
 use talmox_pve::api::cluster::Guest;
 use talmox_pve::api::task::{TaskEntry, TaskState};
+use talmox_pve::config::VmConfig;
 use talmox_pve::id::PoolId;
 
 use super::proxmox;
-use super::world::{Pve, VmSeen};
+use super::world::{Pve, Unread};
 use crate::desired::{Desired, TAG};
 use crate::ownership::Marker;
 use crate::plan::locations;
@@ -39,22 +40,38 @@ pub(super) async fn look_everywhere(desired: &Desired, client: &Client, pve: &mu
     look(desired, client, pve, |_| true).await;
 }
 
-/// Of the VMs that nobody looked at yet, adds those that carry a marker of the cluster or the UUID of a node.
+/// Of the VMs that nobody looked at yet, adds those that carry a marker of the cluster or the UUID of a node, and tells
+/// which could not be looked at.
 async fn look(desired: &Desired, client: &Client, pve: &mut Pve, may_be: impl Fn(&Guest) -> bool) {
-    let is_open = |guest: &Guest| {
+    let is_open = |guest: &&Guest| {
         guest.is_vm && !guest.template && !pve.vms.contains_key(&guest.vmid) && may_be(guest)
     };
-    let guests = pve.resources.guests.iter().filter(|guest| is_open(guest)).cloned().collect();
+    let guests = pve.resources.guests.iter().filter(is_open).cloned();
+    // A host that is down answers nothing, and takes its time for each of its VMs.
+    let is_up = |guest: &Guest| pve.host(&guest.node).is_none_or(|host| host.status == "online");
+    let (guests, lost): (Vec<Guest>, Vec<Guest>) = guests.partition(is_up);
     let uuids: BTreeSet<String> =
         desired.nodes.iter().map(|node| node.identity.uuid.to_string()).collect();
-    let has_sign = |seen: &VmSeen| {
-        let Ok(config) = &seen.config else { return false };
+    let has_sign = |config: &VmConfig| {
         let marker = Marker::find(config.description());
         marker.is_some_and(|marker| marker.cluster == desired.mark)
             || config.smbios().uuid.is_some_and(|uuid| uuids.contains(&uuid))
     };
-    let found = proxmox::vms(client, guests).await;
-    pve.vms.extend(found.into_iter().filter(|(_, seen)| has_sign(seen)));
+    let mut signed = vec![];
+    for (guest, config) in proxmox::configs(client, guests).await {
+        match config {
+            Ok(config) if has_sign(&config) => signed.push(guest),
+            Ok(_) => {}
+            Err(reason) => {
+                pve.unread.insert(guest.vmid, Unread { host: guest.node, reason });
+            }
+        }
+    }
+    pve.vms.extend(proxmox::vms(client, signed).await);
+    for guest in lost {
+        let reason = "the host does not run".to_owned();
+        pve.unread.insert(guest.vmid, Unread { host: guest.node, reason });
+    }
 }
 
 /// Whether a VM that may not be seen is one that this login worked on last, by the tasks of its number, the newest first:

@@ -135,11 +135,7 @@ fn spawn(
     address: IpAddr,
     access: &TalosAccess,
 ) {
-    let expected = Expected {
-        uuid: Some(node.identity.uuid.to_string()),
-        macs: node.identity.macs.iter().map(|mac| mac.to_string().to_lowercase()).collect(),
-        instance_id: None,
-    };
+    let expected = Expected { instance_id: None, ..node.machine() };
     let (name, access) = (node.name.clone(), access.clone());
     let is_control_plane = node.is_control_plane;
     let authority = desired.kubernetes_authority.clone();

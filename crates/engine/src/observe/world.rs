@@ -60,6 +60,8 @@ pub struct Pve {
     pub resources: Resources,
     /// The VMs that may be ours, by what their configs say.
     pub vms: BTreeMap<VmId, VmSeen>,
+    /// VMs that nothing tells to be ours, and that could not be looked at.
+    pub unread: BTreeMap<VmId, Unread>,
     /// What became of the numbers that were asked about.
     pub ids: BTreeMap<VmId, IdSeen>,
     /// The files on storages from which something is needed.
@@ -105,6 +107,14 @@ pub struct VmSeen {
     pub config: Told<VmConfig>,
     /// What is set and takes effect with the next start. Empty where nobody asked.
     pub pending: Vec<PendingOption>,
+}
+
+/// A VM that could not be looked at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unread {
+    pub host: NodeName,
+    /// Why not.
+    pub reason: String,
 }
 
 /// A number.

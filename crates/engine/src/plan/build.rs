@@ -1,7 +1,7 @@
 use super::change::{Change, Finding, Severity};
 use super::place::{Places, State, places};
 use super::steps::Steps;
-use super::{Plan, addon, preflight, standing, stranger, talos, vm};
+use super::{Plan, addon, preflight, standing, stranger, talos, unread, vm};
 use crate::desired::Desired;
 use crate::observe::World;
 
@@ -50,6 +50,7 @@ pub fn plan(desired: &Desired, world: &World, options: Options) -> Plan {
         .collect();
     talos::plan(&mut builder, &vms);
     talos::removed(&mut builder);
+    unread::check(&mut builder);
     addon::left(&mut builder);
     addon::check(&mut builder);
     preflight::check(&mut builder);

@@ -8,7 +8,7 @@ use talmox_pve::id::VmId;
 
 use super::change::{Finding, Severity};
 use super::place::{Placed, Places, State, stuck};
-use super::{config_diff, hidden, stranger};
+use super::{config_diff, hidden, stranger, unread};
 use crate::desired::{Desired, DesiredNode};
 use crate::observe::{IdSeen, TalosSeen, VmSeen, World};
 use crate::ownership::{Marker, Owner};
@@ -26,6 +26,7 @@ impl Doubts<'_> {
         let missing = stranger::missing(self.desired, self.places);
         let mut findings = self.strange(&missing);
         findings.extend(self.unreadable());
+        findings.extend(self.unread().filter(|_| !missing.is_empty()));
         let without_trace = missing.iter().filter(|node| !self.has_trace(node));
         findings.extend(without_trace.filter_map(|node| self.answering(node)));
         findings.extend(self.hidden());
@@ -102,6 +103,14 @@ impl Doubts<'_> {
             Some(self.finding(seen.host.as_str(), message, hint))
         });
         told.collect()
+    }
+
+    /// VMs that may be anybody's, on hosts that do not answer.
+    fn unread(&self) -> Option<Finding> {
+        let what = unread::told(self.world.pve.unread.iter())?;
+        let message =
+            format!("a VM that cannot be read may be of this cluster, under another name: {what}");
+        Some(self.finding(&self.desired.cluster, message, "bring the host up, and run this again"))
     }
 
     /// A node that lives, and whose VM nobody sees.

@@ -16,6 +16,7 @@ mod doubt;
 mod gpu;
 mod hidden;
 mod image;
+mod lost;
 mod other_system;
 pub(crate) mod place;
 mod preflight;
@@ -31,6 +32,7 @@ mod stranger;
 mod surplus;
 mod talos;
 mod template;
+mod unread;
 mod vm;
 mod whole;
 

@@ -1,8 +1,7 @@
 //! What is to be done about nodes: their configs, and etcd.
 
 use std::collections::BTreeMap;
-
-use talmox_talos_api::Expected;
+use std::net::IpAddr;
 
 use super::action::{
     Action, ApplyConfig, AwaitMember, BootstrapEtcd, ConfigBy, Evidence, TalosNode, Witness,
@@ -11,7 +10,7 @@ use super::change::{Change, Class, FieldChange, Finding, Object};
 use super::place::Placed;
 use super::step::StepId;
 use super::vm::{self, VmPlan};
-use super::{Builder, config_diff, other_system, preflight, whole};
+use super::{Builder, config_diff, lost, other_system, preflight, whole};
 use crate::observe::{EtcdSeen, KubernetesSeen, TalosSeen};
 use crate::settled::Shape;
 
@@ -83,6 +82,7 @@ pub(super) fn talos_node(placed: &Placed<'_>) -> TalosNode {
         name: placed.node.name.clone(),
         own: placed.own.clone(),
         contact: placed.node.contact,
+        expected: placed.node.machine(),
         is_control_plane: placed.node.is_control_plane,
     }
 }
@@ -168,11 +168,7 @@ fn apply(
     let action = ApplyConfig {
         node: talos_node(placed),
         by,
-        expected: Expected {
-            uuid: Some(node.identity.uuid.to_string()),
-            macs: node.identity.macs.iter().map(|mac| mac.to_string().to_lowercase()).collect(),
-            instance_id: (by == ConfigBy::Volume).then(|| node.instance_id()),
-        },
+        has_drive: node.vm.has_cloudinit,
         config: node.config.clone(),
         talos_version: builder.desired.talos_version.clone().unwrap_or_default(),
         shape: shape(builder, placed),
@@ -225,7 +221,7 @@ fn come_up(
 
 /// Whether a node has been in the cluster, by what Kubernetes says. While that cannot be asked, the
 /// files that are written when a cluster is up must do: it is a matter of words alone.
-fn was_there(builder: &Builder<'_>, name: &str) -> bool {
+pub(super) fn was_there(builder: &Builder<'_>, name: &str) -> bool {
     match &builder.world.kubernetes {
         KubernetesSeen::Answers(registered) => registered.nodes.contains(name),
         KubernetesSeen::NotAsked | KubernetesSeen::Silent(_) => builder.options.was_up,
@@ -246,10 +242,12 @@ fn bootstrap(
     if let Some(members) = members {
         for placed in control_planes {
             let name = &placed.node.name;
-            if vms[name].is_fresh && members.contains(name) {
+            if vms[name].is_fresh && members.names.contains(name) {
                 let message = "its VM is gone, and etcd still counts it as a member";
+                let at = members.told_at.map(|at| format!(" -n {at}")).unwrap_or_default();
                 let hint = format!(
-                    "take the member {name} out of etcd first: talosctl etcd remove-member"
+                    "take the member {name} out of etcd first, by the id that `talosctl{at} etcd members` shows: \
+                     talosctl{at} etcd remove-member ID"
                 );
                 builder.findings.push(Finding::error(name, message).hint(hint));
             }
@@ -262,6 +260,7 @@ fn bootstrap(
         // A control plane that cannot be gone on with might be the one that has the data.
         return None;
     }
+    builder.findings.extend(lost::finding(builder, nodes, vms));
     let mut after: Vec<StepId> = plans[&first.node.name].apply.iter().cloned().collect();
     // A first control plane is not even made before the older ones tell whether there is a cluster.
     let older = others.iter().filter(|placed| !vms[&placed.node.name].is_fresh);
@@ -295,15 +294,25 @@ fn bootstrap(
     Some(builder.steps.add(BOOTSTRAP, Some(name), after, Action::BootstrapEtcd(action)))
 }
 
+/// Who is in etcd.
+#[derive(Default)]
+struct Members {
+    names: Vec<String>,
+    /// Where that was told.
+    told_at: Option<IpAddr>,
+}
+
 /// The members of etcd, if it was ever bootstrapped as far as can be seen.
-fn members(builder: &mut Builder<'_>) -> Option<Vec<String>> {
+fn members(builder: &mut Builder<'_>) -> Option<Members> {
     let mut all = None;
     for (name, seen) in &builder.world.nodes {
         let TalosSeen::Ours(found) = seen else { continue };
         match &found.etcd {
-            EtcdSeen::Member { names } => return Some(names.clone()),
+            EtcdSeen::Member { names } => {
+                return Some(Members { names: names.clone(), told_at: found.address });
+            }
             EtcdSeen::Ill(reason) => {
-                all = Some(vec![]);
+                all = Some(Members::default());
                 let message = format!("its etcd is not well: {reason}");
                 let hint = "nothing is bootstrapped while there is etcd data anywhere";
                 builder.findings.push(Finding::warning(name, message).hint(hint));

@@ -10,11 +10,11 @@ use super::action::{
     Action, CloneVm, CreateVm, DetachCidata, FinishVm, ResizeDisk, ScrubCidata, StartVm,
     UploadCidata,
 };
-use super::change::{Change, Class, FieldChange, Object};
+use super::change::{Change, Class, FieldChange, Finding, Object};
 use super::place::{Found, Placed, State};
 use super::source::{Template, surplus_of_template, template};
 use super::step::StepId;
-use super::{Builder, differ, gpu, image};
+use super::{Builder, differ, gpu, image, talos};
 use crate::desired::{Desired, DesiredNode, hash, import_volume};
 use crate::ownership::{Marker, Stage};
 
@@ -213,9 +213,21 @@ fn finish(
 /// A VM that is as it was meant to be, by what was meant when it was made.
 fn made(builder: &mut Builder<'_>, placed: &Placed<'_>, found: &Found<'_>) -> VmPlan {
     let node = placed.node;
+    let before = builder.changes.len();
     differ::vm(builder, placed, found);
+    let is_changed = builder.changes.len() > before;
     let mut plan = VmPlan { runs_after: None, is_fresh: false, is_sound: true };
     if !found.seen.is_running {
+        // Nothing in Proxmox tells whether it has ever run, so it is for people to say that nothing is on its disks.
+        if is_changed && !talos::was_there(builder, &node.name) {
+            let message = "the inventory changed since its VM was made, and the VM does not run";
+            let hint = format!(
+                "if it was never started, or nothing on its disks is needed, on {}: qm destroy {} --purge; the same \
+                 command then makes it anew",
+                placed.own.vm.node, placed.own.vm.vmid
+            );
+            builder.findings.push(Finding::warning(&node.name, message).hint(hint));
+        }
         let fields =
             vec![FieldChange::new("status", Some("stopped".into()), Some("running".into()))];
         builder.changes.push(Change::planned(Object::Vm(node.name.clone()), Class::Live, fields));

@@ -2,16 +2,20 @@
 
 use std::net::IpAddr;
 
-use super::Settled;
 use super::found::Link;
 use super::shape::{Addressing, Card, CardName, Shape};
+use super::{Reason, Settled, not_yet};
+
+/// What to do about an address that stays beside those of the config.
+const TWO_ADDRESSES: &str = "what a node is told at its first boot stays beside its config: give it the same address in \
+                             the inventory and in patches, destroy its VM, and run the same command again";
 
 /// Routers give IPv6 addresses unasked, and shared addresses come and go: of these only the wanted
 /// ones are looked for.
 pub(super) fn judge(shape: &Shape, links: &[Link]) -> Settled {
     for card in &shape.cards {
         if let Some(missing) = missing(card, links) {
-            return Settled::NotYet(missing);
+            return not_yet(missing);
         }
     }
     // Whatever is chosen in a way that cannot be told from here may be any of the others.
@@ -21,7 +25,7 @@ pub(super) fn judge(shape: &Shape, links: &[Link]) -> Settled {
         let Some(wanted) = wanted(shape, link) else {
             let several = several(&own(shape, link));
             match several.filter(|_| link.is_card && is_known) {
-                Some(several) => return Settled::NotYet(format!("{} {several}", link.name)),
+                Some(several) => return not_yet(format!("{} {several}", link.name)),
                 None => continue,
             }
         };
@@ -31,17 +35,17 @@ pub(super) fn judge(shape: &Shape, links: &[Link]) -> Settled {
                 [] => String::new(),
                 own => format!(", and has {}", list(own)),
             };
-            return Settled::NotYet(format!("{name} does not have the address {ip}{beside}"));
+            return not_yet(format!("{name} does not have the address {ip}{beside}"));
         }
         let own = own(shape, link);
         let strange: Vec<IpAddr> =
             own.iter().filter(|ip| !wanted.fixed.contains(ip)).copied().collect();
         match strange.as_slice() {
             [ip, ..] if !wanted.is_dhcp => {
-                return Settled::NotYet(format!("{name} has the address {ip}{UNGIVEN}"));
+                return Settled::NotYet(not_given(format!("{name} has the address {ip}")));
             }
             [_, _, ..] => {
-                return Settled::NotYet(format!("{name} has several addresses: {}", list(&own)));
+                return not_yet(format!("{name} has several addresses: {}", list(&own)));
             }
             [] if wanted.is_dhcp && wanted.fixed.is_empty() => {
                 lacking
@@ -52,13 +56,13 @@ pub(super) fn judge(shape: &Shape, links: &[Link]) -> Settled {
     }
     match lacking {
         Some(lacking) if has_any(shape, links) => Settled::ButFor(lacking),
-        Some(lacking) => Settled::NotYet(lacking),
+        Some(lacking) => not_yet(lacking),
         None => Settled::Yes,
     }
 }
 
 /// What is wrong with the addresses that the kubelet uses.
-pub(super) fn judge_node_ips(shape: &Shape, links: &[Link], used: &[IpAddr]) -> Option<String> {
+pub(super) fn judge_node_ips(shape: &Shape, links: &[Link], used: &[IpAddr]) -> Option<Reason> {
     let mut allowed = shape.further.clone();
     for link in links {
         let Some(wanted) = wanted(shape, link) else { continue };
@@ -78,21 +82,16 @@ pub(super) fn judge_node_ips(shape: &Shape, links: &[Link], used: &[IpAddr]) -> 
     }
     let strange = used.iter().find(|ip| ip.is_ipv4() && !allowed.contains(ip));
     match (used.first(), strange) {
-        (None, _) => Some("its kubelet has no address yet".to_owned()),
-        (_, Some(ip)) => Some(format!("its kubelet uses the address {ip}{UNGIVEN}")),
+        (None, _) => Some("its kubelet has no address yet".into()),
+        (_, Some(ip)) => Some(not_given(format!("its kubelet uses the address {ip}"))),
         _ => None,
     }
 }
 
-/// What `advice` is known by.
-const UNGIVEN: &str = ", which its config does not give it";
-
-/// What can be done about a reason that does not pass.
-pub(crate) fn advice(reason: &str) -> Option<&'static str> {
-    reason.contains(UNGIVEN).then_some(
-        "what a node is told at its first boot stays beside its config: give it the same address in \
-         the inventory and in patches, destroy its VM, and run the same command again",
-    )
+/// Somebody has an address that is not in the config.
+fn not_given(what: String) -> Reason {
+    let text = format!("{what}, which its config does not give it");
+    Reason { text, advice: Some(TWO_ADDRESSES) }
 }
 
 fn missing(card: &Card, links: &[Link]) -> Option<String> {
@@ -195,9 +194,13 @@ mod tests {
         CardName::Link("eth1".to_owned())
     }
 
-    fn not_yet(settled: Settled) -> String {
+    fn reason(settled: Settled) -> Reason {
         let Settled::NotYet(reason) = settled else { panic!("{settled:?}") };
         reason
+    }
+
+    fn not_yet(settled: Settled) -> String {
+        reason(settled).text
     }
 
     #[test]
@@ -212,9 +215,10 @@ mod tests {
         let more = ["10.0.0.11/24", "fd00::5054/64", "10.0.0.20/24", "10.0.0.99/32"];
         assert_eq!(judge(&more, second), Settled::Yes);
         assert_eq!(judge(first, &["10.1.0.11/32"]), Settled::Yes);
-        let both = not_yet(judge(&["10.0.0.11/24", "10.0.0.77/24"], second));
-        assert_eq!(both, "eth0 has the address 10.0.0.77, which its config does not give it");
-        assert!(advice(&both).unwrap().contains("destroy its VM"));
+        let both = reason(judge(&["10.0.0.11/24", "10.0.0.77/24"], second));
+        assert_eq!(both.text, "eth0 has the address 10.0.0.77, which its config does not give it");
+        assert_eq!(both.advice, Some(TWO_ADDRESSES));
+        assert_eq!(reason(judge(&["10.0.0.77/24"], second)).advice, None, "it may still come");
         assert_eq!(
             not_yet(judge(&["10.0.0.77/24"], second)),
             "eth0 does not have the address 10.0.0.11, and has 10.0.0.77"
@@ -273,8 +277,8 @@ mod tests {
         for fine in ["10.0.0.11", "10.1.0.5"] {
             assert_eq!(judge(&[ip(fine)]), None);
         }
-        assert_eq!(judge(&[]).unwrap(), "its kubelet has no address yet");
+        assert_eq!(judge(&[]).unwrap().text, "its kubelet has no address yet");
         let wrong = "its kubelet uses the address 10.0.0.77, which its config does not give it";
-        assert_eq!(judge(&[ip("10.0.0.77")]).unwrap(), wrong);
+        assert_eq!(judge(&[ip("10.0.0.77")]).unwrap().text, wrong);
     }
 }

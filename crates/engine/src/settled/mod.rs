@@ -13,7 +13,6 @@ use talmox_talos_api::{Client, Code, TalosError};
 use found::{Link, links, node_ips};
 use judge::{judge, judge_node_ips};
 
-pub(crate) use judge::advice;
 pub use shape::{Addressing, Card, CardName, Shape};
 
 /// How far a node is.
@@ -22,7 +21,27 @@ pub(crate) enum Settled {
     Yes,
     /// All is well, but for a further card that nobody gave an address.
     ButFor(String),
-    NotYet(String),
+    NotYet(Reason),
+}
+
+/// Why a wait goes on, and what people can do about it if it does not pass.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Reason {
+    pub(crate) text: String,
+    /// Nothing, where waiting longer is all that can be done.
+    pub(crate) advice: Option<&'static str>,
+}
+
+impl From<String> for Reason {
+    fn from(text: String) -> Self {
+        Self { text, advice: None }
+    }
+}
+
+impl From<&str> for Reason {
+    fn from(text: &str) -> Self {
+        Self::from(text.to_owned())
+    }
 }
 
 /// One look at a configured node.
@@ -30,7 +49,7 @@ pub(crate) async fn look(shape: &Shape, client: &Client) -> Result<Settled, Talo
     if let Some(wanted) = &shape.hostname {
         let found = client.hostname().await?;
         if short(&found) != short(wanted) {
-            return Ok(Settled::NotYet(format!("it calls itself {found}, not {wanted}")));
+            return Ok(not_yet(format!("it calls itself {found}, not {wanted}")));
         }
     }
     let seen = client.list(ResourceKind::LINK_STATUS).await?;
@@ -51,13 +70,17 @@ async fn bad_node_ip(
     shape: &Shape,
     links: &[Link],
     client: &Client,
-) -> Result<Option<String>, TalosError> {
+) -> Result<Option<Reason>, TalosError> {
     match client.get(ResourceKind::NODE_IP, "kubelet").await {
         Ok(found) => Ok(judge_node_ips(shape, links, &node_ips(found.as_ref()))),
         // Nobody may ask for it here.
         Err(TalosError::No { code: Code::PermissionDenied, .. }) => Ok(None),
         Err(error) => Err(error),
     }
+}
+
+fn not_yet(text: String) -> Settled {
+    Settled::NotYet(text.into())
 }
 
 /// Without its domain.

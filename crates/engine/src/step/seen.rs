@@ -2,7 +2,8 @@
 //!
 //! The last look of one step is the first look of the next on the same VM, which halves the
 //! requests. It is only ever used for changes that are conditional on it by its digest; whoever
-//! destroys something looks for himself.
+//! destroys something looks for himself. What a task of this run just made is ours, and needs no look
+//! before it grows or starts.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -32,6 +33,11 @@ impl Seen {
 
     pub(super) fn made(&self, vmid: VmId) {
         self.sights().fresh.insert(vmid);
+    }
+
+    /// Whether it was made in this run and not started since.
+    pub(super) fn is_fresh(&self, vmid: VmId) -> bool {
+        self.sights().fresh.contains(&vmid)
     }
 
     /// Whether it was made in this run and not started since, for one use.

@@ -3,7 +3,7 @@
 use talmox_engine::observe::{EtcdSeen, KubernetesSeen, Registered, TalosSeen, World};
 use talmox_engine::plan::{self, Action, BootstrapEtcd, Evidence, Options, Plan};
 
-use crate::support::{home, plan};
+use crate::support::{errors, home, plan, warnings};
 use crate::world::{carry_out, empty, settled, vmid};
 
 fn bootstrap(plan: &Plan) -> Option<&BootstrapEtcd> {
@@ -97,6 +97,41 @@ fn a_rebuilt_first_node_never_starts_a_second_cluster() {
     let step = bootstrap(&plan).unwrap();
     let evidence: Vec<_> = step.witnesses.iter().map(|one| one.evidence).collect();
     assert_eq!(evidence, [Evidence::Answer, Evidence::Answer], "they must say that they have none");
+}
+
+/// The VMs of all control planes are gone, and the workers run on.
+fn control_planes_lost() -> World {
+    let mut world = settled(&home());
+    for (number, name) in [(300, "cp-1"), (301, "cp-2"), (302, "cp-3")] {
+        world.pve.vms.remove(&vmid(number)).unwrap();
+        world.pve.resources.guests.retain(|guest| guest.vmid != vmid(number));
+        world.nodes.insert(name.to_owned(), TalosSeen::Nothing("timed out".to_owned()));
+    }
+    world
+}
+
+fn told(world: &World, was_up: bool) -> (Vec<String>, Vec<String>) {
+    let plan = plan::plan(&home(), world, Options { has_client_files: was_up, was_up });
+    (errors(&plan), warnings(&plan))
+}
+
+#[test]
+fn an_empty_cluster_in_the_place_of_one_that_lost_its_control_planes_is_not_begun_unheard() {
+    let mut world = control_planes_lost();
+    let lost = "home: all its control planes are gone, and with them all that Kubernetes knew; wk-1 still runs what it \
+                was told, and would stop it in a new, empty cluster";
+    assert_eq!(told(&world, true), (vec![lost.to_owned()], vec![]));
+    let told_softly =
+        vec!["home: all its control planes are gone: new ones begin an empty cluster".to_owned()];
+    assert_eq!(told(&world, false), (vec![], told_softly.clone()), "nobody knows that it was up");
+    for name in ["wk-1", "wk-2"] {
+        world.nodes.insert(name.to_owned(), TalosSeen::Nothing("timed out".to_owned()));
+    }
+    assert_eq!(told(&world, true), (vec![], told_softly), "they may never have been in it");
+    assert_eq!(told(&world, false), (vec![], vec![]), "a first run was broken off");
+    assert_eq!(told(&empty(), true), (vec![], vec![]), "it was destroyed");
+    let rebuilt = first_vm_lost();
+    assert_eq!(told(&rebuilt, true), (vec![], vec![]), "the others have what was in it");
 }
 
 /// The steps that a step waits for.

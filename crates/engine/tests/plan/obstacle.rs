@@ -4,8 +4,10 @@ use std::collections::BTreeSet;
 
 use insta::assert_snapshot;
 use talmox_engine::factory::Offer;
-use talmox_engine::observe::{PassedOn, PortSeen, SourceSeen, TalosSeen, VipSeen, World};
-use talmox_engine::plan::{Severity, show};
+use talmox_engine::observe::{
+    KubernetesSeen, PassedOn, PortSeen, Registered, SourceSeen, TalosSeen, Unread, VipSeen, World,
+};
+use talmox_engine::plan::{self, Options, Severity, show};
 use talmox_pve::api::mapping::{Mapped, MappedDevice, PciMapping};
 use talmox_pve::api::node::{Bridge, PciDevice};
 use talmox_pve::property::HostPci;
@@ -57,6 +59,41 @@ fn whoever_has_the_address_of_a_new_node_is_named() {
     let mut world = settled(&desired);
     world.nodes.insert("cp-1".to_owned(), TalosSeen::NotTalos("something".to_owned()));
     assert_eq!(errors(&plan(&desired, &world)), Vec::<String>::new());
+}
+
+/// A VM may have another name and other tags, and be where nobody can look.
+#[test]
+fn a_node_that_may_be_on_a_host_that_is_down_is_not_made_anew() {
+    let mut world = settled(&home());
+    world.pve.vms.remove(&vmid(303)).unwrap();
+    world.pve.resources.guests.retain(|guest| guest.vmid != vmid(303));
+    world.nodes.insert("wk-1".to_owned(), TalosSeen::Nothing("timed out".to_owned()));
+    let told = |mut world: World, host: &str, was_up: bool| {
+        let reason = "the host does not run".to_owned();
+        for number in [700, 701] {
+            let unread = Unread { host: host.parse().unwrap(), reason: reason.clone() };
+            world.pve.unread.insert(vmid(number), unread);
+        }
+        errors(&plan::plan(&home(), &world, Options { has_client_files: true, was_up }))
+    };
+    let missing = |host: &str| {
+        vec![format!(
+            "wk-1: its VM is missing, and may be one that cannot be read, under another name: \
+             VM 700 on {host} (the host does not run), or 1 more"
+        )]
+    };
+    let none = Vec::<String>::new();
+    assert_eq!(told(world.clone(), "pve1", true), missing("pve1"));
+    assert_eq!(told(world.clone(), "pve1", false), none, "there was no cluster");
+    assert_eq!(told(world.clone(), "pve2", true), none, "it was not made there");
+    let known = |names: &[&str]| {
+        let nodes = names.iter().map(|name| (*name).to_owned()).collect();
+        KubernetesSeen::Answers(Registered { nodes, trouble: None })
+    };
+    world.kubernetes = known(&["cp-1", "wk-1"]);
+    assert_eq!(told(world.clone(), "pve2", false), missing("pve2"), "it is somewhere");
+    world.kubernetes = known(&["cp-1"]);
+    assert_eq!(told(world, "pve1", true), none, "it is a new one");
 }
 
 #[test]

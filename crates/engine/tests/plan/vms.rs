@@ -2,12 +2,14 @@
 
 use insta::assert_debug_snapshot;
 use talmox_engine::desired::Desired;
-use talmox_engine::observe::World;
+use talmox_engine::observe::{TalosSeen, World};
 use talmox_engine::ownership::{Marker, Owner, Stage};
-use talmox_engine::plan::{Action, Plan};
+use talmox_engine::plan::{self, Action, Options, Plan};
 use talmox_pve::config::{VmConfig, VmOptions};
 
-use crate::support::{HEAD, HOME, desired, desired_of, errors, home, ids, plan, single, token};
+use crate::support::{
+    HEAD, HOME, desired, desired_of, errors, home, home_with, ids, plan, single, token,
+};
 use crate::world::{carry_out, config_of, empty, foreign, put, settled, vmid};
 
 fn created(plan: &Plan) -> Vec<&VmOptions> {
@@ -201,4 +203,21 @@ fn another_pinned_checksum_is_another_image() {
     assert!(!plain.1, "what nobody pinned is another file");
     let (other, is_present) = fetched(&pinned("b"), &world);
     assert!(!is_present && other != name, "{other}");
+}
+
+#[test]
+fn a_vm_that_does_not_run_and_changed_since_is_told_with_the_way_out() {
+    let mut world = settled(&home());
+    world.pve.vms.get_mut(&vmid(303)).unwrap().is_running = false;
+    world.nodes.insert("wk-1".to_owned(), TalosSeen::Nothing("timed out".to_owned()));
+    let changed = home_with("name: wk-1", "memory: 8192, name: wk-1");
+    let told = |desired: &Desired, was_up: bool| {
+        let plan = plan::plan(desired, &world, Options { has_client_files: true, was_up });
+        let told = plan.findings.into_iter().find(|finding| finding.subject == "wk-1");
+        told.and_then(|finding| finding.hint).unwrap_or_default()
+    };
+    let hint = told(&changed, false);
+    assert!(hint.contains("on pve1: qm destroy 303 --purge"), "{hint}");
+    assert_eq!(told(&changed, true), "", "it was in the cluster");
+    assert_eq!(told(&home(), false), "", "it is started");
 }

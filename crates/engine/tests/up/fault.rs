@@ -315,3 +315,27 @@ async fn control_planes_that_are_off_are_asked_before_a_bootstrap() {
     rig.up(&text).await.assert_done();
     rig.picture(&text).await.assert_whole(&["cp-1", "cp-2", "cp-3"], &["wk-1", "wk-2"]);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cluster_that_lost_its_control_plane_is_begun_anew_only_on_purpose() {
+    let rig = Rig::start();
+    rig.up(&pair()).await.assert_done();
+    rig.delete_vm(300).await;
+    let before = rig.vms().await;
+    let plan = rig.plan(&pair()).await;
+    let shown = show::text(&plan);
+    assert_eq!(plan.errors().count(), 1, "{shown}");
+    assert!(shown.contains("all its control planes are gone"), "{shown}");
+    assert_eq!(rig.vms().await, before);
+
+    // Its files are moved away: then the worker joins an empty cluster, once its kubelet begins anew.
+    rig.files.lock().unwrap().clear();
+    let ran = rig.up(&impatient()).await;
+    let shown = show::text(&ran.plan);
+    assert!(shown.contains("new ones begin an empty cluster"), "{shown}");
+    let failures = ran.failures();
+    assert!(failures.contains("wk-1 has not reported"), "{failures}");
+    assert!(failures.contains("service kubelet restart"), "{failures}");
+    rig.stop_vm(301).await;
+    goes_on(&rig, &pair()).await;
+}

@@ -66,6 +66,21 @@ async fn a_machine_that_says_nothing_is_given_up() {
     goes_on(&rig).await;
 }
 
+/// It comes when the plan is made already, in the way of first boot in which configs are sent.
+#[tokio::test(flavor = "multi_thread")]
+async fn another_machine_that_waits_for_a_config_gets_none() {
+    let rig = Rig::start();
+    let script = "faults:\n  - {method: POST, path: '/nodes/*/qemu/301/status/start', \
+                  impostor: {node: 10.0.0.21, as: maintenance}}\n";
+    for fault in Fault::parse("faults.yaml", script).unwrap() {
+        rig.lab.faults().add(fault);
+    }
+    let text = rig.up(&impatient()).await.failures();
+    let stranger = "at 10.0.0.21 there is not the VM 301 of wk-1: its SMBIOS UUID is ";
+    assert!(text.contains(stranger) && text.contains("nothing was sent to it"), "{text}");
+    assert!(!text.contains("cp-1"), "{text}");
+}
+
 const UBUNTU: &str = "
 machine:
   os: ubuntu

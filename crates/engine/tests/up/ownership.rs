@@ -7,7 +7,8 @@ use talmox_engine::desired::SmbiosUuid;
 use talmox_engine::ownership::{ClusterMark, Marker, Stage};
 use talmox_engine::plan::{self, DestroyOptions, show};
 use talmox_engine::step::{Cut, CutHook, Moment};
-use talmox_pve::api::cluster::Guest;
+use talmox_lab::pve::Action as FaultAction;
+use talmox_pve::api::cluster::{self, Guest};
 use talmox_pve::api::pool::{self, Members};
 use talmox_pve::api::qemu::{self, CloneVm, Vm};
 use talmox_pve::config::{VmChange, VmOptions};
@@ -209,7 +210,7 @@ async fn a_vm_that_lost_its_marker_is_not_doubled() {
 async fn a_removed_node_is_known_by_its_marker_alone() {
     let rig = Rig::start();
     rig.up(&pair()).await.assert_done();
-    rig.disguise(301).await;
+    rig.disguise("pve1", 301).await;
     let workers = pair().find("workers:").unwrap();
     let without = &pair()[..workers];
     let plan = rig.plan(without).await;
@@ -248,21 +249,59 @@ async fn a_vm_of_another_name_is_not_doubled_without_a_pool() {
     rig.token = ADMIN;
     let text = pair().replace("pool: talos, ", "");
     rig.up(&text).await.assert_done();
+    let members = async || rig.talos("10.0.0.11".parse().unwrap()).etcd_members().await.unwrap();
+    let before = members().await;
     for vmid in [300, 301] {
         rig.stop_vm(vmid).await;
-        rig.disguise(vmid).await;
+        rig.disguise("pve1", vmid).await;
     }
     let plan = rig.plan(&text).await;
     let shown = show::text(&plan);
     assert!(plan.steps.iter().all(|step| !step.id.as_str().ends_with("/create")), "{shown}");
     assert!(shown.contains("renamed-300 → cp-1"), "{shown}");
     assert!(shown.contains("renamed-301 → wk-1"), "{shown}");
+    // `up` refuses to give them their names back; all else of the plan goes on with the one cluster there was.
+    rig.carry_out(plan, &text, None).await.assert_done();
+    assert_eq!(rig.vms().await.keys().copied().collect::<Vec<_>>(), [100, 300, 301]);
+    assert_eq!(members().await, before);
+}
+
+/// Nobody can look at a VM on a host that is down, and nothing else tells that it is ours.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_vm_of_another_name_on_a_host_that_is_down_is_not_doubled() {
+    let rig = Rig::start();
+    let text = pair().replace("ip: 10.0.0.21", "ip: 10.0.0.21, host: pve2");
+    rig.up(&text).await.assert_done();
+    rig.disguise("pve2", 301).await;
+    let down = FaultAction::Down { host: "pve2".to_owned(), lasts: None };
+    rig.strike("GET", "/version", 1, down);
+    rig.client(ADMIN).send(&cluster::version()).await.unwrap();
+    let is_down = async || {
+        let resources = rig.client(ADMIN).send(&cluster::resources()).await.unwrap();
+        resources.hosts.iter().any(|host| host.node.as_str() == "pve2" && host.status != "online")
+    };
+    while !is_down().await {
+        rig.lab.clock().sleep(std::time::Duration::from_secs(1)).await;
+    }
+    // The inventory would have it elsewhere by now.
+    let plan = rig.plan(&pair()).await;
+    let missing =
+        "its VM is missing, and may be one that cannot be read, under another name: VM 301 on pve2";
+    assert!(
+        plan.errors().any(|one| one.subject == "wk-1" && one.message.starts_with(missing)),
+        "{}",
+        show::text(&plan)
+    );
+    let end = rig.end(&text, DestroyOptions { images: false, secrets: true }).await;
+    let left =
+        "a VM that cannot be read may be of this cluster, under another name: VM 301 on pve2";
+    assert!(end.errors().any(|one| one.message.starts_with(left)), "{}", show::text(&end));
 }
 
 impl Rig {
     /// Somebody gives a VM another name and other tags, and the list of all VMs shows them.
-    async fn disguise(&self, vmid: u32) {
-        let vm = Vm::new(&"pve1".parse().unwrap(), VmId::new(vmid).unwrap());
+    async fn disguise(&self, host: &str, vmid: u32) {
+        let vm = Vm::new(&host.parse().unwrap(), VmId::new(vmid).unwrap());
         let name = format!("renamed-{vmid}");
         let set = VmOptions::new().name(&name).set("tags", "mine");
         let change = VmChange { set, ..VmChange::default() };

@@ -24,6 +24,8 @@ pub struct TalosNode {
     pub name: String,
     pub own: OwnVm,
     pub contact: Contact,
+    /// Which machine must be there before anything is sent to it, or made of what it says.
+    pub expected: Expected,
     pub is_control_plane: bool,
 }
 
@@ -42,8 +44,8 @@ pub enum ConfigBy {
 pub struct ApplyConfig {
     pub node: TalosNode,
     pub by: ConfigBy,
-    /// Which machine must be at the address before anything is sent to it.
-    pub expected: Expected,
+    /// Whether Proxmox wrote a drive for its first boot. Then it must also be the machine that the drive names.
+    pub has_drive: bool,
     pub config: SecretText,
     /// The version that the config is made for, such as `v1.11.2`.
     pub talos_version: String,

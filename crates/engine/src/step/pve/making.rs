@@ -9,7 +9,7 @@ use talmox_pve::request::Request;
 use super::super::{Done, ErrorKind, StepContext, StepError};
 use super::earlier::Earlier;
 use super::error;
-use super::vm::{Sight, look, not_ours, says_taken, see_again};
+use super::vm::{Sight, look, not_ours, says_taken};
 use crate::plan::OwnVm;
 
 /// A VM that is to be made.
@@ -44,7 +44,6 @@ impl Making<'_> {
             }
             Err(error) => return Err(self.failed(error, context).await),
         }
-        see_again(self.own, &self.own.vm, context).await?;
         context.seen.made(self.own.vm.vmid);
         Ok(Done::Acted)
     }

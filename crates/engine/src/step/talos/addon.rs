@@ -2,7 +2,7 @@
 
 use crate::addon::{AddonError, manifests};
 use crate::kube::{ApplyError, KubeError};
-use crate::patience::{LOOK, Late, Patience};
+use crate::patience::{LOOK, Patience};
 use crate::plan::ApplyAddon;
 use crate::step::{Done, StepContext, StepError};
 
@@ -22,7 +22,7 @@ pub(in crate::step) async fn apply_addon(
             ApplyError::Conflict { .. } => {
                 "take these fields out of the manifest, or let go of them elsewhere"
             }
-            ApplyError::Late(Late { reason }) if is_missing(reason) => {
+            ApplyError::Missing(_) => {
                 "bring it with an add-on, or make it in the cluster; the same command goes on then"
             }
             _ => "running the same command again goes on from here",
@@ -43,11 +43,6 @@ pub(in crate::step) async fn apply_addon(
     context.act(act).await?;
     context.wait(kube.await_rollout(&manifests, patience)).await?.map_err(failed)?;
     Ok(Done::Acted)
-}
-
-/// Whether something was waited for that nobody brought.
-fn is_missing(reason: &str) -> bool {
-    reason.contains("there is no namespace") || reason.contains("the Kubernetes API knows no")
 }
 
 fn unreadable(doing: &str, error: AddonError) -> StepError {

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use talmox_talos_api::client::{Apply, ApplyMode};
 use talmox_talos_api::probe::Maintenance;
-use talmox_talos_api::{TalosError, Verdict};
+use talmox_talos_api::{Expected, TalosError, Verdict};
 
 use super::StepWait;
 use super::first_answer::{Found, first_answer};
@@ -23,10 +23,10 @@ pub(in crate::step) async fn apply_config(
         let (address, found) = first_answer(step, resets, context).await?;
         // Who answered once came up, and needs no reset any more.
         resets = 0;
-        let Found::Waiting(node) = found else { break address };
+        let Found::Waiting { node, expected } = found else { break address };
         if apply(step, &node, context).await? {
             done = Done::Acted;
-            await_ours(step, address, context).await?;
+            await_ours(step, &expected, address, context).await?;
             break address;
         }
         // Who it is may have changed while nobody listened, so it is asked again.
@@ -67,6 +67,7 @@ async fn apply(
 /// its answer got lost is given the config once more.
 async fn await_ours(
     step: &ApplyConfig,
+    expected: &Expected,
     address: IpAddr,
     context: &StepContext,
 ) -> Result<(), StepError> {
@@ -77,7 +78,7 @@ async fn await_ours(
         let reason = match context.wait(access.probe(address)).await?? {
             Verdict::Ours => return Ok(()),
             Verdict::Maintenance(node) => {
-                if let Some(why) = node.machine.mismatch(&step.expected) {
+                if let Some(why) = node.machine.mismatch(expected) {
                     format!("another machine answers: {why}")
                 } else {
                     apply(step, &node, context).await?;

@@ -7,6 +7,7 @@ use talmox_clock::Deadline;
 use talmox_talos_api::{Code, Look, TalosError, Verdict};
 
 use super::etcd::Etcd;
+use super::machine::{self, Told};
 use super::{StepWait, locate, or_wait};
 use crate::patience::WITNESS;
 use crate::plan::{BootstrapEtcd, Evidence, Witness};
@@ -23,6 +24,7 @@ pub(in crate::step) async fn bootstrap_etcd(
     loop {
         let address = or_wait!(wait, locate(&step.node, context).await);
         let client = context.cluster()?.client(address)?;
+        or_wait!(wait, context.wait(machine::known_member(&client, &step.node, address)).await??);
         match context.wait(Etcd::of(&client)).await? {
             Ok(Etcd::Member) => return Ok(done),
             Ok(Etcd::Data) => {
@@ -72,36 +74,56 @@ async fn witnesses(
                 "etcd is not bootstrapped: {name} was made earlier and may have its data, \
                  and cannot be asked: {reason}"
             ))
-            .hint(format!("bring {name} up, or destroy its VM if its data is to be lost")));
+            .hint(format!(
+                "bring it up. Only if its data is to be lost, on {}: qm stop {vmid} && qm destroy {vmid} --purge; the \
+                 same command then makes it anew",
+                witness.node.own.vm.node,
+                vmid = witness.node.own.vm.vmid,
+            )));
         }
         return Ok(Some(format!("{name} must say whether it has data of etcd: {reason}")));
     }
     Ok(None)
 }
 
-/// Whether it has no data of etcd; inside, why it cannot be asked.
+/// Whether it has no data of etcd; inside, why it cannot be asked. Only the machine itself can say so: whoever else has
+/// its address knows nothing about it.
 async fn ask(witness: &Witness, context: &StepContext) -> Result<Result<(), String>, StepError> {
     let name = &witness.node.name;
     let address = match locate(&witness.node, context).await {
         Look::Done(address) => address,
         Look::NotYet(reason) => return Ok(Err(reason)),
     };
-    match context.cluster()?.probe(address).await? {
-        // Without a config there is no etcd.
-        Verdict::Maintenance(_) => return Ok(Ok(())),
-        Verdict::Ours => {}
-        other => return Ok(Err(other.to_string())),
-    }
     let client = context.cluster()?.client(address)?;
-    let refused = |what: &str| {
-        StepError::failed(format!("etcd is not bootstrapped: {name} {what}")).hint(
-            "this cluster has been bootstrapped before: a new first control plane must join it",
-        )
+    let verdict = context.cluster()?.probe(address).await?;
+    let told = match &verdict {
+        Verdict::Maintenance(found) => machine::told(&found.machine, &witness.node.expected),
+        Verdict::Ours => machine::ask(&client, &witness.node).await,
+        other => return Ok(Err(other.to_string())),
+    };
+    match told {
+        Told::Same => {}
+        Told::NotYet(reason) => return Ok(Err(reason)),
+        Told::Other(why) => return Ok(Err(format!("at {address} is another machine: {why}"))),
+    }
+    // Without a config there is no etcd.
+    if matches!(verdict, Verdict::Maintenance(_)) {
+        return Ok(Ok(()));
+    }
+    let refused = |what: &str, hint: &str| {
+        Err(StepError::failed(format!("etcd is not bootstrapped: {name} {what}")).hint(hint))
     };
     match Etcd::of(&client).await {
         Ok(Etcd::Nothing) => Ok(Ok(())),
-        Ok(Etcd::Data) => Err(refused("has its data")),
-        Ok(Etcd::Member) => Err(refused("is a member of it already")),
+        Ok(Etcd::Data) => refused(
+            "has its data, and does not run it",
+            "this cluster has been bootstrapped before, and a second time would make it two: see that enough of its \
+             other control planes are up, or restore a backup",
+        ),
+        Ok(Etcd::Member) => refused(
+            "is a member of it already",
+            "this cluster has been bootstrapped before: the same command again lets a new control plane join it",
+        ),
         Err(error) => Ok(Err(error.reason())),
     }
 }

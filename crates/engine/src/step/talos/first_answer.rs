@@ -3,11 +3,10 @@
 use std::net::IpAddr;
 
 use talmox_talos_api::probe::Maintenance;
-use talmox_talos_api::{Look, Machine, Verdict};
+use talmox_talos_api::{Expected, Look, Verdict};
 
 use super::ground::Ground;
-use super::locate;
-use crate::locate::unsaid;
+use super::{locate, machine};
 use crate::patience::{LOOK, Patience};
 use crate::plan::{ApplyConfig, ConfigBy};
 use crate::step::{ErrorKind, StepContext, StepError, pve};
@@ -20,7 +19,11 @@ const WAY: &str = "its VM runs, was up before, and is not reset: see that its po
 #[derive(Debug)]
 pub(super) enum Found {
     /// It has no config yet, and takes one.
-    Waiting(Box<Maintenance>),
+    Waiting {
+        node: Box<Maintenance>,
+        /// All that it is known by.
+        expected: Expected,
+    },
     /// It is a node of the cluster.
     Ours,
 }
@@ -120,24 +123,16 @@ async fn look(
     let look = match verdict {
         Verdict::Ours => {
             let client = access.client(address)?;
-            match Machine::read(&client).await {
-                Ok(machine) => known(&machine, step, address)?.map(|()| Found::Ours),
-                Err(error) => Look::NotYet(error.reason()),
-            }
+            machine::known_member(&client, &step.node, address).await?.map(|()| Found::Ours)
         }
-        Verdict::Maintenance(found) => match known(&found.machine, step, address)? {
-            Look::Done(()) if step.by == ConfigBy::Volume => {
-                Look::NotYet("it has not read its config from the volume".to_owned())
-            }
-            Look::Done(()) => Look::Done(Found::Waiting(found)),
-            Look::NotYet(reason) => Look::NotYet(reason),
-        },
+        Verdict::Maintenance(node) => waiting(step, node, address, context).await?,
         Verdict::OtherAuthority => {
             // A node that just gets its config changes faces: only who stays a stranger is one.
             context.pause(LOOK).await?;
             match access.probe(address).await? {
                 Verdict::OtherAuthority => {
-                    return Err(stranger(step, address, "it is a node of another cluster"));
+                    let why = "it is a node of another cluster";
+                    return Err(machine::stranger(&step.node, address, why));
                 }
                 other => Look::NotYet(other.to_string()),
             }
@@ -150,24 +145,22 @@ async fn look(
     })
 }
 
-/// Whether it is the machine that is meant. What it has not said yet does not speak against it.
-fn known(machine: &Machine, step: &ApplyConfig, address: IpAddr) -> Result<Look<()>, StepError> {
-    if let Some(missing) = unsaid(machine, &step.expected) {
-        return Ok(Look::NotYet(format!("it has not told its {missing} yet")));
-    }
-    match machine.mismatch(&step.expected) {
-        None => Ok(Look::Done(())),
-        Some(why) => Err(stranger(step, address, &why)),
-    }
-}
-
-fn stranger(step: &ApplyConfig, address: IpAddr, why: &str) -> StepError {
-    let vmid = step.node.own.vm.vmid;
-    StepError::failed(format!(
-        "at {address} there is not the VM {vmid} of {}: {why}",
-        step.node.name
-    ))
-    .hint(
-        "nothing was sent to it; find out which machine has the address, or give the node another",
-    )
+/// Whether a machine without a config is the one that is meant, and waits for us to give it one.
+async fn waiting(
+    step: &ApplyConfig,
+    node: Box<Maintenance>,
+    address: IpAddr,
+    context: &StepContext,
+) -> Result<Look<Found>, StepError> {
+    let known = match machine::known(&node.machine, &step.node, address)? {
+        Look::Done(()) if step.by == ConfigBy::Volume => {
+            Look::NotYet("it has not read its config from the volume".to_owned())
+        }
+        Look::Done(()) if step.has_drive => {
+            machine::by_drive(&node.machine, &step.node, address, context).await?
+        }
+        Look::Done(()) => Look::Done(step.node.expected.clone()),
+        Look::NotYet(reason) => Look::NotYet(reason),
+    };
+    Ok(known.map(|expected| Found::Waiting { node, expected }))
 }

@@ -3,13 +3,18 @@
 use std::time::Duration;
 
 use talmox_talos_api::Look;
-use talmox_talos_api::health::{Health, Settings, State, Subject, look};
+use talmox_talos_api::health::{Check, Health, Settings, State, Subject, look};
 
 use super::{StepWait, locate, or_wait};
 use crate::kube::{KubeClient, NodeFacts};
 use crate::patience::NETWORK;
 use crate::plan::{AwaitHealth, HealthGoal};
+use crate::settled::Reason;
 use crate::step::{Done, StepContext, StepError};
+
+/// What to do about a node that runs and is not in Kubernetes.
+const FORGOTTEN: &str = "a node that Kubernetes has forgotten (kubectl delete node, or new control planes) is there again when \
+                         its kubelet begins anew: talosctl -n ADDRESS service kubelet restart; the same command goes on then";
 
 pub(in crate::step) async fn await_health(
     step: &AwaitHealth,
@@ -47,7 +52,8 @@ pub(in crate::step) async fn await_health(
         if let Err(error) = view {
             said = format!("{said} ({})", error.reason());
         }
-        wait.not_yet(said).await?;
+        let advice = (check == Check::NodesReport).then_some(FORGOTTEN);
+        wait.not_yet(Reason { text: said, advice }).await?;
     }
     for report in health.reports() {
         if let Some(untold) = &report.untold {

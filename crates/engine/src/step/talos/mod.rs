@@ -11,6 +11,7 @@ mod etcd;
 mod first_answer;
 mod ground;
 mod health;
+mod machine;
 mod member;
 mod settled;
 mod ubuntu;
@@ -24,6 +25,7 @@ use super::{StepContext, StepError};
 use crate::access::AccessError;
 use crate::patience::LOOK;
 use crate::plan::{OwnVm, StepId, TalosNode};
+use crate::settled::Reason;
 use ground::Ground;
 
 pub(super) use addon::apply_addon;
@@ -73,12 +75,13 @@ impl<'a> StepWait<'a> {
     }
 
     /// Waits a little before the next look, and says why.
-    async fn not_yet(&mut self, reason: impl Into<String>) -> Result<(), StepError> {
+    async fn not_yet(&mut self, reason: impl Into<Reason>) -> Result<(), StepError> {
         self.context.still_needs(self.needs)?;
-        let reason = self.ground.explain(&reason.into(), self.context).await;
+        let Reason { text, advice } = reason.into();
+        let reason = self.ground.explain(&text, self.context).await;
         if self.context.deadline.has_passed() {
             let text = format!("{} in time: {reason}", self.what);
-            return Err(StepError::failed(text).hint(hint(&reason)));
+            return Err(StepError::failed(text).hint(advice.unwrap_or_else(|| hint(&reason))));
         }
         if reason != self.told {
             self.context.waits(&*reason);
@@ -88,11 +91,8 @@ impl<'a> StepWait<'a> {
     }
 }
 
-/// What can be done about a wait that was in vain.
+/// What can be done about a wait that was in vain, by what Talos says: it has no codes for its reasons, only words.
 fn hint(reason: &str) -> &'static str {
-    if let Some(advice) = crate::settled::advice(reason) {
-        return advice;
-    }
     // Without the time Talos starts neither etcd nor anything that needs a certificate.
     if reason.contains("time is not in sync") {
         "the node has not got the time: see that `network.gateway` and `network.nameservers` are \

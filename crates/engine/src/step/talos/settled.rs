@@ -28,10 +28,10 @@ pub(super) async fn await_settled(
                     ));
                     return Ok(());
                 }
-                lacking
+                lacking.into()
             }
             Ok(Settled::NotYet(reason)) => reason,
-            Err(error) => error.reason(),
+            Err(error) => error.reason().into(),
         };
         wait.not_yet(reason).await?;
     }

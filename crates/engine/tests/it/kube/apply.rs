@@ -121,6 +121,7 @@ async fn a_kind_that_nobody_knows_is_waited_for_and_named() {
         error.to_string(),
         "the time is up, and still: Such thing: the Kubernetes API knows no no.example/v1 Such"
     );
+    assert!(matches!(error, ApplyError::Missing(_)), "{error:?}");
 }
 
 #[tokio::test]

@@ -40,7 +40,7 @@ async fn a_machine_comes_up_and_a_second_run_finds_nothing_to_do() {
 }
 
 #[tokio::test]
-async fn a_machine_takes_six_requests() {
+async fn a_machine_takes_five_requests() {
     let rig = Rig::start("9.2");
     rig.run(&bring_up(&own("cp-1", 300))).await.assert_done();
     let asked = rig.asked();
@@ -48,13 +48,23 @@ async fn a_machine_takes_six_requests() {
         asked,
         [
             "POST /nodes/pve1/qemu",
-            "GET /nodes/pve1/qemu/300/config",
             "PUT /nodes/pve1/qemu/300/resize",
             "GET /nodes/pve1/qemu/300/config",
             "PUT /nodes/pve1/qemu/300/config",
             "POST /nodes/pve1/qemu/300/status/start",
         ]
     );
+}
+
+#[tokio::test]
+async fn an_image_that_is_larger_than_its_disk_should_be_stays_as_it_is() {
+    let rig = Rig::start("9.2");
+    let mut steps = bring_up(&own("cp-1", 300));
+    let Action::ResizeDisk(resize) = &mut steps[1].action else { panic!() };
+    resize.gib = 2;
+    let ran = rig.run(&steps).await;
+    ran.assert_done();
+    assert_eq!(ran.results()[1], "cp-1/resize already");
 }
 
 #[tokio::test]

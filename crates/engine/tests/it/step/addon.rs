@@ -41,3 +41,14 @@ async fn an_add_on_that_is_no_manifest_names_its_file() {
     let told = rig.run(addon("kind: Pod\n")).await;
     assert_eq!(told.failure(), "add-on net: net.yaml, document 1: it has no `apiVersion`");
 }
+
+#[tokio::test]
+async fn who_waits_for_what_nobody_brings_hears_that_it_is_to_be_brought() {
+    let cluster = Cluster::start(&[]).await;
+    let mut rig = Rig::at(cluster.clock);
+    rig.lead(VIP, 6443, cluster.address);
+    let told =
+        rig.run(addon("apiVersion: no.example/v1\nkind: Such\nmetadata: {name: thing}\n")).await;
+    assert!(told.failure().contains("the Kubernetes API knows no"), "{}", told.failure());
+    assert!(told.hint().starts_with("bring it with an add-on"), "{}", told.hint());
+}

@@ -9,6 +9,7 @@ use super::rig::{Rig, talos_node};
 
 const FIRST: &str = "10.0.0.11";
 const OTHER: &str = "10.0.0.12";
+const STRANGE: &str = "00000000-0000-4000-8000-000000000001";
 
 fn bootstrap(evidence: &[Evidence]) -> Action {
     let witness = |evidence: &Evidence| Witness { node: talos_node(OTHER), evidence: *evidence };
@@ -117,6 +118,39 @@ async fn who_answers_and_has_nothing_does_not() {
         assert!(matches!(told.result, StepResult::Done), "{:?}", told.result);
         assert_eq!(first.facts().bootstraps, 1);
     }
+}
+
+#[tokio::test]
+async fn whoever_else_has_the_address_says_nothing_about_it() {
+    for is_configured in [true, false] {
+        let mut rig = Rig::new();
+        let first = rig.node(FIRST, |facts| facts.is_configured = true).await;
+        rig.node(OTHER, |facts| {
+            facts.is_configured = is_configured;
+            facts.uuid = STRANGE.to_owned();
+        })
+        .await;
+        let told = rig.run(bootstrap(&[Evidence::Answer])).await;
+        let failure = told.failure();
+        assert!(failure.contains("cp-12 was made earlier and may have its data"), "{failure}");
+        let why = format!("at 10.0.0.12 is another machine: its SMBIOS UUID is {STRANGE}");
+        assert!(failure.contains(&why), "{failure}");
+        assert_eq!(first.facts().bootstraps, 0);
+    }
+}
+
+#[tokio::test]
+async fn another_machine_of_the_cluster_is_not_bootstrapped_in_its_place() {
+    let mut rig = Rig::new();
+    let other = rig
+        .node(FIRST, |facts| {
+            facts.is_configured = true;
+            facts.uuid = STRANGE.to_owned();
+        })
+        .await;
+    let failure = rig.run(bootstrap(&[])).await.failure();
+    assert!(failure.starts_with("at 10.0.0.11 there is not the VM 300 of cp-11: "), "{failure}");
+    assert_eq!(other.facts().bootstraps, 0);
 }
 
 #[tokio::test]

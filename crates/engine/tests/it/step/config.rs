@@ -49,14 +49,15 @@ async fn a_stranger_gets_nothing() {
 async fn every_mark_of_a_machine_must_fit() {
     let mut rig = Rig::new();
     let node = rig.node(ADDRESS, |_| {}).await;
-    let wanted = apply_config(ADDRESS).expected;
+    let wanted = apply_config(ADDRESS).node.expected;
     let other_mac = Expected { macs: vec!["02:00:00:00:00:99".to_owned()], ..wanted.clone() };
     let other_instance = Expected { instance_id: Some("xyz".to_owned()), ..wanted };
     for (expected, words) in [
         (other_mac, "it has no network card 02:00:00:00:00:99"),
         (other_instance, "its instance id is abc, not xyz"),
     ] {
-        let step = ApplyConfig { expected, ..apply_config(ADDRESS) };
+        let mut step = apply_config(ADDRESS);
+        step.node.expected = expected;
         let told = rig.run(Action::ApplyConfig(step)).await;
         let failure = told.failure();
         assert!(failure.ends_with(words), "{failure}");

@@ -46,6 +46,7 @@ pub(crate) struct Facts {
     pub(crate) is_configured: bool,
     pub(crate) uuid: String,
     pub(crate) mac: String,
+    pub(crate) instance_id: String,
     pub(crate) hostname: String,
     /// Of the only network card, with the network's prefix.
     pub(crate) addresses: Vec<String>,
@@ -281,7 +282,7 @@ impl State for Node {
         let facts = self.facts().clone();
         let yaml = match request.r#type.as_str() {
             "SystemInformations.hardware.talos.dev" => format!("uuid: {}\n", facts.uuid),
-            "PlatformMetadatas.talos.dev" => "instanceId: abc\n".to_owned(),
+            "PlatformMetadatas.talos.dev" => format!("instanceId: {}\n", facts.instance_id),
             "MachineStatuses.runtime.talos.dev" => "stage: running\n".to_owned(),
             "VolumeStatuses.block.talos.dev" => "size: 34359738368\n".to_owned(),
             "NodeIPs.kubernetes.talos.dev" => format!("addresses:\n    - {}\n", facts.node_ip),

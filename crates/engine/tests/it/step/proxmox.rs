@@ -7,7 +7,9 @@ use talmox_engine::plan::{Action, ApplyConfig, AwaitUbuntu, Contact};
 use talmox_engine::status::{Role, Sources, Subject, gather};
 use talmox_lab::pve::Profile;
 use talmox_lab::{Lab, Scenario, Settings};
+use talmox_pve::api::qemu;
 use talmox_pve::api::task::{self, Filter};
+use talmox_pve::config::{VmChange, VmOptions};
 use tokio::net::TcpListener;
 
 use super::node::Node;
@@ -34,6 +36,9 @@ fn lab(node: &str) -> Lab {
              name: {node}\n    \
              agent: 1\n    \
              memory: 2048\n    \
+             ide2: \"local:300/vm-300-cloudinit.qcow2,media=cdrom\"\n    \
+             ipconfig0: ip={ADDRESS}/24\n    \
+             net0: \"virtio=02:00:00:00:00:11,bridge=vmbr0\"\n    \
              description: \"{marker}\"\n    \
              smbios1: uuid={uuid}\n  \
            guest:\n    \
@@ -106,6 +111,35 @@ async fn what_is_not_ours_is_not_reset() {
     let why = "VM 300 is not the VM of cp-11: it is the VM of the node somebody-else";
     assert_eq!(failure, why);
     assert_eq!(resets(&rig).await, 0);
+}
+
+#[tokio::test]
+async fn a_machine_that_was_not_booted_with_the_drive_of_the_vm_gets_nothing() {
+    let lab = lab(&name(ADDRESS));
+    let mut rig = rig(&lab);
+    let vm = own_vm(&name(ADDRESS)).vm;
+    let step = ApplyConfig { has_drive: true, ..apply_config(ADDRESS) };
+    let node = rig.node(ADDRESS, |_| {}).await;
+    let qemu::InstanceId(id) = rig.pve.send(&qemu::instance_id(&vm)).await.unwrap();
+    let told = rig.run(Action::ApplyConfig(step.clone())).await;
+    let failure = told.failure();
+    assert!(failure.ends_with(&format!("its instance id is abc, not {id}")), "{failure}");
+    assert!(told.hint().contains("on pve1, qm stop 300 && qm start 300"), "{}", told.hint());
+    assert!(node.facts().applied.is_empty());
+
+    node.facts().instance_id = id;
+    let told = rig.run(Action::ApplyConfig(step.clone())).await;
+    assert!(matches!(told.result, StepResult::Done), "{:?}", told.result);
+    assert_eq!(node.facts().applied.len(), 1);
+
+    // What is on a drive of somebody's own Proxmox does not tell.
+    let set = VmOptions::new().set("cicustom", "meta=local:snippets/own.yaml");
+    let change = VmChange { set, ..VmChange::default() };
+    rig.pve.send(&qemu::set_config(&vm, &change)).await.unwrap();
+    let own = rig.node(ADDRESS, |facts| facts.instance_id = "own".to_owned()).await;
+    let told = rig.run(Action::ApplyConfig(step)).await;
+    assert!(matches!(told.result, StepResult::Done), "{:?}", told.result);
+    assert_eq!(own.facts().applied.len(), 1);
 }
 
 #[tokio::test]

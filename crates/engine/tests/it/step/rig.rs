@@ -174,6 +174,7 @@ pub(crate) fn facts(address: &str) -> Facts {
         is_configured: false,
         uuid: UUID.to_owned(),
         mac: MAC.to_owned(),
+        instance_id: "abc".to_owned(),
         hostname: name(address),
         addresses: vec![format!("{address}/24")],
         node_ip: address.to_owned(),
@@ -205,6 +206,11 @@ pub(crate) fn talos_node(address: &str) -> TalosNode {
         name: name(address),
         own: own_vm(&name(address)),
         contact: Contact::At(address.parse().unwrap()),
+        expected: Expected {
+            uuid: Some(UUID.to_owned()),
+            macs: vec![MAC.to_owned()],
+            instance_id: None,
+        },
         is_control_plane: true,
     }
 }
@@ -226,11 +232,7 @@ pub(crate) fn apply_config(address: &str) -> ApplyConfig {
     ApplyConfig {
         node: talos_node(address),
         by: ConfigBy::Maintenance,
-        expected: Expected {
-            uuid: Some(UUID.to_owned()),
-            macs: vec![MAC.to_owned()],
-            instance_id: None,
-        },
+        has_drive: false,
         config: SecretText::new("the config"),
         talos_version: "v1.11.2".to_owned(),
         shape: shape(address, Some(address)),

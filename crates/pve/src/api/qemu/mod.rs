@@ -4,6 +4,7 @@
 //! before, as VMs move.
 
 mod agent;
+mod cloudinit;
 mod disk;
 mod list;
 mod migrate;
@@ -16,6 +17,7 @@ use crate::request::Request;
 use crate::wire::Decode;
 
 pub use agent::{AgentAddress, AgentInterface, AgentInterfaces, agent_interfaces, agent_ping};
+pub use cloudinit::{InstanceId, instance_id, regenerate_cloudinit};
 pub use disk::{MoveDisk, move_disk, resize, unlink};
 pub use list::{VmEntry, VmStatus, current, list};
 pub use migrate::{LocalDisk, Migrate, MigrateCheck, check_migrate, migrate};
@@ -104,11 +106,6 @@ fn with_change<T>(mut request: Request<T>, change: &VmChange) -> Request<T> {
         .with_some("digest", change.digest.as_ref())
 }
 
-/// Writes the cloud-init drive anew, from the config as it is.
-pub fn regenerate_cloudinit(vm: &Vm) -> Request<()> {
-    vm.put(&[&"cloudinit"])
-}
-
 /// What a clone is to be.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CloneVm {
@@ -191,7 +188,6 @@ mod tests {
             "/api2/json/nodes/pve1/qemu/300/config?current=1"
         );
         assert_eq!(pending(&vm()).path(), "/nodes/pve1/qemu/300/pending");
-        assert_eq!(regenerate_cloudinit(&vm()).operation(), "PUT /nodes/pve1/qemu/300/cloudinit");
     }
 
     #[test]
