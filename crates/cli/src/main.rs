@@ -5,6 +5,7 @@ use std::process::ExitCode;
 mod args;
 mod ask;
 mod choose;
+mod columns;
 mod command;
 mod disk;
 mod environment;

@@ -14,15 +14,38 @@ pub(crate) async fn locate(contact: Contact, vm: &Vm, pve: &Client) -> Look<IpAd
     if let Contact::At(address) = contact {
         return Look::Done(address);
     }
+    match cards(vm, pve).await {
+        Look::Done(cards) => first(&cards),
+        Look::NotYet(reason) => Look::NotYet(reason),
+    }
+}
+
+/// Where the guest agent says that a node is: at this address if it has that, else at the one that it has.
+pub(crate) async fn confirm(address: IpAddr, vm: &Vm, pve: &Client) -> Look<IpAddr> {
+    match cards(vm, pve).await {
+        Look::Done(cards) => {
+            let mut all = cards.iter().flat_map(|card| &card.addresses);
+            if all.any(|own| own.ip == address) { Look::Done(address) } else { first(&cards) }
+        }
+        Look::NotYet(reason) => Look::NotYet(reason),
+    }
+}
+
+/// The network cards that a guest agent tells of.
+async fn cards(vm: &Vm, pve: &Client) -> Look<Vec<AgentInterface>> {
     match pve.send(&agent_interfaces(vm)).await {
-        Ok(interfaces) => match interfaces.0.iter().find_map(address_of) {
-            Some(address) => Look::Done(address),
-            None => Look::NotYet("its guest agent tells no address yet".to_owned()),
-        },
+        Ok(interfaces) => Look::Done(interfaces.0),
         Err(PveError::Rejected(rejection)) => {
             Look::NotYet(format!("its guest agent does not answer: {}", rejection.message))
         }
         Err(error) => Look::NotYet(error.to_string()),
+    }
+}
+
+fn first(cards: &[AgentInterface]) -> Look<IpAddr> {
+    match cards.iter().find_map(address_of) {
+        Some(address) => Look::Done(address),
+        None => Look::NotYet("its guest agent tells no address yet".to_owned()),
     }
 }
 

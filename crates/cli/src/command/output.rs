@@ -1,14 +1,15 @@
 //! `talmox output`
 
+mod facts;
+
 use std::path::Path;
 
 use clap::Args;
-use serde_json::{Map, Value, json};
-use talmox_engine::desired::{Desired, DesiredNode};
-use talmox_engine::plan::{Contact, locations};
-use talmox_pve::api::qemu::Vm;
+use serde_json::{Map, Value};
+use talmox_engine::plan::locations;
 
 use crate::args::{Format, Global};
+use crate::columns::{drop_column, narrow};
 use crate::command::Outcome;
 use crate::disk;
 use crate::error::{CommandError, Exit};
@@ -17,6 +18,9 @@ use crate::rehearsal::RehearsalArgs;
 use crate::runtime;
 use crate::session::{NoSecrets, Session};
 use crate::words;
+use facts::{ADDRESS, ASSUMED, KUBERNETES, TALOS};
+
+pub(crate) use facts::Facts;
 
 const AFTER_HELP: &str = "\
 Examples:
@@ -29,6 +33,9 @@ Examples:
 /// Without a name, all nodes as a table, or everything as JSON. Names are `NODE` and `NODE.FIELD` with the fields vmid,
 /// vm_name, node (the host), ip_address, mac_address, role, talos_version and kubernetes_version; of the cluster `endpoint`,
 /// `vip`, `talos_version`, `kubernetes_version`, and `kubeconfig` and `talosconfig` as `up` wrote them.
+///
+/// Addresses and versions are those of the nodes that run. Of a node that cannot be asked they are the inventory's: the table has
+/// them in parentheses, JSON names them in `from_inventory`, and a warning says why.
 #[derive(Debug, Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct OutputArgs {
@@ -68,20 +75,41 @@ async fn print(args: &OutputArgs, session: &Session, printer: &Printer) -> Outco
         return Ok(Exit::Fine);
     }
     let pve = session.observe_proxmox().await?;
-    let nodes = facts(&session.desired, locations(&session.desired, &pve));
+    let places = locations(&session.desired, &pve);
+    let about = args.name.as_deref().map(|name| part(name, session));
+    let facts = match about {
+        Some((_, Some(field))) if !TOLD_BY_NODES.contains(&field) => {
+            Facts::of(&session.desired, &places, Some(&pve), None)
+        }
+        _ => Facts::look(session, &places, Some(&pve)).await,
+    };
     let text = match (&args.name, printer.format) {
-        (None, Format::Text) => table(&nodes),
-        (None, Format::Json) => format!("{:#}\n", everything(&session.desired, &nodes)),
+        (None, Format::Text) => table(&facts.nodes, printer.result_columns()),
+        (None, Format::Json) => format!("{:#}\n", everything(&facts)),
         (Some(name), format) => {
-            let found = find(name, &everything(&session.desired, &nodes))?;
+            let found = find(name, &everything(&facts))?;
             match format {
                 Format::Json => format!("{found:#}\n"),
                 Format::Text => lines(&found),
             }
         }
     };
+    facts.warn(about, printer);
     printer.result(&text)?;
     Ok(Exit::Fine)
+}
+
+/// What only nodes know, and nobody else is asked for their sake.
+const TOLD_BY_NODES: [&str; 4] = [ADDRESS, TALOS, KUBERNETES, ASSUMED];
+
+/// What a name is about: a node or the cluster, and which field of it.
+fn part<'a>(name: &'a str, session: &'a Session) -> (&'a str, Option<&'a str>) {
+    let is_node = |name: &str| session.desired.nodes.iter().any(|node| node.name == name);
+    match name.rsplit_once('.') {
+        _ if is_node(name) => (name, None),
+        Some((node, field)) if is_node(node) => (node, Some(field)),
+        _ => (&session.desired.cluster, Some(name)),
+    }
 }
 
 fn client_file(path: &Path, name: &str) -> Result<String, CommandError> {
@@ -92,15 +120,10 @@ fn client_file(path: &Path, name: &str) -> Result<String, CommandError> {
     }
 }
 
-fn everything(desired: &Desired, nodes: &Map<String, Value>) -> Value {
-    json!({
-        "cluster": desired.cluster,
-        "endpoint": desired.endpoint,
-        "vip": desired.vip.map(|vip| vip.to_string()),
-        "talos_version": desired.talos_version,
-        "kubernetes_version": desired.kubernetes_version,
-        "nodes": nodes,
-    })
+fn everything(facts: &Facts) -> Value {
+    let mut all = facts.cluster.clone();
+    all.insert("nodes".to_owned(), Value::Object(facts.nodes.clone()));
+    Value::Object(all)
 }
 
 /// `NODE`, `NODE.FIELD` or a name of the cluster's. Node names may hold dots, field names do not.
@@ -128,12 +151,21 @@ fn lines(found: &Value) -> String {
     match found.as_object() {
         None => format!("{}\n", plain(found).unwrap_or_default()),
         Some(fields) => {
-            let row = |(key, value): (&String, &Value)| {
-                vec![key.clone(), plain(value).unwrap_or_else(|| "-".to_owned())]
-            };
-            words::aligned(&fields.iter().map(row).collect::<Vec<_>>())
+            let shown = fields.keys().filter(|key| *key != ASSUMED);
+            let row = |key: &String| vec![key.clone(), cell(found, key)];
+            words::aligned(&shown.map(row).collect::<Vec<_>>())
         }
     }
+}
+
+/// A value for people. What nobody told is in parentheses.
+fn cell(fact: &Value, key: &str) -> String {
+    let Some(text) = plain(&fact[key]) else { return "-".to_owned() };
+    let assumed = fact[ASSUMED].as_array();
+    if assumed.is_some_and(|all| all.iter().any(|field| field == key)) {
+        return format!("({text})");
+    }
+    text
 }
 
 fn plain(value: &Value) -> Option<String> {
@@ -144,43 +176,19 @@ fn plain(value: &Value) -> Option<String> {
     }
 }
 
-/// What other tools want to know of each node.
-pub(crate) fn facts(
-    desired: &Desired,
-    places: Vec<(&DesiredNode, Option<Vm>)>,
-) -> Map<String, Value> {
-    let mut all = Map::new();
-    for (node, place) in places {
-        let address = node.addresses.first().copied().or(match node.contact {
-            Contact::At(address) => Some(address),
-            Contact::AskAgent => None,
-        });
-        all.insert(
-            node.name.clone(),
-            json!({
-                "vmid": place.as_ref().map(|place| place.vmid.get()),
-                "vm_name": node.name,
-                "node": place.as_ref().map(|place| place.node.to_string()),
-                "ip_address": address.map(|address| address.to_string()),
-                "mac_address": node.identity.macs.first().map(ToString::to_string),
-                "role": if node.is_control_plane { "controlplane" } else { "worker" },
-                "talos_version": node.is_talos.then(|| desired.talos_version.clone()),
-                "kubernetes_version": node.is_talos.then(|| desired.kubernetes_version.clone()),
-            }),
-        );
-    }
-    all
-}
-
-/// The same for people.
-pub(crate) fn table(facts: &Map<String, Value>) -> String {
-    const COLUMNS: [(&str, &str); 5] = [
+/// The facts of all nodes for people, as far as so many columns have room for them.
+pub(crate) fn table(facts: &Map<String, Value>, columns: Option<usize>) -> String {
+    const COLUMNS: [(&str, &str); 7] = [
         ("role", "ROLE"),
         ("vmid", "VMID"),
         ("node", "HOST"),
-        ("ip_address", "ADDRESS"),
+        (ADDRESS, "ADDRESS"),
         ("mac_address", "MAC"),
+        (TALOS, "TALOS"),
+        (KUBERNETES, "KUBERNETES"),
     ];
+    /// Those that a narrow terminal may do without, the most important first.
+    const DISPENSABLE: [&str; 5] = ["ROLE", "MAC", "HOST", "KUBERNETES", "TALOS"];
     let mut rows: Vec<Vec<String>> = vec![
         std::iter::once("NODE")
             .chain(COLUMNS.iter().map(|(_, title)| *title))
@@ -188,9 +196,15 @@ pub(crate) fn table(facts: &Map<String, Value>) -> String {
             .collect(),
     ];
     for (name, fact) in facts {
-        let cells =
-            COLUMNS.iter().map(|(key, _)| plain(&fact[*key]).unwrap_or_else(|| "-".to_owned()));
+        let cells = COLUMNS.iter().map(|(key, _)| cell(fact, key));
         rows.push(std::iter::once(name.clone()).chain(cells).collect());
     }
+    for title in ["TALOS", "KUBERNETES"] {
+        let at = rows[0].iter().position(|known| known == title);
+        if at.is_some_and(|at| rows[1..].iter().all(|row| row[at] == "-")) {
+            drop_column(&mut rows, title);
+        }
+    }
+    narrow(&mut rows, &DISPENSABLE, columns);
     words::aligned(&rows)
 }

@@ -135,7 +135,7 @@ async fn up(
         client_files::refuse_others(&paths, &session.bundle)?;
     }
     if plan.steps.is_empty() {
-        return summary::nothing_to_do(session, &world, printer);
+        return summary::nothing_to_do(session, &world, printer).await;
     }
     draft::announce_secrets(&mut plan, session);
     if printer.format == Format::Text {

@@ -149,6 +149,8 @@ fn authority(ready: &Ready) -> Result<Vec<u8>, CommandError> {
     std::fs::read(path).map_err(|error| {
         CommandError::failed(format!("cannot read the lab's certificate {}", path.display()))
             .because(error)
-            .hint("is the lab still running?")
+            .hint(
+                "has the lab ended? `talmox lab serve --format json > FILE` starts one, with --inventory that of an inventory",
+            )
     })
 }

@@ -72,6 +72,8 @@ fn a_cluster_lives_and_dies_in_a_lab_of_its_inventory() {
     assert!(run.stderr.contains(" steps done"), "{}", run.stderr);
     let run = cluster.run(&up);
     assert_eq!(run.stdout, "Nothing to do: everything is as the inventory says.\n");
+    let run = cluster.run(&format!("plan --out plan.json {IN_FILE}"));
+    assert_eq!((run.stdout.as_str(), run.stderr.as_str()), ("dev: nothing to do\n", ""));
 
     let after = json(&cluster.run(&status));
     let node = &after["nodes"][0];

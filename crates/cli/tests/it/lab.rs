@@ -20,14 +20,15 @@ pub(crate) const IN_FILE: &str = "--lab-at lab.json";
 
 impl Served {
     fn start(folder: &Path, args: &str) -> Self {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_talmox"));
-        command.current_dir(folder).args(["lab", "serve", "--format", "json"]);
-        Self::of(command.args(args.split_whitespace()))
+        Self::of(serve(folder).args(args.split_whitespace()))
     }
 
     /// For commands in the cluster's folder that are told of it by `IN_FILE`.
     pub(crate) fn in_file(cluster: &Cluster, args: &str) -> Self {
-        let lab = Self::start(cluster.folder.path(), args);
+        let folder = cluster.folder.path();
+        // With the keys of the cluster: leases are for MACs, and those come from its secrets.
+        let lab =
+            Self::of(serve(folder).env("HOME", folder.join("home")).args(args.split_whitespace()));
         cluster.folder.write("lab.json", &lab.ready.to_string());
         lab
     }
@@ -69,6 +70,12 @@ impl Served {
         }
         panic!("the lab does not stop");
     }
+}
+
+fn serve(folder: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_talmox"));
+    command.current_dir(folder).args(["lab", "serve", "--format", "json"]);
+    command
 }
 
 impl Drop for Served {

@@ -9,6 +9,7 @@ mod config;
 mod ending;
 mod example;
 mod exchange;
+mod facts;
 mod help;
 mod init;
 mod lab;

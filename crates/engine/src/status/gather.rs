@@ -33,11 +33,11 @@ pub struct Sources {
 }
 
 /// The same while it goes on.
-struct Asking {
-    pve: talmox_pve::Client,
-    cluster: ClusterAccess,
+pub(super) struct Asking {
+    pub(super) pve: talmox_pve::Client,
+    pub(super) cluster: ClusterAccess,
     /// When everybody must have answered.
-    end: Deadline,
+    pub(super) end: Deadline,
 }
 
 /// Looks at everything. `changes` are those of a plan, and become the drift.
@@ -92,7 +92,7 @@ async fn insides(subjects: &[Subject], asking: &Arc<Asking>) -> Vec<Inside> {
     in_order(asked.join_all().await)
 }
 
-fn in_order<T>(mut answers: Vec<(usize, T)>) -> Vec<T> {
+pub(super) fn in_order<T>(mut answers: Vec<(usize, T)>) -> Vec<T> {
     answers.sort_by_key(|(at, _)| *at);
     answers.into_iter().map(|(_, answer)| answer).collect()
 }
@@ -125,7 +125,10 @@ fn unreachable(
 }
 
 /// Waits for an answer, as long as there is time.
-async fn soon<T>(end: Deadline, answer: impl Future<Output = Result<T, String>>) -> Seen<T> {
+pub(super) async fn soon<T>(
+    end: Deadline,
+    answer: impl Future<Output = Result<T, String>>,
+) -> Seen<T> {
     match Clock::real().timeout(end.left(), Box::pin(answer)).await {
         Ok(Ok(found)) => Seen::Is(found),
         Ok(Err(why)) => Seen::Unknown(why),
@@ -152,7 +155,7 @@ async fn proxmox(
     (guests, vms)
 }
 
-async fn kubernetes(sources: &Asking) -> (Seen<String>, Seen<Vec<NodeFacts>>) {
+pub(super) async fn kubernetes(sources: &Asking) -> (Seen<String>, Seen<Vec<NodeFacts>>) {
     let client = match sources.cluster.kube() {
         Ok(client) => client,
         Err(error) => {
@@ -179,7 +182,10 @@ fn guest_of(guests: &Seen<Vec<Guest>>, subject: &Subject) -> Seen<Vm> {
     Seen::Unknown(subject.stranger.clone().unwrap_or_else(none))
 }
 
-fn registered_as(nodes: &Seen<Vec<NodeFacts>>, subject: &Subject) -> Seen<KubernetesStatus> {
+pub(super) fn registered_as(
+    nodes: &Seen<Vec<NodeFacts>>,
+    subject: &Subject,
+) -> Seen<KubernetesStatus> {
     match nodes {
         Seen::Unknown(why) => Seen::Unknown(why.clone()),
         Seen::Is(nodes) => match nodes.iter().find(|node| node.name == subject.name) {

@@ -5,6 +5,7 @@
 
 mod gather;
 mod node;
+mod running;
 
 use serde::Serialize;
 use talmox_talos_config::pki::PkiError;
@@ -14,6 +15,7 @@ use crate::plan::{Change, Contact, Object, OwnVm};
 
 pub use gather::{Sources, gather};
 pub use node::{EtcdStatus, KubernetesStatus, NodeStatus, TalosStatus, VmStatus};
+pub use running::{NodeRunning, Running, running};
 
 /// Something that was asked for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

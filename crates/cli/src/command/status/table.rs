@@ -2,6 +2,7 @@
 
 use talmox_engine::status::{NodeStatus, Part, Role, Seen, Status, Unreachable};
 
+use crate::columns::{drop_column, narrow};
 use crate::words;
 
 const TITLES: [&str; 13] = [
@@ -43,7 +44,7 @@ pub(super) fn text(
             drop_column(&mut rows, title);
         }
     }
-    let left_out = narrow(&mut rows, columns);
+    let left_out = narrow(&mut rows, &DISPENSABLE, columns);
     let head = match &status.kubernetes {
         _ if !has_talos => status.cluster.clone(),
         Seen::Is(version) => format!("{}: Kubernetes {version}", status.cluster),
@@ -98,40 +99,6 @@ fn unreachable(silent: &Unreachable) -> String {
 /// Whether there is a Kubernetes of ours at all.
 pub(super) fn has_talos(status: &Status) -> bool {
     status.nodes.iter().any(|node| node.role != Role::Ubuntu)
-}
-
-/// Leaves columns out that do not fit; says which.
-fn narrow(rows: &mut [Vec<String>], columns: Option<usize>) -> Vec<&'static str> {
-    let fits = |left_out: &[&str]| {
-        let mut rest = rows.to_vec();
-        for title in left_out {
-            drop_column(&mut rest, title);
-        }
-        let widest = words::aligned(&rest).lines().map(|line| line.chars().count()).max();
-        columns.is_none_or(|columns| widest.unwrap_or_default() <= columns)
-    };
-    if fits(&[]) {
-        return vec![];
-    }
-    let mut left_out = DISPENSABLE.to_vec();
-    left_out.retain(|title| rows[0].iter().any(|known| known == title));
-    for title in left_out.clone() {
-        let fewer: Vec<&str> = left_out.iter().copied().filter(|other| *other != title).collect();
-        if fits(&fewer) {
-            left_out.retain(|other| *other != title);
-        }
-    }
-    for title in &left_out {
-        drop_column(rows, title);
-    }
-    left_out
-}
-
-fn drop_column(rows: &mut [Vec<String>], title: &str) {
-    let Some(at) = rows[0].iter().position(|known| known == title) else { return };
-    for row in rows {
-        row.remove(at);
-    }
 }
 
 fn row(node: &NodeStatus, now: i64, is_drift_unknown: bool) -> Vec<String> {
@@ -267,11 +234,6 @@ fn days(seconds: i64) -> String {
 mod tests {
     use super::*;
 
-    fn rows() -> Vec<Vec<String>> {
-        let row = |cells: [&str; 4]| cells.map(str::to_owned).to_vec();
-        vec![row(["NODE", "ROLE", "HOST", "CPU"]), row(["cp-1", "controlplane", "pve", "4%"])]
-    }
-
     #[test]
     fn who_does_not_answer_is_named_in_lines_that_fit() {
         let reason = "cannot connect to 10.0.0.11:50000: connection refused".to_owned();
@@ -304,21 +266,5 @@ mod tests {
         // Into a file goes a line for each.
         let piped = text(&status, 0, None, None);
         assert!(piped.contains(&format!("\nProxmox does not answer: {reason}\n")), "{piped}");
-    }
-
-    #[test]
-    fn a_narrow_terminal_gets_what_fits_the_most_important_first() {
-        for (columns, left_out) in [
-            (None, &[][..]),
-            (Some(80), &[]),
-            (Some(28), &["CPU"]),
-            (Some(20), &["HOST", "CPU"]),
-            (Some(10), &["ROLE", "CPU"]),
-            (Some(5), &["ROLE", "HOST", "CPU"]),
-        ] {
-            let mut rows = rows();
-            assert_eq!(narrow(&mut rows, columns), left_out, "{columns:?}");
-            assert_eq!(rows[1].len(), 4 - left_out.len(), "{columns:?}");
-        }
     }
 }

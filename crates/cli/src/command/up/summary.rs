@@ -9,22 +9,25 @@ use talmox_model::Node;
 use crate::args::Format;
 use crate::choose::ClientPaths;
 use crate::command::check::plural;
-use crate::command::output;
+use crate::command::output::{self, Facts};
 use crate::error::CommandError;
 use crate::printer::Printer;
 use crate::report::Tally;
 use crate::session::Session;
 use crate::words;
 
-pub(super) fn nothing_to_do(
+pub(super) async fn nothing_to_do(
     session: &Session,
     world: &World,
     printer: &Printer,
 ) -> Result<(), CommandError> {
     match printer.format {
         Format::Json => {
+            let places = locations(&session.desired, &world.pve);
+            let facts = Facts::look(session, &places, Some(&world.pve)).await;
+            facts.warn(None, printer);
             let result = json!({"cluster": session.desired.cluster, "changed": false,
-                "nodes": output::facts(&session.desired, locations(&session.desired, &world.pve))});
+                "nodes": facts.nodes});
             printer.result(&format!("{result}\n"))?;
         }
         Format::Text => {
@@ -55,7 +58,13 @@ pub(super) async fn done(
     printer: &Printer,
 ) -> Result<(), CommandError> {
     let desired = &session.desired;
-    let facts = output::facts(desired, future_locations(desired, &world.pve));
+    let facts = if end.is_change || printer.format == Format::Json {
+        let facts = Facts::look(session, &future_locations(desired, &world.pve), None).await;
+        facts.warn(None, printer);
+        Some(facts.nodes)
+    } else {
+        None
+    };
     if printer.format == Format::Json {
         let result = json!({
             "cluster": desired.cluster,
@@ -70,8 +79,8 @@ pub(super) async fn done(
     }
     printer.say("");
     let mut text = String::new();
-    if end.is_change {
-        text.push_str(&format!("{}\n", output::table(&facts)));
+    if let Some(facts) = facts {
+        text.push_str(&format!("{}\n", output::table(&facts, printer.result_columns())));
         for line in well(session).await {
             text.push_str(&format!("{line}\n"));
         }

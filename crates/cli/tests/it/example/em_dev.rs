@@ -106,6 +106,7 @@ fn outputs(example: &Example) {
             "role": role,
             "talos_version": "v1.8.2",
             "kubernetes_version": "v1.30.1",
+            "from_inventory": [],
         })
     };
     assert_eq!(
@@ -116,6 +117,7 @@ fn outputs(example: &Example) {
             "vip": null,
             "talos_version": "v1.8.2",
             "kubernetes_version": "v1.30.1",
+            "from_inventory": [],
             "nodes": {
                 "dev-cp-1": node(100, "dev-cp-1", "10.0.10.11", CONTROL_PLANE.mac, "controlplane"),
                 "dev-wk-1": node(101, "dev-wk-1", "10.0.10.21", WORKER.mac, "worker"),
@@ -125,9 +127,9 @@ fn outputs(example: &Example) {
     assert_eq!(
         example.output(""),
         "\
-NODE      ROLE          VMID  HOST  ADDRESS     MAC
-dev-cp-1  controlplane  100   pve1  10.0.10.11  02:FD:72:97:BC:93
-dev-wk-1  worker        101   pve1  10.0.10.21  02:9C:C3:EE:E1:38
+NODE      ROLE          VMID  HOST  ADDRESS     MAC                TALOS   KUBERNETES
+dev-cp-1  controlplane  100   pve1  10.0.10.11  02:FD:72:97:BC:93  v1.8.2  v1.30.1
+dev-wk-1  worker        101   pve1  10.0.10.21  02:9C:C3:EE:E1:38  v1.8.2  v1.30.1
 "
     );
     assert_eq!(example.output("dev-wk-1.vmid"), "101\n");

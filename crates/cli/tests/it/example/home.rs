@@ -151,17 +151,18 @@ fn outputs(example: &Example) {
             "role": "worker",
             "talos_version": "v1.11.2",
             "kubernetes_version": "v1.32.1",
+            "from_inventory": [],
         })
     );
     assert_eq!(
         example.output(""),
         "\
-NODE             ROLE          VMID  HOST   ADDRESS    MAC
-talos-cp-01      controlplane  300   atlas  10.0.0.11  02:99:32:9A:0F:66
-talos-cp-02      controlplane  301   atlas  10.0.0.12  02:3C:F9:CC:41:13
-talos-cp-03      controlplane  302   atlas  10.0.0.13  02:D2:0C:F9:1D:B6
-talos-worker-01  worker        303   atlas  10.0.0.21  02:17:03:B9:28:38
-talos-worker-02  worker        304   atlas  10.0.0.22  02:94:AC:5A:E8:B3
+NODE             ROLE          VMID  HOST   ADDRESS    MAC                TALOS    KUBERNETES
+talos-cp-01      controlplane  300   atlas  10.0.0.11  02:99:32:9A:0F:66  v1.11.2  v1.32.1
+talos-cp-02      controlplane  301   atlas  10.0.0.12  02:3C:F9:CC:41:13  v1.11.2  v1.32.1
+talos-cp-03      controlplane  302   atlas  10.0.0.13  02:D2:0C:F9:1D:B6  v1.11.2  v1.32.1
+talos-worker-01  worker        303   atlas  10.0.0.21  02:17:03:B9:28:38  v1.11.2  v1.32.1
+talos-worker-02  worker        304   atlas  10.0.0.22  02:94:AC:5A:E8:B3  v1.11.2  v1.32.1
 "
     );
     assert_eq!(example.output("vip"), "10.0.0.20\n");

@@ -220,19 +220,20 @@ fn outputs(example: &Example) {
             "role": "worker",
             "talos_version": "v1.12.4",
             "kubernetes_version": "v1.35.4",
+            "from_inventory": [],
         })
     );
     assert_eq!(
         example.output(""),
         "\
-NODE             ROLE          VMID  HOST  ADDRESS        MAC
-k8s-controller1  controlplane  200   pve   192.168.1.211  02:E2:4D:46:3B:2D
-k8s-controller2  controlplane  201   pve   192.168.1.212  02:0E:F3:23:A7:0B
-k8s-controller3  controlplane  202   pve   192.168.1.213  02:04:AE:D2:EE:13
-k8s-worker1      worker        203   pve   192.168.1.221  02:A1:77:59:D0:AA
-k8s-worker2      worker        204   pve   192.168.1.222  02:55:93:20:09:28
-k8s-worker3      worker        205   pve   192.168.1.223  02:26:BA:D6:CD:32
-k8s-worker4      worker        206   pve   192.168.1.224  02:01:B7:00:40:46
+NODE             ROLE          VMID  HOST  ADDRESS        MAC                TALOS    KUBERNETES
+k8s-controller1  controlplane  200   pve   192.168.1.211  02:E2:4D:46:3B:2D  v1.12.4  v1.35.4
+k8s-controller2  controlplane  201   pve   192.168.1.212  02:0E:F3:23:A7:0B  v1.12.4  v1.35.4
+k8s-controller3  controlplane  202   pve   192.168.1.213  02:04:AE:D2:EE:13  v1.12.4  v1.35.4
+k8s-worker1      worker        203   pve   192.168.1.221  02:A1:77:59:D0:AA  v1.12.4  v1.35.4
+k8s-worker2      worker        204   pve   192.168.1.222  02:55:93:20:09:28  v1.12.4  v1.35.4
+k8s-worker3      worker        205   pve   192.168.1.223  02:26:BA:D6:CD:32  v1.12.4  v1.35.4
+k8s-worker4      worker        206   pve   192.168.1.224  02:01:B7:00:40:46  v1.12.4  v1.35.4
 "
     );
 }

@@ -207,6 +207,7 @@ fn outputs(example: &Example) {
             "role": "worker",
             "talos_version": null,
             "kubernetes_version": null,
+            "from_inventory": [],
         })
     );
     assert_eq!(

@@ -119,14 +119,15 @@ fn outputs(example: &Example) {
             "role": "worker",
             "talos_version": "v1.12.4",
             "kubernetes_version": "v1.35.4",
+            "from_inventory": [],
         })
     );
     assert_eq!(
         example.output(""),
         "\
-NODE               ROLE          VMID  HOST  ADDRESS     MAC
-k3s-dev-control-1  controlplane  100   pve   10.0.20.11  02:76:6F:60:63:63
-k3s-dev-gpu-1      worker        101   pve   10.0.20.21  02:C5:16:08:27:F1
+NODE               ROLE          VMID  HOST  ADDRESS     MAC                TALOS    KUBERNETES
+k3s-dev-control-1  controlplane  100   pve   10.0.20.11  02:76:6F:60:63:63  v1.12.4  v1.35.4
+k3s-dev-gpu-1      worker        101   pve   10.0.20.21  02:C5:16:08:27:F1  v1.12.4  v1.35.4
 "
     );
     assert_eq!(example.output("k3s-dev-control-1.vm_name"), "k3s-dev-control-1\n");

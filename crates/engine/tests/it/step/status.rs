@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use talmox_engine::plan::{Change, Class, Contact, FieldChange, Object};
-use talmox_engine::status::{Part, Role, Seen, Sources, Subject, gather};
+use talmox_engine::status::{Part, Role, Seen, Sources, Subject, gather, running};
 use tokio::net::TcpListener;
 
 use super::node::Etcd;
@@ -80,4 +80,41 @@ async fn what_answers_is_shown_and_what_does_not_is_said() {
     let text = serde_json::to_string(&status).unwrap();
     assert!(text.contains(r#""kubernetes":{"is":"v1.32.4"}"#), "{text}");
     assert!(text.contains(r#""unreachable":[{"part":"proxmox","nodes":[],"reason":"#), "{text}");
+}
+
+#[tokio::test]
+async fn what_runs_is_told_by_who_runs_it() {
+    let cluster = Cluster::start_ready(&["cp-11", "wk-13"]).await;
+    let mut rig = Rig::at(cluster.clock);
+    rig.lead(VIP, 6443, cluster.address);
+    rig.node("10.0.0.11", |facts| facts.is_configured = true).await;
+    // One takes connections and never says a word.
+    let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    rig.lead("10.0.0.13", 50000, silent.local_addr().unwrap());
+    let mut subjects = vec![
+        subject("10.0.0.11", Role::ControlPlane),
+        subject("10.0.0.13", Role::Worker),
+        Subject { own: None, ..subject("10.0.0.14", Role::Worker) },
+        Subject { own: None, ..subject("10.0.0.15", Role::Ubuntu) },
+    ];
+    // Kubernetes knows it, and it does not answer where the inventory has it.
+    subjects[1].name = "wk-13".to_owned();
+    let sources =
+        Sources { pve: rig.pve.clone(), cluster: rig.access(), limit: Duration::from_secs(10) };
+    let found = running(&subjects, &sources).await;
+
+    assert_eq!(found.kubernetes, Seen::Is("v1.32.4".to_owned()));
+    let [answers, mute, without, ubuntu] = &found.nodes[..] else { panic!("{found:#?}") };
+    assert_eq!(answers.address, Seen::Is("10.0.0.11".parse().unwrap()));
+    assert_eq!(answers.talos, Some(Seen::Is("v1.11.2".to_owned())));
+    assert_eq!(answers.kubernetes, Some(Seen::Is("v1.32.4".to_owned())));
+    assert!(matches!(mute.talos, Some(Seen::Unknown(_))), "{mute:?}");
+    assert!(matches!(mute.kubernetes, Some(Seen::Is(_))), "{mute:?}");
+    assert_eq!(mute.address, Seen::Is("10.0.0.12".parse().unwrap()), "as it has registered");
+    let none = || Seen::Unknown("it has no VM that runs".to_owned());
+    assert_eq!(
+        (&without.address, &without.talos),
+        (&Seen::Unknown("it has no VM that runs".to_owned()), &Some(none()))
+    );
+    assert_eq!((&ubuntu.talos, &ubuntu.kubernetes), (&None, &None));
 }

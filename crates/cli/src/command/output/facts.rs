@@ -1,0 +1,214 @@
+//! What other tools want to know of a cluster: as it is, and where nobody tells, as the inventory has it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Map, Value, json};
+use talmox_engine::desired::{Desired, DesiredNode};
+use talmox_engine::observe::{Pve, VmSeen};
+use talmox_engine::plan::{Contact, OwnVm};
+use talmox_engine::status::{NodeRunning, Role, Running, Seen, Sources, Subject, running};
+use talmox_pve::api::qemu::Vm;
+use talmox_pve::property::Net;
+
+use crate::printer::Printer;
+use crate::session::Session;
+
+/// For all nodes together: who does not answer by then is not heard.
+const LIMIT: Duration = Duration::from_secs(10);
+
+/// Under which name values stand that nobody could be asked about.
+pub(super) const ASSUMED: &str = "from_inventory";
+pub(super) const ADDRESS: &str = "ip_address";
+pub(super) const TALOS: &str = "talos_version";
+pub(super) const KUBERNETES: &str = "kubernetes_version";
+
+/// The facts of a cluster.
+pub(crate) struct Facts {
+    pub(crate) nodes: Map<String, Value>,
+    pub(super) cluster: Map<String, Value>,
+    doubts: Vec<Doubt>,
+}
+
+/// What is only known from the inventory, and why.
+struct Doubt {
+    /// Of a node, or of the cluster.
+    of: String,
+    fields: Vec<&'static str>,
+    reason: String,
+}
+
+/// The nodes, each with its VM.
+type Places<'a> = [(&'a DesiredNode, Option<Vm>)];
+
+impl Facts {
+    /// Asks whoever runs. VMs are as Proxmox has just told, or as a run has just made them.
+    pub(crate) async fn look(session: &Session, places: &Places<'_>, pve: Option<&Pve>) -> Self {
+        let subjects: Vec<Subject> =
+            places.iter().map(|(node, vm)| subject(session, node, vm.as_ref(), pve)).collect();
+        let cluster = session.cluster_access(Arc::new(|_| Ok(())));
+        let sources = Sources { pve: session.pve.clone(), cluster, limit: LIMIT };
+        let running = running(&subjects, &sources).await;
+        Self::of(&session.desired, places, pve, Some(&running))
+    }
+
+    /// With what nodes answer, if somebody asked them.
+    pub(super) fn of(
+        desired: &Desired,
+        places: &Places<'_>,
+        pve: Option<&Pve>,
+        running: Option<&Running>,
+    ) -> Self {
+        let mut facts = Self { nodes: Map::new(), cluster: Map::new(), doubts: vec![] };
+        for (at, (node, vm)) in places.iter().enumerate() {
+            let running = running.and_then(|running| running.nodes.get(at));
+            let seen = vm.as_ref().zip(pve).and_then(|(vm, pve)| pve.vms.get(&vm.vmid));
+            facts.add_node(desired, node, vm.as_ref(), seen, running);
+        }
+        facts.add_cluster(desired, places, running);
+        facts
+    }
+
+    fn add_node(
+        &mut self,
+        desired: &Desired,
+        node: &DesiredNode,
+        vm: Option<&Vm>,
+        seen: Option<&VmSeen>,
+        running: Option<&NodeRunning>,
+    ) {
+        let meant = node.addresses.first().copied().or(match node.contact {
+            Contact::At(address) => Some(address),
+            Contact::AskAgent => None,
+        });
+        let option = |key: &str| seen?.config.as_ref().ok()?.get(key).map(str::to_owned);
+        let mac = option("net0").and_then(|net| Net::parse(&net).mac).map(|mac| mac.to_string());
+        let mac = mac.or_else(|| node.identity.macs.first().map(ToString::to_string));
+        let mut given = Given::default();
+        let address = given.value(ADDRESS, running.map(|one| &one.address), meant);
+        let talos = running.and_then(|one| one.talos.as_ref());
+        let kubernetes = running.and_then(|one| one.kubernetes.as_ref());
+        let meant = |version: &Option<String>| version.clone().filter(|_| node.is_talos);
+        let talos = given.value(TALOS, talos, meant(&desired.talos_version));
+        let kubernetes = given.value(KUBERNETES, kubernetes, meant(&desired.kubernetes_version));
+        let fact = json!({
+            "vmid": vm.map(|vm| vm.vmid.get()),
+            "vm_name": option("name").unwrap_or_else(|| node.name.clone()),
+            "node": vm.map(|vm| vm.node.to_string()),
+            ADDRESS: address,
+            "mac_address": mac,
+            "role": if node.is_control_plane { "controlplane" } else { "worker" },
+            TALOS: talos,
+            KUBERNETES: kubernetes,
+            ASSUMED: given.assumed,
+        });
+        self.nodes.insert(node.name.clone(), fact);
+        self.doubts.extend(given.doubt(&node.name));
+    }
+
+    /// The versions of the cluster are those of its API, and of its first control plane that answers.
+    fn add_cluster(&mut self, desired: &Desired, places: &Places<'_>, running: Option<&Running>) {
+        let each = places.iter().zip(running.map_or(&[][..], |running| &running.nodes));
+        let planes: Vec<&Seen<String>> = each
+            .filter(|((node, _), _)| node.is_control_plane)
+            .filter_map(|(_, one)| one.talos.as_ref())
+            .collect();
+        let heard = planes.iter().find(|seen| seen.get().is_some()).or(planes.first()).copied();
+        let mut given = Given::default();
+        let has_talos = desired.nodes.iter().any(|node| node.is_talos);
+        let api = running.filter(|_| has_talos).map(|running| &running.kubernetes);
+        self.cluster = Map::from_iter([
+            ("cluster".to_owned(), json!(desired.cluster)),
+            ("endpoint".to_owned(), json!(desired.endpoint)),
+            ("vip".to_owned(), json!(desired.vip.map(|vip| vip.to_string()))),
+            (TALOS.to_owned(), given.value(TALOS, heard, desired.talos_version.clone())),
+            (
+                KUBERNETES.to_owned(),
+                given.value(KUBERNETES, api, desired.kubernetes_version.clone()),
+            ),
+        ]);
+        self.cluster.insert(ASSUMED.to_owned(), json!(given.assumed));
+        self.doubts.extend(given.doubt(&desired.cluster));
+    }
+
+    /// Says what could not be asked: all of it, or what is about this field of this node or of the cluster.
+    pub(crate) fn warn(&self, about: Option<(&str, Option<&str>)>, printer: &Printer) {
+        let mut said: Vec<(&str, String, Vec<&str>)> = vec![];
+        let is_of_a_node = |doubt: &Doubt| self.nodes.contains_key(&doubt.of);
+        let has_nodes = self.doubts.iter().any(is_of_a_node);
+        for doubt in &self.doubts {
+            let Doubt { of, fields, reason } = doubt;
+            let is_meant = match about {
+                Some((name, field)) => {
+                    name == of && field.is_none_or(|field| fields.contains(&field))
+                }
+                // What keeps nodes from answering keeps the cluster from it: it is said once.
+                None => is_of_a_node(doubt) || !has_nodes,
+            };
+            if !is_meant {
+                continue;
+            }
+            let fields = match about {
+                Some((_, Some(field))) => field.to_owned(),
+                _ => fields.join(", "),
+            };
+            match said.iter_mut().find(|(why, what, _)| why == reason && *what == fields) {
+                Some((_, _, of_all)) => of_all.push(of),
+                None => said.push((reason, fields, vec![of])),
+            }
+        }
+        for (reason, fields, of) in said {
+            printer.warn(&format!("{}: {reason}; from the inventory: {fields}", of.join(", ")));
+        }
+    }
+}
+
+/// Values, and which of them nobody told.
+#[derive(Default)]
+struct Given {
+    assumed: Vec<&'static str>,
+    reason: Option<String>,
+}
+
+impl Given {
+    fn value<T: ToString>(
+        &mut self,
+        field: &'static str,
+        seen: Option<&Seen<T>>,
+        meant: Option<impl ToString>,
+    ) -> Value {
+        let reason = match seen {
+            Some(Seen::Is(found)) => return json!(found.to_string()),
+            Some(Seen::Unknown(reason)) => reason,
+            None => return json!(meant.map(|meant| meant.to_string())),
+        };
+        let Some(meant) = meant else { return Value::Null };
+        self.assumed.push(field);
+        self.reason.get_or_insert_with(|| reason.clone());
+        json!(meant.to_string())
+    }
+
+    fn doubt(self, of: &str) -> Option<Doubt> {
+        Some(Doubt { of: of.to_owned(), fields: self.assumed, reason: self.reason? })
+    }
+}
+
+/// Whom to ask about a node: nobody, if its VM does not run.
+fn subject(session: &Session, node: &DesiredNode, vm: Option<&Vm>, pve: Option<&Pve>) -> Subject {
+    let is_stopped = |vm: &&Vm| {
+        let seen = pve.and_then(|pve| pve.vms.get(&vm.vmid));
+        seen.is_some_and(|seen| !seen.is_running)
+    };
+    let vm = vm.filter(|vm| !is_stopped(vm)).cloned();
+    Subject {
+        name: node.name.clone(),
+        role: match (node.is_talos, node.is_control_plane) {
+            (false, _) => Role::Ubuntu,
+            (true, true) => Role::ControlPlane,
+            (true, false) => Role::Worker,
+        },
+        own: vm.map(|vm| OwnVm { vm, identity: session.desired.identity_of(&node.name) }),
+        stranger: None,
+        contact: node.contact,
+    }
+}
