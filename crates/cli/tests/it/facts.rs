@@ -93,7 +93,7 @@ fn who_hangs_is_marked_and_everybody_else_is_shown() {
         Served::in_file(&cluster, "--inventory inventory/dev --speed 20 --faults faults.yaml");
     fine(cluster.run(&format!("up --yes {IN_FILE}")));
 
-    let run = cluster.run(&format!("status --timeout 18s --format json {IN_FILE}"));
+    let run = cluster.run(&format!("status --timeout 30s --format json {IN_FILE}"));
     let told = parsed(&run);
     assert_eq!(told["drift_unknown"], "the world was not seen in time", "{told:#}");
     for node in told["nodes"].as_array().unwrap() {
@@ -105,4 +105,18 @@ fn who_hangs_is_marked_and_everybody_else_is_shown() {
     let run = cluster.run(&format!("status {IN_FILE}"));
     assert_eq!(run.code, 1);
     assert!(run.stderr.contains("has the lab ended? `talmox lab serve"), "{}", run.stderr);
+}
+
+#[test]
+fn agents_alone_do_not_lead_to_kubernetes() {
+    let cluster = found_by_agents();
+    let text = cluster.folder.read(INVENTORY).replace(", vip: 10.0.0.20", "");
+    cluster.folder.write(INVENTORY, &format!("{text}endpoint: https://k8s.lan:6443\n"));
+    let run = cluster.run("check");
+    let said = format!("{}{}", run.stdout, run.stderr);
+    assert!(said.contains("no way to the Kubernetes API is known: guest agents"), "{said}");
+    let run = cluster.run("plan --lab --lab-speed 20");
+    assert_eq!(run.code, 1, "{}", run.stdout);
+    let told = "error: dev: no way to its Kubernetes API is known\n  hint: add `network: {vip: …}`";
+    assert!(run.stdout.contains(told), "{}", run.stdout);
 }

@@ -4,7 +4,7 @@ use super::address::{in_subnet, is_link_local};
 use crate::cluster::{Cluster, Node};
 use crate::diagnostic::{Code, Diagnostic, Findings};
 use crate::language::Spanned;
-use crate::value::{Cidr, NetworkForm, VipBy};
+use crate::value::{Boot, Cidr, NetworkForm, VipBy};
 
 pub(super) fn check(cluster: &Cluster, out: &mut Findings) {
     overlaps(cluster, out);
@@ -61,7 +61,23 @@ fn vip(cluster: &Cluster, out: &mut Findings) {
     let network = &cluster.file.network;
     let Some(vip) = network.vip.spanned() else {
         let controlplanes = cluster.listed_controlplanes;
-        if controlplanes > 1 && cluster.file.endpoint.is_absent() && network.vip.is_absent() {
+        let mut planes = cluster.controlplanes().filter(|node| node.is_talos()).peekable();
+        let is_hidden = |node: &Node| {
+            let system = &node.settings().system;
+            let has_agent = system.image.has_extension("siderolabs/qemu-guest-agent");
+            *system.boot.required() == Boot::Dhcp && has_agent && node.contact().is_none()
+        };
+        if network.vip.is_absent() && planes.peek().is_some() && planes.all(is_hidden) {
+            out.push(
+                Diagnostic::warning(
+                    Code::NeededLater,
+                    "no way to the Kubernetes API is known: guest agents tell where all control planes are",
+                )
+                .at(network.span.or(cluster.file.controlplane.span))
+                .hint("add `vip: …` with a free address, or the lease of a control plane as `dhcp: …`"),
+            );
+        } else if controlplanes > 1 && cluster.file.endpoint.is_absent() && network.vip.is_absent()
+        {
             out.push(
                 Diagnostic::warning(
                     Code::Questionable,

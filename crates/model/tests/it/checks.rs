@@ -281,10 +281,10 @@ fn ways_of_booting_have_their_needs() {
     let no_address = but(", ip: 10.0.0.11", "");
     finds(&no_address, &["warning needed-later"]);
     finds(&format!("boot: dhcp\n{no_address}"), &["warning needed-later"]);
-    finds(
-        &format!("boot: dhcp\nimage: {{extensions: [siderolabs/qemu-guest-agent]}}\n{no_address}"),
-        &[],
-    );
+    let found =
+        format!("boot: dhcp\nimage: {{extensions: [siderolabs/qemu-guest-agent]}}\n{no_address}");
+    finds(&found, &["warning needed-later"]);
+    finds(&found.replace("gateway: 10.0.0.1}", "gateway: 10.0.0.1, vip: 10.0.0.20}"), &[]);
 }
 
 #[test]

@@ -37,6 +37,7 @@ pub(super) fn check(builder: &mut Builder<'_>) {
     for placed in &new {
         node(placed, &mut findings);
     }
+    way_in(builder, &mut findings);
     host::check(builder, &new, &mut findings);
     storage::check(builder, &new, &mut findings);
     gpu::check(builder, &new, &mut findings);
@@ -63,6 +64,19 @@ fn version(builder: &Builder<'_>, findings: &mut Vec<Finding>) {
     if (major, minor) < (8, 4) {
         let message = format!("Proxmox VE {} is too old: 8.4 is needed", version.version);
         findings.push(Finding::error("proxmox", message).hint("upgrade it"));
+    }
+}
+
+/// Kubernetes is spoken to at the shared address and at control planes whose addresses are known beforehand.
+fn way_in(builder: &Builder<'_>, findings: &mut Vec<Finding>) {
+    let desired = builder.desired;
+    let mut planes = desired.control_planes().peekable();
+    let is_hidden = planes.peek().is_some() && planes.all(|node| node.contact == Contact::AskAgent);
+    if desired.vip.is_none() && is_hidden {
+        findings.push(
+            Finding::error(&desired.cluster, "no way to its Kubernetes API is known")
+                .hint("add `network: {vip: …}`, or the lease of a control plane as `dhcp: …`"),
+        );
     }
 }
 
