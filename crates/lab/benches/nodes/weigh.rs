@@ -18,6 +18,7 @@ use talmox_talos_config::time::UnixTime;
 use tokio::runtime::Runtime;
 
 use crate::cluster::Cluster;
+use crate::life::until;
 use crate::served::resident;
 
 /// How many KiB a process has grown by that is connected to all these nodes and has looked at each.
@@ -59,8 +60,10 @@ pub(crate) fn weigh() {
         Subject { name, is_control_plane: false, addresses: vec![address], client }
     };
     let subjects: Vec<Subject> = (1..=count).map(subject).collect();
-    let views = runtime.block_on(look(&subjects));
-    assert!(views.iter().all(|view| matches!(view.stage, Seen::Is(_))), "somebody is away");
+    runtime.block_on(until("look at all", || async {
+        let views = look(&subjects).await;
+        views.iter().all(|view| matches!(view.stage, Seen::Is(_))).then_some(())
+    }));
     println!("{}", resident("self").unwrap() - before);
     drop(subjects);
 }
