@@ -344,8 +344,9 @@ mod tests {
         let pause =
             |is_paused| bench.realm.change_node(11, boot, |node| node.is_paused = is_paused);
         let now = bench.realm.now();
+        let before = now.checked_sub(12 * hour).unwrap();
         let mut young = std::pin::pin!(bench.realm.until_outlived(11, now, 12 * hour));
-        let mut old = std::pin::pin!(bench.realm.until_outlived(11, now - 12 * hour, 12 * hour));
+        let mut old = std::pin::pin!(bench.realm.until_outlived(11, before, 12 * hour));
         for is_paused in [false, true] {
             pause(is_paused);
             // However often it is looked for, it waits.

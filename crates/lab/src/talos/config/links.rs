@@ -120,7 +120,9 @@ impl LinkFacts {
         match &mut self.made {
             Some(Made::Vlan { parent, .. }) => parent.unalias(aliases),
             Some(Made::Bond { members, .. } | Made::Bridge { members }) => {
-                members.iter_mut().for_each(|member| member.unalias(aliases));
+                for member in members {
+                    member.unalias(aliases);
+                }
             }
             None => {}
         }

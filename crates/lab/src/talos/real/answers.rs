@@ -96,7 +96,7 @@ const METADATA: &[&str] = &[
     r#"{"name":"-a"}"#,
     r#"{"name":"a."}"#,
     r#"{"name":""}"#,
-    r#"{}"#,
+    "{}",
     r#"{"name":"base"}"#,
     r#"{"name":1}"#,
     r#""x""#,

@@ -222,7 +222,7 @@ async fn apply_makes_merges_and_minds_owners() {
     let less = admin.patch(&path("one"), kind, &config(json!({}))).await;
     assert_eq!(less.body["data"], json!({"a": "2"}));
     let nobody = admin.patch(&format!("{MAPS}/conf"), kind, &config(json!({}))).await;
-    assert_eq!(nobody.status, 400);
+    assert_eq!(nobody.status, 422);
 }
 
 #[tokio::test(flavor = "multi_thread")]
