@@ -28,7 +28,7 @@ pub(super) fn finding(
     let is_new = |placed: &&&Placed<'_>| vms[&placed.node.name].is_fresh;
     let (control_planes, workers): (Vec<&&Placed<'_>>, Vec<_>) =
         nodes.iter().partition(|placed| placed.node.is_control_plane);
-    if !control_planes.iter().all(|placed| is_new(placed)) {
+    if !control_planes.iter().all(is_new) {
         return None;
     }
     let mut left = workers.into_iter().filter(|placed| !is_new(placed)).peekable();

@@ -27,17 +27,20 @@ pub(super) fn check(builder: &mut Builder<'_>) {
 /// it cannot be asked, the VMs of a cluster that was up are looked for where the inventory puts them.
 fn may_be(builder: &Builder<'_>, node: &str) -> Option<String> {
     let unread = builder.world.pve.unread.iter();
-    match &builder.world.kubernetes {
-        KubernetesSeen::Answers(registered) if registered.nodes.contains(node) => told(unread),
-        KubernetesSeen::Answers(_) => None,
-        KubernetesSeen::NotAsked | KubernetesSeen::Silent(_) if builder.options.was_up => {
-            let desired = builder.desired;
-            let own = desired.nodes.iter().filter_map(|node| node.host.as_ref());
-            let hosts: Vec<_> = desired.hosts.iter().chain(own).collect();
-            told(unread.filter(|(_, one)| hosts.contains(&&one.host)))
-        }
+    let is_known = match &builder.world.kubernetes {
+        KubernetesSeen::Answers(registered) => Some(registered.nodes.contains(node)),
         KubernetesSeen::NotAsked | KubernetesSeen::Silent(_) => None,
+    };
+    if is_known.unwrap_or_default() {
+        return told(unread);
     }
+    if is_known.is_some() || !builder.options.was_up {
+        return None;
+    }
+    let desired = builder.desired;
+    let own = desired.nodes.iter().filter_map(|node| node.host.as_ref());
+    let hosts: Vec<_> = desired.hosts.iter().chain(own).collect();
+    told(unread.filter(|(_, one)| hosts.contains(&&one.host)))
 }
 
 /// The first of them, and how many more there are.

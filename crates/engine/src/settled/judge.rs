@@ -42,7 +42,7 @@ pub(super) fn judge(shape: &Shape, links: &[Link]) -> Settled {
             own.iter().filter(|ip| !wanted.fixed.contains(ip)).copied().collect();
         match strange.as_slice() {
             [ip, ..] if !wanted.is_dhcp => {
-                return Settled::NotYet(not_given(format!("{name} has the address {ip}")));
+                return Settled::NotYet(not_given(&format!("{name} has the address {ip}")));
             }
             [_, _, ..] => {
                 return not_yet(format!("{name} has several addresses: {}", list(&own)));
@@ -83,13 +83,13 @@ pub(super) fn judge_node_ips(shape: &Shape, links: &[Link], used: &[IpAddr]) -> 
     let strange = used.iter().find(|ip| ip.is_ipv4() && !allowed.contains(ip));
     match (used.first(), strange) {
         (None, _) => Some("its kubelet has no address yet".into()),
-        (_, Some(ip)) => Some(not_given(format!("its kubelet uses the address {ip}"))),
+        (_, Some(ip)) => Some(not_given(&format!("its kubelet uses the address {ip}"))),
         _ => None,
     }
 }
 
 /// Somebody has an address that is not in the config.
-fn not_given(what: String) -> Reason {
+fn not_given(what: &str) -> Reason {
     let text = format!("{what}, which its config does not give it");
     Reason { text, advice: Some(TWO_ADDRESSES) }
 }

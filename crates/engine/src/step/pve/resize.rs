@@ -38,9 +38,9 @@ async fn resize_fresh(
     context: &StepContext,
 ) -> Result<Done, StepError> {
     let ResizeDisk { own, slot, gib, .. } = step;
-    let error = match context.try_task(&qemu::resize(&own.vm, slot, *gib, None)).await? {
-        Ok(_) => return see_grown(step, &own.vm, doing, context).await,
-        Err(error) => error,
+    let request = qemu::resize(&own.vm, slot, *gib, None);
+    let Err(error) = context.try_task(&request).await? else {
+        return see_grown(step, &own.vm, doing, context).await;
     };
     // No disk shrinks: an image may be larger than what is asked for.
     if matches!(error, PveError::TaskFailed(_))
