@@ -22,9 +22,10 @@ pub enum TalosError {
     /// The node says no. Waiting does not help.
     #[error("{call} was refused: {message} ({})", code_name(*code))]
     No { call: Call, code: Code, message: String },
-    /// The connection broke before the answer was whole: look before asking again.
-    #[error("{call} may or may not have been done: the connection broke")]
-    Lost { call: Call, source: Arc<Status> },
+    /// The connection broke before the answer was whole: look before asking again. `status` is for those who debug:
+    /// its text is that of libraries.
+    #[error("{call} {}: the connection broke", lost(call))]
+    Lost { call: Call, status: Arc<Status> },
     /// The answer did not come in time: look before asking again.
     #[error("{call} was not answered in time")]
     Late { call: Call },
@@ -46,6 +47,41 @@ impl std::fmt::Display for Call {
     }
 }
 
+/// The operations that change nothing, whatever becomes of their answers.
+const READS: [&str; 20] = [
+    "Connect",
+    "Copy",
+    "Disks",
+    "Dmesg",
+    "EtcdAlarmList",
+    "EtcdMemberList",
+    "EtcdSnapshot",
+    "EtcdStatus",
+    "Events",
+    "Get",
+    "HealthCheck",
+    "Hostname",
+    "Kubeconfig",
+    "List",
+    "Logs",
+    "Memory",
+    "Read",
+    "ServiceList",
+    "Version",
+    "Watch",
+];
+
+impl Call {
+    /// Whether the node is the same after it as before.
+    pub fn is_read(&self) -> bool {
+        READS.contains(&self.operation)
+    }
+}
+
+fn lost(call: &Call) -> &'static str {
+    if call.is_read() { "was cut short" } else { "may or may not have been done" }
+}
+
 impl TalosError {
     pub(crate) fn new(call: Call, status: Status) -> Self {
         // What the node said has no source; what happened on the way has.
@@ -54,7 +90,7 @@ impl TalosError {
         };
         match source.downcast_ref::<Unanswered>() {
             Some(Unanswered::Dial(error)) => Self::Unreachable { call, source: Arc::clone(error) },
-            _ => Self::Lost { call, source: Arc::new(status) },
+            _ => Self::Lost { call, status: Arc::new(status) },
         }
     }
 
@@ -62,9 +98,9 @@ impl TalosError {
         let (code, message) = (status.code(), status.message().to_owned());
         match code {
             // apid lost the service behind it, or was told to stop, while it was asked.
-            Code::Cancelled => Self::Lost { call, source: Arc::new(status.clone()) },
+            Code::Cancelled => Self::Lost { call, status: Arc::new(status.clone()) },
             Code::Unavailable if CUT.iter().any(|word| message.contains(word)) => {
-                Self::Lost { call, source: Arc::new(status.clone()) }
+                Self::Lost { call, status: Arc::new(status.clone()) }
             }
             Code::Unavailable | Code::Aborted => Self::NotYet { call, code, reason: message },
             Code::FailedPrecondition | Code::Unknown if is_waiting(code, &message) => {
@@ -245,6 +281,18 @@ mod tests {
         let lost = TalosError::new(call(), status);
         assert!(matches!(lost, TalosError::Lost { .. }));
         assert!(lost.may_pass() && !lost.is_untouched());
+        assert_eq!(
+            lost.to_string(),
+            "Bootstrap on 10.0.0.11:50000 may or may not have been done: the connection broke"
+        );
+        let reading = Call { operation: "Dmesg", ..call() };
+        let lost = TalosError::new(reading, Status::from_error("broken pipe".into()));
+        assert_eq!(
+            lost.to_string(),
+            "Dmesg on 10.0.0.11:50000 was cut short: the connection broke"
+        );
+        // What libraries say of it is no cause that tells anybody more.
+        assert!(std::error::Error::source(&lost).is_none());
         for cut in [
             Status::unavailable("error reading from server: EOF"),
             Status::cancelled("context canceled"),

@@ -190,12 +190,19 @@ fn configured(
             (Verdict::ClockSkew { at_least: Some(Duration::from_secs(ahead)) }, not_before)
         }
         CertificateError::NotValidForNameContext { presented, .. } => {
-            return Ok(Verdict::OtherName { presented: presented.clone() });
+            let presented = presented.iter().map(|name| bare(name).to_owned()).collect();
+            return Ok(Verdict::OtherName { presented });
         }
         _ => return Ok(Verdict::OtherAuthority),
     };
     // The dates are looked at first: whose it is must still be asked, at a time when it is valid.
     Ok(if is_ours(leaf, *at, node, credentials)? { verdict } else { Verdict::OtherAuthority })
+}
+
+/// The name itself: it comes as `DnsName("cp-1")` or `IpAddress(10.0.0.11)`.
+fn bare(name: &str) -> &str {
+    let inner = name.split_once('(').and_then(|(_, rest)| rest.strip_suffix(')'));
+    inner.unwrap_or(name).trim_matches('"')
 }
 
 fn is_ours(

@@ -129,6 +129,14 @@ kubelet  Running    good    Health check successful
 }
 
 #[test]
+fn a_log_that_breaks_off_says_so_in_plain_words() {
+    let (node, folder) = configured();
+    let broken = run(&node, &folder, "dmesg NODE --follow");
+    fails(&broken, &["was cut short: the connection broke\n", "did the node reboot?"]);
+    assert!(!broken.stderr.contains("may or may not"), "{}", broken.stderr);
+}
+
+#[test]
 fn a_config_is_applied_in_maintenance_mode() {
     let node = TalosNode::start(&Face::maintenance());
     let folder = Folder::new();

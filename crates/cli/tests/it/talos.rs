@@ -28,6 +28,7 @@ use talmox_talos_config::secrets::Bundle;
 use talmox_talos_config::time::UnixTime;
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
+use tokio::sync::Notify;
 use tokio_rustls::TlsAcceptor;
 use tonic::codegen::{BoxStream, tokio_stream};
 
@@ -162,6 +163,7 @@ impl TalosNode {
         let node = Arc::new(Node::default());
         let applied = Arc::clone(&node.applied);
         let machine = Arc::clone(&node.machine);
+        let cut = Arc::clone(&node.cut);
         let services = Services::builder()
             .with(MachineServiceServer::from_arc(Arc::clone(&node)))
             .with(StateServer::from_arc(node))
@@ -171,10 +173,14 @@ impl TalosNode {
         let at = listener.local_addr().unwrap();
         runtime.spawn(async move {
             while let Ok((socket, _)) = listener.accept().await {
-                let (acceptor, services) = (acceptor.clone(), services.clone());
+                let (acceptor, services, cut) =
+                    (acceptor.clone(), services.clone(), Arc::clone(&cut));
                 tokio::spawn(async move {
                     if let Ok(stream) = acceptor.accept(socket).await {
-                        services.serve(stream).await.ok();
+                        tokio::select! {
+                            _ = services.serve(stream) => (),
+                            () = cut.notified() => (),
+                        }
                     }
                 });
             }
@@ -187,6 +193,8 @@ impl TalosNode {
 struct Node {
     applied: Arc<Mutex<Vec<String>>>,
     machine: Arc<Mutex<(String, String)>>,
+    /// Breaks a connection off.
+    cut: Arc<Notify>,
 }
 
 fn stream<T: Send + 'static>(pieces: Vec<T>) -> Answered<BoxStream<T>> {
@@ -238,7 +246,12 @@ impl MachineService for Node {
         ]))
     }
 
-    async fn dmesg(&self, _: Asked<DmesgRequest>) -> Result<Answered<BoxStream<Data>>, Status> {
+    /// Whoever follows it sees the node go down.
+    async fn dmesg(&self, asked: Asked<DmesgRequest>) -> Result<Answered<BoxStream<Data>>, Status> {
+        if asked.into_inner().follow {
+            self.cut.notify_one();
+            return Ok(Answered::new(Box::pin(tokio_stream::pending())));
+        }
         Ok(stream(vec![data("kern: info: Linux version 6.18\n")]))
     }
 

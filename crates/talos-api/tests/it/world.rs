@@ -99,7 +99,7 @@ pub(crate) fn maintenance_face(host: &str) -> ServerConfig {
 fn leaf(authority: &Authority, host: &str, from: UnixTime) -> (Certificate, PrivateKey) {
     let request = LeafRequest {
         subject: Name { organizations: vec![], common_name: Some("node".to_owned()) },
-        alt_names: vec![AltName::Ip(host.parse().unwrap())],
+        alt_names: vec![AltName::Ip(host.parse().unwrap()), AltName::Dns("node".to_owned())],
         usage: Usage::Server,
         key_encipherment: false,
         not_before: from,

@@ -123,6 +123,13 @@ fn insecure_hint(error: &DialError) -> String {
 }
 
 fn refusal_hint(error: &TalosError, who: &Who) -> Option<&'static str> {
+    if let TalosError::Lost { call, .. } = error {
+        return Some(if call.is_read() {
+            "did the node reboot? Ask again when it is back"
+        } else {
+            "did the node reboot? Look at what became of it before you ask again"
+        });
+    }
     match (error, error.code()?) {
         // A kind that it does not have is refused as one that is for others.
         (TalosError::No { message, .. }, Code::PermissionDenied)
