@@ -4,6 +4,7 @@ mod access;
 mod apply;
 mod explain;
 mod get;
+mod intended;
 mod kind;
 mod logs;
 mod services;

@@ -242,6 +242,24 @@ fn the_inventory_says_where_nodes_are_and_who_we_are() {
     assert_eq!(run.code, 0, "{}", run.stderr);
     assert_eq!(*ours.applied.lock().unwrap(), ["NoReboot false machine: {}\n"]);
 
+    // A config that says whose it is goes to no other node, unless it must.
+    let worker = "machine: {type: worker}\n---\nkind: HostnameConfig\nhostname: cp-1\n";
+    cluster.folder.write("worker.yaml", worker);
+    let other = "machine: {type: controlplane, network: {hostname: cp-2}}\n";
+    cluster.folder.write("other.yaml", other);
+    let own = "machine: {type: controlplane}\n---\nkind: HostnameConfig\nhostname: CP-1.lan\n";
+    cluster.folder.write("own.yaml", own);
+    let give = |what: &str| cluster.run(&format!("node apply {what}"));
+    fails(&give("worker.yaml cp-1"), &["is not for `cp-1`: it is a worker's", "--force"]);
+    fails(&give("other.yaml cp-1 --dry-run"), &["its host name is `cp-2`", "nothing was sent"]);
+    fails(&give("own.yaml wk-1 --insecure"), &["is not for `wk-1`: its host name is `CP-1.lan`"]);
+    assert_eq!(ours.applied.lock().unwrap().len(), 1);
+    for what in ["own.yaml cp-1", "other.yaml 10.0.0.11", "worker.yaml cp-1 --force"] {
+        let run = give(what);
+        assert_eq!(run.code, 0, "{what}: {}", run.stderr);
+    }
+    assert_eq!(ours.applied.lock().unwrap().len(), 4);
+
     let run = cluster.run("node services cp-7");
     assert_eq!(run.code, 64);
     assert!(run.stderr.contains("there are: cp-1, wk-1"), "{}", run.stderr);

@@ -7,6 +7,7 @@ use std::time::Duration;
 use clap::Args;
 use talmox_clock::Clock;
 use talmox_engine::desired::NodeIdentity;
+use talmox_model::Node;
 use talmox_model::value::Boot;
 use talmox_talos_api::{
     Address, Client, Credentials, CredentialsError, Expected, Pin, Reach, Settings, SetupError,
@@ -118,14 +119,16 @@ impl Target {
         Ok(Self { name: node.to_owned(), client: client.map_err(failed)?, who, settings, chosen })
     }
 
+    /// The node of the inventory, where the user named one.
+    pub(super) fn node(&self) -> Option<&Node> {
+        let mut nodes = self.chosen.as_ref()?.cluster().nodes.iter();
+        nodes.find(|node| node.name.value.as_str() == self.name)
+    }
+
     /// Which machine is meant, where the user named a node of the inventory; who gives an address
     /// means whoever has it.
     pub(super) fn machine(&self) -> Result<Option<Expected>, CommandError> {
-        let Some(chosen) = &self.chosen else { return Ok(None) };
-        let mut nodes = chosen.cluster().nodes.iter();
-        let Some(node) = nodes.find(|node| node.name.value.as_str() == self.name) else {
-            return Ok(None);
-        };
+        let (Some(chosen), Some(node)) = (&self.chosen, self.node()) else { return Ok(None) };
         let bundle = bundle_of(chosen).map_err(|error| {
             let why = error.chain();
             let name = &self.name;

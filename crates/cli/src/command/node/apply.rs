@@ -12,7 +12,7 @@ use talmox_talos_config::secret::SecretText;
 use super::super::client::duration;
 use super::super::config::config_file;
 use super::access::{AccessArgs, Target, Who};
-use super::block_on;
+use super::{block_on, intended};
 use crate::args::{Format, Global};
 use crate::command::Outcome;
 use crate::error::{CommandError, Exit};
@@ -22,7 +22,7 @@ use crate::printer::Printer;
 ///
 /// `talmox node apply FILE --insecure ADDRESS` is for a node in maintenance mode, that is, for its
 /// first config. A node that has one takes another only from those it knows. With the name of a node
-/// in place of the address, the machine must be the VM of that node.
+/// in place of the address, the machine must be the VM of that node, and the config must be for it.
 #[derive(Debug, Args)]
 pub(super) struct ApplyArgs {
     /// The machine config; `-` for stdin
@@ -50,6 +50,10 @@ pub(super) struct ApplyArgs {
     #[arg(long)]
     details: bool,
 
+    /// Also send a config whose host name or machine type is another than the node's
+    #[arg(long)]
+    force: bool,
+
     #[command(flatten)]
     access: AccessArgs,
 }
@@ -69,6 +73,9 @@ pub(super) fn run(args: &ApplyArgs, global: &Global, printer: &Printer) -> Outco
     }
     let config = SecretText::new(config_file(&args.file)?);
     let target = Target::find(&args.node, &args.access, Role::Admin, global, printer)?;
+    if !args.force {
+        refuse_others(&config, &target)?;
+    }
     let mode = match args.mode {
         ModeArg::Auto => ApplyMode::Auto,
         ModeArg::NoReboot => ApplyMode::NoReboot,
@@ -92,6 +99,18 @@ pub(super) fn run(args: &ApplyArgs, global: &Global, printer: &Printer) -> Outco
     })?;
     tell(args, &target, &applied, printer)?;
     Ok(Exit::Fine)
+}
+
+/// Who names a node means its config, and no other's.
+fn refuse_others(config: &SecretText, target: &Target) -> Result<(), CommandError> {
+    let Some(why) = target.node().and_then(|node| intended::mismatch(config, node)) else {
+        return Ok(());
+    };
+    let message = format!("the config is not for `{}`: {why}", target.name);
+    Err(CommandError::failed(message).hint(
+        "nothing was sent; `talmox render` makes the config of every node, and --force sends this \
+         one all the same",
+    ))
 }
 
 /// In maintenance mode nobody proves who it is, and a config has keys in it.
