@@ -7,11 +7,14 @@
 mod cluster;
 #[path = "../benches/nodes/fleet.rs"]
 mod fleet;
+#[path = "../benches/nodes/kube.rs"]
+mod kube;
 #[path = "../benches/nodes/life.rs"]
 mod life;
 
 use cluster::Cluster;
 use fleet::Fleet;
+use kube::Kube;
 use talmox_clock::Clock;
 use talmox_lab::pve::Profile;
 use talmox_lab::{Lab, Settings};
@@ -25,7 +28,8 @@ const MB_PER_NODE: f64 = 5.0;
 /// How fast the lab's time passes. It is slow enough for a boot to be waiting and hardly work, also where others have most
 /// of the cores.
 const SPEED: f64 = 10.0;
-/// One after another, two hundred boots would take two hundred times as long as one.
+/// One after another, two hundred boots would take two hundred times as long as one. Some two times as long were
+/// measured; the rest is for machines on which the work of all boots takes ten times as long.
 const MOST_BOOTS: f64 = 20.0;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -62,8 +66,11 @@ async fn two_hundred_nodes_live_in_one_process() {
     life::until("a cluster that is well", || async {
         let mut health = Health::new(Clock::real(), health::Settings { has_cni: true });
         let views = look(&subjects).await;
-        health.update(&views, Some(&cluster.kube_view(&views)));
-        health.is_healthy().then_some(())
+        let view = Kube::connect(&cluster).await?.view(&[]).await?;
+        health.update(&views, Some(&view));
+        // A DaemonSet that nobody has counted yet wants no pods, and is well.
+        let is_everywhere = view.kube_proxy?.wanted == u32::from(NODES);
+        (health.is_healthy() && is_everywhere).then_some(())
     })
     .await;
     let each = (resident() - before) * 1024.0 / 1e6 / f64::from(NODES);

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use talmox_clock::Clock;
 use talmox_talos_api::client::{Apply, ApplyMode};
-use talmox_talos_api::health::{KubeNode, KubePod, KubeView, NodeView, Subject};
+use talmox_talos_api::health::Subject;
 use talmox_talos_api::{Address, Client, Credentials, Limits, Reach, Settings};
 use talmox_talos_config::client::Role;
 use talmox_talos_config::generate::{Identity, Input, Options, Role as MachineRole, generate};
@@ -74,30 +74,6 @@ impl Cluster {
             client: self.client(number),
         };
         numbers.iter().map(subject).collect()
-    }
-
-    /// Kubernetes, as it is when all is well: only Talos is asked here.
-    pub(crate) fn kube_view(&self, nodes: &[NodeView]) -> KubeView {
-        let seen = |node: &NodeView| KubeNode {
-            name: node.name.clone(),
-            internal_addresses: node.addresses.clone(),
-            is_ready: true,
-            is_schedulable: true,
-        };
-        let planes = nodes.iter().filter(|node| node.is_control_plane);
-        let components = ["kube-apiserver", "kube-controller-manager", "kube-scheduler"];
-        let pods = planes.flat_map(|node| {
-            components.map(|component| KubePod {
-                component: component.to_owned(),
-                host: node.addresses.first().copied(),
-                is_ready: true,
-            })
-        });
-        KubeView {
-            nodes: nodes.iter().map(seen).collect(),
-            control_plane_pods: pods.collect(),
-            ..KubeView::default()
-        }
     }
 }
 

@@ -7,6 +7,7 @@
 
 mod cluster;
 mod fleet;
+mod kube;
 mod life;
 mod served;
 mod weigh;
@@ -15,7 +16,8 @@ use std::time::{Duration, Instant};
 
 use cluster::Cluster;
 use fleet::Fleet;
-use life::{apply, await_running, boot, run_all};
+use kube::Kube;
+use life::{apply, await_running, boot, run_all, until};
 use served::Served;
 use talmox_clock::Clock;
 use talmox_talos_api::Reach;
@@ -108,8 +110,10 @@ fn measure(count: u8) -> usize {
         starting.join_all().await;
         await_running(&cluster, &numbers).await;
     });
-    let few = runtime.block_on(look_often(&cluster, &cluster.subjects(&numbers[..FEW])));
-    let all = runtime.block_on(look_often(&cluster, &cluster.subjects(&numbers)));
+    let few = cluster.subjects(&numbers[..FEW]);
+    let names: Vec<String> = few.iter().map(|subject| subject.name.clone()).collect();
+    let few = runtime.block_on(look_often(&cluster, &few, &names));
+    let all = runtime.block_on(look_often(&cluster, &cluster.subjects(&numbers), &[]));
     let what = format!("health of {count}, and of {FEW}, ms, median of {ROUNDS}");
     table.row(&what, all, few, Some(10.0));
     let grown = weigh::connected(&cluster, &lab.ready().reach, count);
@@ -126,14 +130,23 @@ fn megabytes(kibibytes: f64) -> f64 {
     kibibytes * 1024.0 / 1e6
 }
 
-/// Milliseconds of a look at nodes that are connected, by the median. All must be well.
-async fn look_often(cluster: &Cluster, subjects: &[Subject]) -> f64 {
+/// Milliseconds of a look at nodes that are connected and at Kubernetes, by the median. All must be well. `only` are the
+/// nodes of Kubernetes that are looked at, where those are not all.
+async fn look_often(cluster: &Cluster, subjects: &[Subject], only: &[String]) -> f64 {
+    until("a cluster that is well", || async {
+        let mut health = Health::new(Clock::real(), Settings { has_cni: true });
+        let view = Kube::connect(cluster).await?.view(only).await?;
+        health.update(&look(subjects).await, Some(&view));
+        health.is_healthy().then_some(())
+    })
+    .await;
     let mut health = Health::new(Clock::real(), Settings { has_cni: true });
+    let mut kube = Kube::connect(cluster).await.unwrap();
     let mut times = vec![];
     for _ in 0..=ROUNDS {
         let begun = Instant::now();
-        let views = look(subjects).await;
-        health.update(&views, Some(&cluster.kube_view(&views)));
+        let (views, view) = tokio::join!(look(subjects), kube.view(only));
+        health.update(&views, Some(&view.unwrap()));
         times.push(seconds(begun.elapsed()) * 1000.0);
     }
     assert!(health.is_healthy(), "{:?}", health.waits_for());

@@ -167,8 +167,10 @@ async fn say(mut socket: Line, tls: Option<TlsAcceptor>) -> std::io::Result<()> 
     let mut heard = [0; 1024];
     let Some(tls) = tls else {
         socket.write_all(b"220 ready\r\n").await?;
-        // Whatever it is, it is not answered.
-        return socket.read(&mut heard).await.map(drop);
+        // Whatever comes is not answered, and heard to its end: a socket that is closed with something unread takes
+        // back what it has said.
+        while socket.read(&mut heard).await? > 0 {}
+        return Ok(());
     };
     let mut stream = tls.accept(socket).await?;
     if stream.read(&mut heard).await? == 0 {
