@@ -191,7 +191,9 @@ impl Lab {
         let (stop, told) = watch::channel(false);
         let state = Arc::new(state);
         let factory = Arc::new(Factory::open(Arc::clone(&site), Arc::clone(&state))?);
-        let realm = settings.nodes.realm(&site, &factory)?;
+        let authority = state.keys.identity.authority_pem();
+        let kept = state.folder.is_kept().then_some(authority.as_str());
+        let realm = settings.nodes.realm(&site, &factory, kept)?;
         let factory = factory::Server {
             listener: factory_listener,
             tls: TlsAcceptor::from(Arc::new(factory_tls)),

@@ -28,6 +28,20 @@ pub(crate) struct Wish<'w> {
     pub(crate) path: &'w str,
 }
 
+impl Wish<'_> {
+    /// What is said of somebody who may not.
+    pub(crate) fn refusal(&self, user: &str) -> String {
+        let scope = match self.namespace {
+            "" => "at the cluster scope".to_owned(),
+            namespace => format!("in the namespace \"{namespace}\""),
+        };
+        let Self { verb, group, resource, .. } = self;
+        format!(
+            "User \"{user}\" cannot {verb} resource \"{resource}\" in API group \"{group}\" {scope}"
+        )
+    }
+}
+
 impl User {
     fn new(name: &str, groups: impl IntoIterator<Item = String>) -> Self {
         let mut groups: Vec<String> = groups.into_iter().collect();

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
+use super::auth::Wish;
 use super::kind::Kind;
 
 /// An answer of 400 and above.
@@ -163,6 +164,27 @@ impl Failure {
         let quoted = if name.is_empty() { String::new() } else { format!(" \"{name}\"") };
         let message = format!("{}{quoted} is forbidden: {cause}", kind.id);
         Self::new(403, "Forbidden", message).about(kind, name)
+    }
+
+    /// Somebody who may not ask in the name of another.
+    pub(crate) fn forbidden_impersonation(user: &str, wish: &Wish<'_>) -> Self {
+        let Wish { group, resource, name, .. } = wish;
+        let resource = resource.split('/').next().unwrap_or_default();
+        let dot = if group.is_empty() { "" } else { "." };
+        let cause = wish.refusal(user);
+        let message = format!("{resource}{dot}{group} \"{name}\" is forbidden: {cause}");
+        let mut failure = Self::new(403, "Forbidden", message);
+        for (key, value) in [("name", *name), ("group", *group), ("kind", resource)] {
+            if !value.is_empty() {
+                failure.details.insert(key.to_owned(), value.into());
+            }
+        }
+        failure
+    }
+
+    /// Groups or the like of somebody else, without who that is.
+    pub(crate) fn impersonates_nobody() -> Self {
+        Self::new(500, "InternalError", "requested groups without impersonating a user")
     }
 
     pub(crate) fn forbidden_path(user: &str, verb: &str, path: &str) -> Self {

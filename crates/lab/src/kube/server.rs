@@ -22,6 +22,7 @@ use super::answer::{Answer, answer};
 use super::auth::User;
 use super::body::Outgoing;
 use super::failure::Failure;
+use super::impersonate::impersonated;
 use super::request::{self, Request};
 use super::store::KubeStore;
 use super::tls::KubeTls;
@@ -220,6 +221,11 @@ impl Connection {
             self.server.store.with(|state| User::of_token(state, token))
         });
         let Some(user) = user else { return refuse(&Failure::unauthorized()) };
+        let user = self.server.store.with(|state| impersonated(state, user, &head.headers));
+        let user = match user {
+            Ok(user) => user,
+            Err(failure) => return refuse(&failure),
+        };
         let Some(body) = collect(body, MOST).await else { return refuse(&Failure::too_large()) };
         let steps = head.uri.path().split('/').filter(|step| !step.is_empty());
         let request = Request {

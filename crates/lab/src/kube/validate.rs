@@ -160,6 +160,9 @@ pub(super) fn object(kind: &Kind, object: &Value) -> Result<(), Failure> {
     match kind.id.as_str() {
         "pods" => containers(kind, name, object, "/spec", "spec"),
         "deployments.apps" | "replicasets.apps" | "daemonsets.apps" | "statefulsets.apps" => {
+            if let Some(problem) = negative(&object["spec"]["replicas"]) {
+                return invalid("spec.replicas", &problem);
+            }
             containers(kind, name, object, "/spec/template/spec", "spec.template.spec")?;
             let selector = Selector::of_object(&object["spec"]["selector"]);
             if selector.is_empty() {
@@ -192,6 +195,12 @@ pub(super) fn object(kind: &Kind, object: &Value) -> Result<(), Failure> {
         }
         _ => Ok(()),
     }
+}
+
+/// What is wrong with a number of things that is below none.
+pub(super) fn negative(count: &Value) -> Option<String> {
+    let count = count.as_i64().filter(|count| *count < 0)?;
+    Some(format!("Invalid value: {count}: must be greater than or equal to 0"))
 }
 
 fn containers(

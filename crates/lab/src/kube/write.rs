@@ -44,6 +44,7 @@ impl State {
         mut new: Value,
     ) -> Result<Value, Failure> {
         validate::shape(kind, &new)?;
+        drop_nulls(kind, &mut new);
         let is_inside = object::namespace(&new);
         if kind.namespaced && !is_inside.is_empty() && is_inside != namespace {
             return Err(Failure::bad_request(
@@ -131,6 +132,7 @@ impl State {
         part: Part,
     ) -> Result<Value, Failure> {
         validate::shape(kind, &new)?;
+        drop_nulls(kind, &mut new);
         let name = object::name(old);
         let wanted_name = object::name(&new);
         if !wanted_name.is_empty() && wanted_name != name {
@@ -351,6 +353,27 @@ impl State {
                 });
             }
         }
+    }
+}
+
+/// Built-in kinds have types, in which nothing is the same as null. Only what holds anything at all keeps it.
+fn drop_nulls(kind: &Kind, object: &mut Value) {
+    fn clean(value: &mut Value) {
+        match value {
+            Value::Object(map) => {
+                map.retain(|_, value| !value.is_null());
+                map.values_mut().for_each(clean);
+            }
+            Value::Array(all) => all.iter_mut().for_each(clean),
+            _ => {}
+        }
+    }
+    let holds_anything = matches!(
+        kind.id.as_str(),
+        "customresourcedefinitions.apiextensions.k8s.io" | "controllerrevisions.apps"
+    );
+    if kind.custom.is_none() && !holds_anything {
+        clean(object);
     }
 }
 

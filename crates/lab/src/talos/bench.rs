@@ -69,7 +69,7 @@ impl Bench {
         let site =
             Site::new(fixture::world(), blobs, Clock::scaled(speed), Chance::new(7), Profile::Fast);
         let site = Arc::new(site);
-        let wire = Wire::new(site.chance("wire"), false);
+        let wire = Wire::new(site.chance("wire").of("process", std::process::id().into()), false);
         let realm = Realm::new(site, wire, settings);
         Self { realm, bundle: new_bundle(), running: Mutex::default(), _folder: folder }
     }

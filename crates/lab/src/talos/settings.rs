@@ -5,6 +5,8 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
+use talmox_clock::Chance;
+
 use super::config::prefix;
 use super::network::Dhcp;
 use super::real::RealKubernetes;
@@ -32,8 +34,18 @@ pub struct NodeSettings {
 }
 
 impl NodeSettings {
-    pub(crate) fn realm(&self, site: &Arc<Site>, factory: &Arc<Factory>) -> io::Result<Arc<Realm>> {
-        let wire = Wire::new(site.chance("wire"), self.has_one_loopback);
+    /// `kept` tells one lab that is kept from another: as long as nobody else took them, its nodes are where they were.
+    pub(crate) fn realm(
+        &self,
+        site: &Arc<Site>,
+        factory: &Arc<Factory>,
+        kept: Option<&str>,
+    ) -> io::Result<Arc<Realm>> {
+        let chance = match kept {
+            Some(kept) => Chance::new(0).of(kept, 0),
+            None => site.chance("wire").of("process", std::process::id().into()),
+        };
+        let wire = Wire::new(chance, self.has_one_loopback);
         let usual = self.networks.is_empty().then_some(USUAL);
         for network in self.networks.iter().copied().chain(usual) {
             let [a, b, c, _] = network.octets();

@@ -108,8 +108,7 @@ impl Wire {
         }
         let mut taken = io::Error::from(io::ErrorKind::AddrInUse);
         for attempt in 0..ATTEMPTS {
-            let name = format!("wire/{network:?}/{}", std::process::id());
-            let mut chance = self.chance.of(&name, attempt);
+            let mut chance = self.chance.of(&format!("wire/{network:?}"), attempt);
             let number = |end| u8::try_from(end).unwrap_or(u8::MAX);
             let loopback = [127, number(1 + chance.below(254)), number(1 + chance.below(254))];
             let [a, b, c] = loopback;

@@ -94,7 +94,8 @@ pub(crate) struct ServeArgs {
 
     /// Run this kube-apiserver behind the control planes instead of the simulated one
     ///
-    /// It gets an etcd of its own. Controllers, nodes and pods are the lab's. Its data is not kept.
+    /// It gets an etcd of its own. Controllers, nodes and pods are the lab's. Its data is not kept. It goes by the real clock:
+    /// --speed cannot be above 1.
     #[arg(long, value_name = "PATH", requires = "etcd")]
     kube_apiserver: Option<PathBuf>,
 
@@ -275,6 +276,11 @@ fn real_kubernetes(args: &ServeArgs) -> Result<Option<RealKubernetes>, CommandEr
     let Some((apiserver, etcd)) = args.kube_apiserver.clone().zip(args.etcd.clone()) else {
         return Ok(None);
     };
+    if args.speed > 1.0 {
+        let message = "--kube-apiserver goes by the real clock: in a lab whose time passes faster, it would soon take \
+                       nobody's certificate";
+        return Err(CommandError::usage(message).hint("leave --speed away, or give --speed 1"));
+    }
     for (flag, path) in [("--kube-apiserver", &apiserver), ("--etcd", &etcd)] {
         let is_program = fs::metadata(path)
             .is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0);

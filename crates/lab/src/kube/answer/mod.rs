@@ -165,15 +165,7 @@ fn authorize(state: &State, request: &Request, target: &Target) -> Result<(), Fa
     if request.user.may(state, &wish) {
         return Ok(());
     }
-    let scope = match target.namespace.as_str() {
-        "" => "at the cluster scope".to_owned(),
-        namespace => format!("in the namespace \"{namespace}\""),
-    };
-    let cause = format!(
-        "User \"{}\" cannot {verb} resource \"{resource}\" in API group \"{}\" {scope}",
-        request.user.name, target.kind.group
-    );
-    Err(Failure::forbidden(&target.kind, &target.name, &cause))
+    Err(Failure::forbidden(&target.kind, &target.name, &wish.refusal(&request.user.name)))
 }
 
 fn about_objects(state: &mut State, request: &Request, target: &Target) -> Result<Answer, Failure> {

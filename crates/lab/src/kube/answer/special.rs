@@ -12,6 +12,7 @@ use crate::kube::patch::{self, PatchType};
 use crate::kube::request::{Request, Target};
 use crate::kube::selector::Selector;
 use crate::kube::store::State;
+use crate::kube::validate;
 use crate::kube::write::Deletion;
 
 pub(super) fn answer(
@@ -169,8 +170,7 @@ fn scale(
     if !seen.is_empty() && seen != text(&now, "/metadata/resourceVersion") {
         return Err(Failure::modified(&target.kind, &target.name));
     }
-    if let Some(negative) = wanted["spec"]["replicas"].as_i64().filter(|number| *number < 0) {
-        let problem = format!("Invalid value: {negative}: must be greater than or equal to 0");
+    if let Some(problem) = validate::negative(&wanted["spec"]["replicas"]) {
         return Err(Failure::invalid_scale(&target.name, &problem));
     }
     let replicas = number(&wanted, "/spec/replicas").unwrap_or_default();

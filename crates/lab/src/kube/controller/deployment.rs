@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::pod;
-use crate::kube::object::{self, annotation, label, name, namespace, number};
+use crate::kube::object::{self, annotation, name, namespace, number};
 use crate::kube::store::State;
 
 const ID: &str = "deployments.apps";
@@ -32,11 +32,10 @@ fn revision(set: &Value) -> u64 {
 }
 
 fn roll(state: &mut State, deployment: &Value) {
-    let template = &deployment["spec"]["template"];
-    let hash = pod::template_hash(template);
     let all = sets(state, deployment);
-    let (new, old): (Vec<_>, Vec<_>) =
-        all.iter().partition(|set| label(set, HASH) == Some(hash.as_str()));
+    let new = set_of_template(deployment, &all);
+    let is_old = |set: &&Arc<Value>| new.is_none_or(|new| !Arc::ptr_eq(set, new));
+    let old: Vec<&Arc<Value>> = all.iter().filter(is_old).collect();
     let newest = all.iter().map(|set| revision(set)).max().unwrap_or_default();
     let replicas = |set: &Value| number(set, "/spec/replicas").unwrap_or_default();
     let wanted = number(deployment, "/spec/replicas").unwrap_or(1);
@@ -54,9 +53,9 @@ fn roll(state: &mut State, deployment: &Value) {
     let old_pods: usize = old.iter().map(|set| pod::owned(state, set).len()).sum();
     let room = (wanted + surge).saturating_sub(old_total);
     let aim = if is_recreate && old_pods > 0 { 0 } else { room.min(wanted) };
-    let (new_replicas, new_ready) = match new.first() {
+    let (new_replicas, new_ready) = match new {
         None => {
-            make_set(state, deployment, &hash, aim, newest + 1);
+            make_set(state, deployment, aim, newest + 1);
             (aim, 0)
         }
         Some(set) => {
@@ -69,8 +68,7 @@ fn roll(state: &mut State, deployment: &Value) {
             (aim, number(set, "/status/availableReplicas").unwrap_or_default())
         }
     };
-    let current =
-        if new.first().is_some_and(|set| revision(set) == newest) { newest } else { newest + 1 };
+    let current = if new.is_some_and(|set| revision(set) == newest) { newest } else { newest + 1 };
     mark(state, ID, deployment, current);
     // Old pods that are not there yet are no loss; of the others only so many may go.
     let old_ready: u64 =
@@ -86,11 +84,24 @@ fn roll(state: &mut State, deployment: &Value) {
     forget(state, deployment, &old);
 }
 
-fn make_set(state: &mut State, deployment: &Value, hash: &str, replicas: u64, revision: u64) {
+/// The set of the deployment's template. Templates are compared as they are: whoever goes back to one may write its
+/// fields in another order.
+fn set_of_template<'s>(deployment: &Value, sets: &'s [Arc<Value>]) -> Option<&'s Arc<Value>> {
+    let wanted = &deployment["spec"]["template"];
+    sets.iter().find(|set| {
+        let mut template = set["spec"]["template"].clone();
+        object::entry(&mut template["metadata"], "labels").shift_remove(HASH);
+        template == *wanted
+    })
+}
+
+fn make_set(state: &mut State, deployment: &Value, replicas: u64, revision: u64) {
+    let hash = pod::template_hash(&deployment["spec"]["template"]);
     let mut template = deployment["spec"]["template"].clone();
     let mut selector = deployment["spec"]["selector"].clone();
-    object::entry(&mut template["metadata"], "labels").insert(HASH.to_owned(), hash.into());
-    object::entry(&mut selector, "matchLabels").insert(HASH.to_owned(), hash.into());
+    object::entry(&mut template["metadata"], "labels")
+        .insert(HASH.to_owned(), hash.as_str().into());
+    object::entry(&mut selector, "matchLabels").insert(HASH.to_owned(), hash.as_str().into());
     let set = json!({
         "metadata": {
             "name": format!("{}-{hash}", name(deployment)),
@@ -135,10 +146,9 @@ fn forget(state: &mut State, deployment: &Value, old: &[&Arc<Value>]) {
 }
 
 fn write_status(state: &mut State, deployment: &Value) {
-    let hash = pod::template_hash(&deployment["spec"]["template"]);
     let all = sets(state, deployment);
     let sum = |pointer: &str| -> u64 { all.iter().filter_map(|set| number(set, pointer)).sum() };
-    let new = all.iter().find(|set| label(set, HASH) == Some(hash.as_str()));
+    let new = set_of_template(deployment, &all);
     let updated = new.and_then(|set| number(set, "/status/replicas")).unwrap_or_default();
     let (total, available) = (sum("/status/replicas"), sum("/status/availableReplicas"));
     let wanted = number(deployment, "/spec/replicas").unwrap_or(1);

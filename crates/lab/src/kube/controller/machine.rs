@@ -24,6 +24,7 @@ pub struct Machine {
     pub cpus: u64,
     pub memory_bytes: u64,
     pub system_uuid: String,
+    /// What tells machines of one name apart.
     pub boot_id: String,
     /// Beside those that every node has.
     pub labels: BTreeMap<String, String>,
@@ -43,7 +44,10 @@ pub(crate) struct Machines {
 
 #[derive(Debug)]
 pub(super) struct Kubelet {
+    /// The one that registered last.
     pub(super) machine: Machine,
+    /// Further machines that run under this name.
+    namesakes: Vec<Machine>,
     /// Since when it does not run; none while it does.
     pub(super) stopped: Option<Duration>,
     /// A network plugin has been there. It stays on the disk.
@@ -66,8 +70,20 @@ impl Machines {
     /// A machine whose kubelet has said nothing since this time.
     pub(crate) fn add_silent(&mut self, name: &str, since: Duration, has_network: bool) {
         let machine = Machine { name: name.to_owned(), ..Machine::default() };
-        let kubelet = Kubelet { machine, stopped: Some(since), has_network, addresses: 1 };
+        let kubelet =
+            Kubelet { machine, namesakes: vec![], stopped: Some(since), has_network, addresses: 1 };
         self.all.insert(name.to_owned(), kubelet);
+    }
+}
+
+impl Kubelet {
+    /// All machines that run under the name.
+    fn running(self) -> Vec<Machine> {
+        let mut all = self.namesakes;
+        if self.stopped.is_none() {
+            all.push(self.machine);
+        }
+        all
     }
 }
 
@@ -77,41 +93,51 @@ impl KubeStore {
         self.with(|state| {
             register(state, &machine);
             let name = machine.name.clone();
-            let all = &mut state.machines.all;
-            let has_network = all.get(&name).is_some_and(|known| known.has_network);
-            let addresses = all.get(&name).map_or(1, |known| known.addresses);
-            all.insert(name, Kubelet { machine, stopped: None, has_network, addresses });
+            let known = state.machines.all.remove(&name);
+            let has_network = known.as_ref().is_some_and(|known| known.has_network);
+            let addresses = known.as_ref().map_or(1, |known| known.addresses);
+            let mut namesakes = known.map(Kubelet::running).unwrap_or_default();
+            namesakes.retain(|other| other.boot_id != machine.boot_id);
+            let kubelet = Kubelet { machine, namesakes, stopped: None, has_network, addresses };
+            state.machines.all.insert(name, kubelet);
             // The kubelet looks at its pods even though no object changed.
             state.revision += 1;
         });
     }
 
-    /// A kubelet stops: nothing on the node changes until somebody notices.
-    pub fn stop_kubelet(&self, node: &str) {
+    /// The kubelet of this boot stops: nothing on the node changes until somebody notices. Where
+    /// another machine runs under the same name, the node is that one's from now on.
+    pub fn stop_kubelet(&self, node: &str, boot_id: &str) {
         self.with(|state| {
             let now = state.now;
-            if let Some(kubelet) = state.machines.all.get_mut(node) {
-                kubelet.stopped.get_or_insert(now);
-                state.revision += 1;
+            let Some(kubelet) = state.machines.all.get_mut(node) else { return };
+            kubelet.namesakes.retain(|other| other.boot_id != boot_id);
+            if kubelet.machine.boot_id != boot_id {
+                return;
             }
+            match kubelet.namesakes.pop() {
+                Some(next) => {
+                    kubelet.machine = next.clone();
+                    // What somebody deleted does not come back by this.
+                    if state.get("nodes", "", node).is_some() {
+                        register(state, &next);
+                    }
+                }
+                None => {
+                    kubelet.stopped.get_or_insert(now);
+                }
+            }
+            state.revision += 1;
         });
     }
 
-    /// The machine is gone or wiped; its node stays until somebody deletes it.
-    pub fn forget_machine(&self, node: &str) {
-        self.stop_kubelet(node);
+    /// Other static pods of a machine from now on, as after an upgrade of the control plane.
+    pub fn set_static_pods(&self, node: &str, boot_id: &str, pods: Vec<Value>) {
         self.with(|state| {
-            if let Some(kubelet) = state.machines.all.get_mut(node) {
-                kubelet.has_network = false;
-            }
-        });
-    }
-
-    /// Other static pods from now on, as after an upgrade of the control plane.
-    pub fn set_static_pods(&self, node: &str, pods: Vec<Value>) {
-        self.with(|state| {
-            if let Some(kubelet) = state.machines.all.get_mut(node) {
-                kubelet.machine.static_pods = pods;
+            let Some(kubelet) = state.machines.all.get_mut(node) else { return };
+            let mut all = std::iter::once(&mut kubelet.machine).chain(&mut kubelet.namesakes);
+            if let Some(machine) = all.find(|machine| machine.boot_id == boot_id) {
+                machine.static_pods = pods;
                 state.revision += 1;
             }
         });

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use talmox_talos_api::proto::common::{ContainerDriver, Data};
 use talmox_talos_api::proto::machine::{DmesgRequest, LogsRequest};
 use talmox_talos_api::server::Status;
-use talmox_talos_config::time::UnixTime;
 use tonic::codegen::BoxStream;
 
 use super::Session;
@@ -103,12 +102,10 @@ pub(super) fn dmesg(
     session: &Arc<Session>,
     request: DmesgRequest,
 ) -> Result<BoxStream<Data>, Status> {
-    let (found, booted) = session.node(|node| (node.dmesg.clone(), node.booted))?;
+    let found = session.node(|node| node.dmesg.clone())?;
     let past = if request.tail { vec![] } else { found };
-    let seconds = i64::try_from(booted.as_secs()).unwrap_or(i64::MAX);
-    let prefix = format!("kern:    info: [{}]: ", UnixTime::from_seconds(seconds));
     let lines = |_: &Land, node: &Node| Some(node.dmesg.clone());
-    Ok(follow(session, past, request.follow, lines, move |line| format!("{prefix}{line}\n")))
+    Ok(follow(session, past, request.follow, lines, |line| format!("{line}\n")))
 }
 
 /// Lines that are there and, where wanted, those that come.

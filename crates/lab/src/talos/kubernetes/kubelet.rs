@@ -28,7 +28,8 @@ pub(crate) async fn run_kubelet(realm: Arc<Realm>, vmid: u32, boot: u64) {
     loop {
         let (store, machine, spec) = kubelet.register(&name).await;
         name.clone_from(&machine.name);
-        let registered = Registered { store, name: machine.name.clone() };
+        let registered =
+            Registered { store, name: machine.name.clone(), boot_id: machine.boot_id.clone() };
         kubelet.follow(&registered, machine, spec).await;
     }
 }
@@ -43,11 +44,12 @@ struct Kubelet<'r> {
 struct Registered {
     store: Arc<KubeStore>,
     name: String,
+    boot_id: String,
 }
 
 impl Drop for Registered {
     fn drop(&mut self) {
-        self.store.stop_kubelet(&self.name);
+        self.store.stop_kubelet(&self.name, &self.boot_id);
     }
 }
 
@@ -173,12 +175,12 @@ impl Kubelet<'_> {
                 self.realm.enter(self.vmid, self.boot, SERVICE, state, text);
             };
             say(ServiceState::Stopping, "Sending SIGTERM to task kubelet");
-            store.stop_kubelet(&before.name);
+            store.stop_kubelet(&before.name, &before.boot_id);
             self.start().await;
             store.start_kubelet(next.clone());
         } else if before.static_pods != next.static_pods {
             self.wait(Work::Service).await;
-            store.set_static_pods(&next.name, next.static_pods.clone());
+            store.set_static_pods(&next.name, &next.boot_id, next.static_pods.clone());
         }
     }
 }

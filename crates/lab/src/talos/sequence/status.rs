@@ -12,6 +12,7 @@ use talmox_talos_api::proto::machine::{
 use super::super::land::{Node, Stage};
 use super::super::realm::Realm;
 use super::super::service::{Health, Service, ServiceState};
+use crate::kube::heartbeat::micro_time;
 
 impl Realm {
     /// A service of the node enters a state. Who says so again changes nothing, and wakes nobody.
@@ -175,8 +176,7 @@ impl Node {
     /// Adds a line to the kernel's log.
     pub(crate) fn dmesg(&mut self, now: Duration, line: &str) {
         const LINES: usize = 500;
-        let since = now.saturating_sub(self.booted).as_secs_f64();
-        self.dmesg.push(format!("[{since:12.6}] [talos] {line}"));
+        self.dmesg.push(format!("kern:    info: [{}]: [talos] {line}", micro_time(now)));
         if self.dmesg.len() > LINES {
             self.dmesg.remove(0);
         }

@@ -55,6 +55,31 @@ async fn roles_say_what_others_may() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn who_asks_in_the_name_of_another_needs_leave_and_gets_what_that_one_may() {
+    let cluster = Cluster::start(&[]).await;
+    let mut admin = cluster.admin().await;
+    let mut jane = cluster.connect(Some(cluster.certificate("jane", &["dev"]))).await;
+    let as_nobody = [("Impersonate-User", "nobody")];
+    let refused = jane.ask("GET", "/api/v1/nodes", &as_nobody, &Value::Null).await;
+    assert_eq!(refused.status, 403);
+    assert_eq!(
+        refused.body["message"],
+        "users \"nobody\" is forbidden: User \"jane\" cannot impersonate resource \"users\" in API group \"\" at the cluster scope"
+    );
+    assert_eq!(refused.body["details"], json!({"name": "nobody", "kind": "users"}));
+    let refused = admin.ask("GET", "/api/v1/nodes", &as_nobody, &Value::Null).await;
+    assert_eq!(refused.status, 403);
+    let message = refused.body["message"].as_str().unwrap();
+    assert!(message.starts_with("nodes is forbidden: User \"nobody\" cannot list"), "{message}");
+    let with_group = [("Impersonate-User", "nobody"), ("Impersonate-Group", "system:masters")];
+    let listed = admin.ask("GET", "/api/v1/nodes", &with_group, &Value::Null).await;
+    assert_eq!(listed.status, 200);
+    let only_group = [("Impersonate-Group", "system:masters")];
+    let failed = admin.ask("GET", "/api/v1/nodes", &only_group, &Value::Null).await;
+    assert_eq!(failed.status, 500);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_bootstrap_token_lets_a_kubelet_ask_for_its_certificate() {
     let cluster = Cluster::start(&[]).await;
     let secret = json!({

@@ -46,7 +46,7 @@ async fn static_pods_are_shown_and_follow_their_manifest() {
     let pod = cluster.until("pods", "kube-system", name, of("v1.32.4")).await;
     assert!(pod["metadata"]["annotations"]["kubernetes.io/config.mirror"].is_string());
     assert_eq!(pod["status"]["podIP"], "10.0.0.11");
-    cluster.store.set_static_pods("cp-1", vec![static_pod("v1.33.0")]);
+    cluster.store.set_static_pods("cp-1", &machine("cp-1", 0).boot_id, vec![static_pod("v1.33.0")]);
     cluster.until("pods", "kube-system", name, of("v1.33.0")).await;
 }
 
@@ -91,6 +91,53 @@ async fn a_deployment_rolls_to_a_new_template() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn whoever_goes_back_to_an_old_template_gets_its_set_back() {
+    let cluster = Cluster::start_ready(&["w-1"]).await;
+    let mut admin = cluster.admin().await;
+    let path = format!("{DEPLOYMENTS}/web");
+    admin.post(DEPLOYMENTS, &deployment("web", 1, "web:1")).await;
+    let is_done = |generation: u64| {
+        move |web: &Value| {
+            web["status"]["observedGeneration"] == generation
+                && web["status"]["updatedReplicas"] == 1
+                && web["status"]["replicas"] == 1
+        }
+    };
+    cluster.until("deployments.apps", "default", "web", is_done(1)).await;
+    let first = admin.get(&path).await.body["spec"]["template"].clone();
+    let image = json!([{"op": "replace", "path": "/spec/template/spec/containers/0/image", "value": "web:2"}]);
+    admin.patch(&path, "json-patch+json", &image).await;
+    cluster.until("deployments.apps", "default", "web", is_done(2)).await;
+    // As kubectl sends it: fields in an order of its own, and a time that there is not.
+    let mut back = json!({"metadata": {"creationTimestamp": null}, "spec": {}});
+    back["metadata"]["labels"] = first["metadata"]["labels"].clone();
+    for (key, value) in first["spec"].as_object().unwrap().iter().rev() {
+        back["spec"][key] = value.clone();
+    }
+    let undo = json!([{"op": "replace", "path": "/spec/template", "value": back}]);
+    let undone = admin.patch(&path, "json-patch+json", &undo).await;
+    assert_eq!((undone.status, &undone.body["spec"]["template"]), (200, &first));
+    cluster.until("deployments.apps", "default", "web", is_done(3)).await;
+    assert_eq!(cluster.store.list("replicasets.apps").len(), 2);
+    let web = admin.get(&path).await.body;
+    assert_eq!(web["metadata"]["annotations"]["deployment.kubernetes.io/revision"], "3");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn fewer_pods_than_none_are_refused() {
+    let cluster = Cluster::start(&[]).await;
+    let mut admin = cluster.admin().await;
+    let mut web = deployment("web", 1, "web:1");
+    web["spec"]["replicas"] = (-1).into();
+    let refused = admin.post(DEPLOYMENTS, &web).await;
+    assert_eq!(refused.status, 422);
+    assert_eq!(
+        refused.body["message"],
+        "Deployment.apps \"web\" is invalid: spec.replicas: Invalid value: -1: must be greater than or equal to 0"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn evictions_mind_budgets_and_cordoned_nodes_get_nothing() {
     let cluster = Cluster::start_ready(&["w-1", "w-2"]).await;
     let mut admin = cluster.admin().await;
@@ -126,7 +173,7 @@ async fn evictions_mind_budgets_and_cordoned_nodes_get_nothing() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lost_node_is_noticed_and_comes_back() {
     let cluster = Cluster::start_ready(&["w-1", "w-2"]).await;
-    cluster.store.stop_kubelet("w-2");
+    cluster.store.stop_kubelet("w-2", &machine("w-2", 1).boot_id);
     let node = cluster
         .until("nodes", "", "w-2", |node| {
             let taints = node["spec"]["taints"].as_array();

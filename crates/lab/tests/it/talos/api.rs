@@ -96,7 +96,12 @@ fn a_cluster_of_one_is_made_and_seen() {
         let log = client.logs(&LogSource::Service("etcd".to_owned()), Some(5), false).await;
         assert!(!log.unwrap().all().await.unwrap().is_empty());
         let dmesg = client.dmesg(false).await.unwrap().all().await.unwrap();
-        assert!(String::from_utf8(dmesg).unwrap().contains("service[etcd](Running)"));
+        let dmesg = String::from_utf8(dmesg).unwrap();
+        assert!(dmesg.contains("service[etcd](Running)"));
+        // Every line has the time that it is from.
+        let times = dmesg.lines().map(|line| line.split(['[', ']']).nth(1).unwrap());
+        let times: Vec<&str> = times.collect();
+        assert!(times.is_sorted() && times.first() < times.last(), "{times:?}");
         let release = client.read("/etc/os-release").await.unwrap();
         assert!(String::from_utf8(release).unwrap().contains("VERSION_ID=v1.13.6\n"));
         assert!(!client.has_file("/etc/passwd").await.unwrap());

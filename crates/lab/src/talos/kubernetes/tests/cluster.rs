@@ -98,6 +98,34 @@ async fn a_silent_node_is_missed_and_stays_known() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_machine_that_bore_the_name_of_another_leaves_it_as_it_was() {
+    let bench = control_planes(1, |_| {}).await;
+    let boot = bench.start_worker(22);
+    bench.start_worker(21);
+    let store = bench.store_of(11);
+    let (owner, other) = (("nodes", "", "node-21"), ("nodes", "", "node-22"));
+    let is_at = |address: &'static str| {
+        move |node: &serde_json::Value| text(node, "/status/addresses/0/address") == address
+    };
+    let rename = |name: &str| {
+        bench.realm.change_node(22, boot, |node| node.network.hostname = name.to_owned());
+    };
+    for node in [owner, other] {
+        bench.until_object(&store, node, |node| has_condition(node, "Ready")).await;
+    }
+    rename("node-21");
+    bench.until_object(&store, owner, is_at("10.0.0.22")).await;
+    bench.until_object(&store, other, |node| !has_condition(node, "Ready")).await;
+    rename("node-22");
+    bench.until_object(&store, other, |node| has_condition(node, "Ready")).await;
+    bench.until_object(&store, owner, is_at("10.0.0.21")).await;
+    // Whoever fell silent before this one is missed by the time that this one is.
+    bench.kill(22);
+    bench.until_object(&store, other, |node| !has_condition(node, "Ready")).await;
+    assert!(has_condition(&store.get("nodes", "", "node-21").unwrap(), "Ready"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_node_behind_a_partition_is_missed_until_it_heals() {
     let bench = control_planes(1, |_| {}).await;
     bench.start_worker(21);
