@@ -239,6 +239,10 @@ impl Decoder<'_> {
                 entries.push(Entry { key: text(field.key), value });
             }
         }
+        for Entry { key, value } in record.others(map, self.release) {
+            let value = self.generic(value)?.without_comments();
+            entries.push(Entry { key: key.without_comments(), value });
+        }
         Some(Node::from(Value::Map(Map { entries, flow: false })))
     }
 
@@ -318,10 +322,7 @@ impl Decoder<'_> {
 
     /// What the YAML library of the release calls its work.
     fn verb(&self) -> &'static str {
-        match self.release {
-            Release::V1_12 => "unmarshal",
-            Release::V1_13 => "construct",
-        }
+        if self.release < Release::V1_13 { "unmarshal" } else { "construct" }
     }
 
     fn error(&mut self, node: &Node, reason: &str) {
@@ -453,6 +454,7 @@ fn unknown_in(node: &Node, ty: &'static Type, release: Release) -> Option<Node> 
 
 fn unknown_in_record(node: &Node, record: &'static Struct, release: Release) -> Option<Node> {
     unknown_entries(node, |key, value| match record.field(key.as_str()?, release) {
+        None if record.open => None,
         None => Some(value.clone()),
         Some(field) => unknown_below(key, value, &field.ty, release),
     })

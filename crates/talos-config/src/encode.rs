@@ -20,6 +20,7 @@ pub(crate) fn encode_record(node: &Node, record: &'static Struct, release: Relea
             };
             Some(Entry { key: text(field.key), value })
         })
+        .chain(map.into_iter().flat_map(|map| record.others(map, release)).cloned())
         .collect();
     Node::from(Value::Map(Map { entries, flow: false }))
 }

@@ -5,10 +5,12 @@
 
 use std::net::IpAddr;
 
+use talmox_yaml::Node;
+
 use crate::contract::Contract;
 use crate::document::{Config, Document};
 use crate::format::address::parse_prefix;
-use crate::schema::link_kinds;
+use crate::schema::{any_kind, link_kinds};
 use crate::validate::View;
 
 /// Something that will not do what it seems to say.
@@ -53,16 +55,24 @@ pub fn lint(config: &Config) -> Vec<Lint> {
 }
 
 /// Looks for documents that nodes of a Talos version do not understand. Such a node refuses the
-/// whole config.
-pub fn lint_kinds(config: &Config, talos: Contract) -> Vec<Lint> {
+/// whole config, and its reader only says that it does not know them.
+pub fn lint_kinds(text: &str, talos: Contract) -> Vec<Lint> {
     let mut lints = Lints(vec![]);
-    for document in config.documents() {
-        let needed = Contract::new(1, document.kind.talos_minor);
+    for document in talmox_yaml::read_nodes(text).unwrap_or_default() {
+        let get = |key| document.as_map().and_then(|map| map.get(key)).and_then(Node::as_str);
+        let Some(kind) = get("kind").and_then(any_kind) else { continue };
+        // What only deletes is no document, and is read by every release.
+        if get("$patch") == Some("delete") {
+            continue;
+        }
+        let needed = kind.since.contract();
         if needed > talos {
-            lints.add(
-                at(document),
-                format!("{} came with Talos {needed}; {talos} refuses the config", document.kind()),
-            );
+            let name = get("name").filter(|_| kind.is_named());
+            let path =
+                name.map_or_else(|| kind.name.into(), |name| format!("{}/{name}", kind.name));
+            let message =
+                format!("{} came with Talos {needed}; {talos} refuses the config", kind.name);
+            lints.add(path, message);
         }
     }
     lints.0
@@ -295,10 +305,13 @@ name: data
 apiVersion: v1alpha1
 kind: HostnameConfig
 auto: stable
+---
+apiVersion: v1alpha1
+kind: ResolverConfig
+$patch: delete
 ";
-        let config = Config::parse(text, Release::default()).expect("a config");
         let paths = |minor| -> Vec<String> {
-            let lints = lint_kinds(&config, Contract::new(1, minor));
+            let lints = lint_kinds(text, Contract::new(1, minor));
             lints.into_iter().map(|lint| lint.path).collect()
         };
         assert_eq!(paths(8), ["UserVolumeConfig/data", "HostnameConfig"]);

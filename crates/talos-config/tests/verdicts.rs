@@ -1,5 +1,6 @@
 //! What the validator says, one rule at a time.
 
+use talmox_talos_config::patch::{Patch, apply_to};
 use talmox_talos_config::validate::{Mode, Stage, validate, validate_strictly};
 use talmox_talos_config::{Config, Release};
 
@@ -154,4 +155,55 @@ fn strictness_turns_warnings_into_errors() {
     let verdict = validate_strictly(&config, Mode::Cloud);
     assert!(verdict.warnings.is_empty());
     assert!(verdict.error.is_some_and(|error| error.contains("warning: use")));
+}
+
+#[test]
+fn documents_known_by_name_only_keep_all_their_keys() {
+    let before = "\
+apiVersion: v1alpha1
+kind: KernelModuleConfig
+name: nvme
+parameters:
+    - a=1
+mode: 0o644
+---
+apiVersion: v1alpha1
+kind: SysctlConfig
+sysctls:
+    vm.swappiness: \"1\"
+";
+    let config = Config::parse(before, Release::V1_14).unwrap();
+    assert_eq!(config.encode(), before);
+    assert!(Config::parse(before, Release::V1_13).is_err());
+    let change = "\
+apiVersion: v1alpha1
+kind: KernelModuleConfig
+name: nvme
+parameters: [b=2]
+mode:
+    $patch: delete
+---
+apiVersion: v1alpha1
+kind: SysctlConfig
+sysctls: {kernel.pid_max: \"9\"}
+";
+    let patch = Patch::parse(change, Release::V1_14).unwrap();
+    let patched = apply_to(&config, &[patch]).unwrap().encode();
+    let after = "\
+apiVersion: v1alpha1
+kind: KernelModuleConfig
+name: nvme
+parameters:
+    - a=1
+    - b=2
+---
+apiVersion: v1alpha1
+kind: SysctlConfig
+sysctls:
+    kernel.pid_max: \"9\"
+    vm.swappiness: \"1\"
+";
+    assert_eq!(patched, after);
+    let twice = format!("{before}---\n{before}");
+    assert!(Config::parse(&twice, Release::V1_14).is_err());
 }

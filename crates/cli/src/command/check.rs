@@ -1,6 +1,7 @@
 //! `talmox check`
 
 mod live;
+mod patches;
 
 use std::path::Path;
 
@@ -80,7 +81,9 @@ pub(crate) fn load(path: Option<&Path>, clusters: &[String]) -> Result<Inventory
 
 /// The same for files that were found already.
 pub(crate) fn load_located(located: Located) -> Inventory {
-    Parsed::new(located.clusters).check_with(content)
+    let mut inventory = Parsed::new(located.clusters).check_with(content);
+    patches::refuse_newer_documents(&mut inventory);
+    inventory
 }
 
 fn find_node<'a>(

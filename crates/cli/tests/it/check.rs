@@ -272,6 +272,41 @@ fn only_regular_files_are_read() {
 }
 
 #[test]
+fn documents_that_came_after_the_talos_version_are_errors_before_anything_is_made() {
+    let host = "apiVersion: v1alpha1\nkind: StaticHostConfig\nname: 10.5.0.2\nhostnames: [a]\n";
+    let patched = CLUSTER.replace("controlplane:", "patches: {all: [p.yaml]}\ncontrolplane:");
+    let folder = folder(&patched);
+    folder.write("inventory/dev/p.yaml", host);
+    let run = folder.talmox("check");
+    assert_eq!(run.code, 1);
+    assert_snapshot!(run.stderr, @r"
+    error[bad-patch]: StaticHostConfig came with Talos v1.12; v1.11 refuses the config
+     --> inventory/dev/cluster.yaml:4:17
+      |
+    4 | patches: {all: [p.yaml]}
+      |                 ^^^^^^
+      |
+      = hint: raise `talos_version`, or take the document out of the patch
+    ");
+    for command in ["plan --lab", "up --lab --yes", "render"] {
+        let run = folder.talmox(command);
+        assert_eq!(run.code, 1, "{command}");
+        let told =
+            "error[bad-patch]: StaticHostConfig came with Talos v1.12; v1.11 refuses the config";
+        assert!(run.stderr.contains(told), "{command}: {}", run.stderr);
+    }
+    // What only deletes is read by every release; and newer ones know the document.
+    folder.write(
+        "inventory/dev/p.yaml",
+        "apiVersion: v1alpha1\nkind: HostnameConfig\n$patch: delete\n",
+    );
+    assert_eq!(folder.talmox("check").code, 0);
+    folder.write("inventory/dev/p.yaml", host);
+    folder.write("inventory/dev/cluster.yaml", &patched.replace("v1.11.2", "v1.12.7"));
+    assert_eq!(folder.talmox("check").code, 0);
+}
+
+#[test]
 fn a_result_that_cannot_be_written_is_an_error() {
     let folder = folder(CLUSTER);
     let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();

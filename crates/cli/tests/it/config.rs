@@ -305,6 +305,12 @@ fn a_document_that_the_nodes_do_not_know_is_told() {
     assert!(run.stderr.contains("lint: KubeSpanConfig: "), "{}", run.stderr);
     let run = folder.talmox("config validate worker.yaml -m metal --talos-version v1.11");
     assert_eq!(run.code, 1, "{}", run.stderr);
+    assert!(
+        run.stderr.contains("\"KubeSpanConfig\" \"v1alpha1\": not registered"),
+        "{}",
+        run.stderr
+    );
+    assert!(run.stderr.contains("lint: KubeSpanConfig: KubeSpanConfig came with Talos v1.13; "));
 }
 
 const SMALL: &str = "\

@@ -99,7 +99,7 @@ impl Talos {
         };
         let base = |role| -> Result<Config, DeriveError> {
             let config = generate(&input, role).map_err(DeriveError::Generate)?;
-            // Older versions are read with fewer kinds than the newest one generates.
+            // What was generated must be known to the version that reads it.
             if config.release() == release {
                 return Ok(config);
             }
@@ -142,7 +142,7 @@ impl Talos {
         if let Some(error) = verdict.error {
             return Err(DeriveError::Invalid(error));
         }
-        let lints = lint::lint(&config).into_iter().chain(lint::lint_kinds(&config, self.contract));
+        let lints = lint::lint(&config).into_iter();
         let lints = lints.map(|lint| format!("{}: {}", lint.path, lint.message));
         Ok(Rendered {
             warnings: verdict.warnings.into_iter().chain(lints).collect(),

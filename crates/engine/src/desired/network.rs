@@ -8,6 +8,7 @@ use std::net::IpAddr;
 use talmox_model::inventory::{Nic, Vlan};
 use talmox_model::value::{Boot, HostAddress, NetworkForm, Role, VipBy};
 use talmox_model::{Cluster, Node};
+use talmox_talos_config::contract::Contract;
 use talmox_talos_config::network::{FirstLink, FirstNetwork, MacAddress, Prefix};
 use talmox_yaml::Node as Yaml;
 use talmox_yaml::build::{flag, list, map, number, text, texts, unless_empty};
@@ -39,11 +40,15 @@ pub(super) fn config(
     node: &Node,
     identity: &NodeIdentity,
     phase: Phase,
+    contract: Contract,
 ) -> Result<NetworkConfig, DeriveError> {
     let links = links(cluster, node, identity, phase)?;
     let network = &cluster.file.network;
     let nameservers = texts(network.nameservers.values().map(ToString::to_string));
-    let search = texts(network.search.values().map(ToString::to_string));
+    // Talos 1.8 does not know the key, and refuses a config that has it.
+    let is_known = contract >= Contract::new(1, 9);
+    let search = network.search.values().filter(|_| is_known).map(ToString::to_string);
+    let search = texts(search);
     if *network.form.required() == NetworkForm::Documents {
         let mut documents: Vec<Yaml> = links.iter().flat_map(Link::documents).collect();
         documents.extend(resolver_document(cluster));

@@ -32,9 +32,8 @@ pub(super) fn node(builder: &mut Builder<'_>, node: &DesiredNode, found: &Config
         fields.push(FieldChange::new("schematic", old, new));
         class = Class::Drain;
     }
-    let release = desired.talos_version.as_deref().and_then(Release::of);
     match &found.config {
-        Some(config) => match differences(config, &node.config, release.unwrap_or_default()) {
+        Some(config) => match differences(config, &node.config, release(desired, found)) {
             Some(mut differences) => {
                 builder.findings.extend(kept_open(desired, &mut differences));
                 for field in &differences {
@@ -80,11 +79,16 @@ fn kept_open(desired: &Desired, differences: &mut Vec<FieldChange>) -> Option<Fi
     Some(Finding::warning(&desired.cluster, message).hint(hint))
 }
 
+/// What reads both configs: the node may be newer than the inventory says.
+fn release(desired: &Desired, found: &Configured) -> Release {
+    let of = |version: &Option<String>| version.as_deref().and_then(Release::of);
+    of(&desired.talos_version).max(of(&found.version)).unwrap_or_default()
+}
+
 /// The name that a node's config gives it.
 pub(super) fn hostname(desired: &Desired, found: &Configured) -> Option<String> {
-    let release = desired.talos_version.as_deref().and_then(Release::of);
     let config = found.config.as_ref()?;
-    let mut all = flat(&Config::parse(config.expose(), release.unwrap_or_default()).ok()?);
+    let mut all = flat(&Config::parse(config.expose(), release(desired, found)).ok()?);
     all.remove("machine.network.hostname").or_else(|| all.remove("HostnameConfig.hostname"))
 }
 

@@ -193,10 +193,8 @@ pub(crate) fn parse_port(text: &str) -> Option<u16> {
 }
 
 fn read_word(words: &Enum, source: &str, release: Release) -> Result<String, String> {
-    let known = |word: &&&str| match release {
-        Release::V1_12 => !words.later.contains(word),
-        Release::V1_13 => !words.gone.contains(word),
-    };
+    let unknown = if release < Release::V1_13 { words.later } else { words.gone };
+    let known = |word: &&&str| !unknown.contains(word);
     if words.legacy {
         let by_number = parse_port(source).and_then(|n| words.values.get(usize::from(n)));
         let by_name = words.values.iter().find(|word| **word == source);

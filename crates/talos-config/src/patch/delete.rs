@@ -68,6 +68,9 @@ impl Deletion {
         let [key, rest @ ..] = path else {
             return Err("path is empty".to_owned());
         };
+        if record.open && record.field(key, release).is_none() {
+            return delete_in_any(node, path);
+        }
         let field = named_field(record, key, release).ok_or(LOOKUP_FAILED)?;
         let entries = entries_of(node).ok_or(LOOKUP_FAILED)?;
         let at = entries.iter().position(|e| e.key.as_str() == Some(key));

@@ -80,6 +80,13 @@ fn merge_record(
             entries.push(Entry { key: text(field.key), value });
         }
     }
+    if record.open {
+        let map = |entries| Node::from(Value::Map(Map { entries, flow: false }));
+        let mut others = map(old);
+        let patch = new.into_iter().flat_map(|map| record.others(map, release));
+        merge_maps(&mut others, &map(patch.cloned().collect()), merge_any)?;
+        entries.extend(take_entries(&mut others));
+    }
     left.value = Value::Map(Map { entries, flow: false });
     Ok(())
 }

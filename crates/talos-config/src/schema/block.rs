@@ -2,8 +2,8 @@
 
 use super::enums::{ENCRYPTION_PROVIDER_TYPE, FILESYSTEM_TYPE, VOLUME_TYPE};
 use super::{
-    CEL, FLAG, Format, INT, META, Struct, TEXT, TEXTS, Type, U64, UINT, V13, choice, flat, keep,
-    list, many, omit, one, ptr, record,
+    CEL, FLAG, Format, INT, META, Struct, TEXT, TEXTS, Type, U64, UINT, V11, V12, V13, choice,
+    flat, keep, list, many, omit, one, ptr, record,
 };
 
 const BYTE_SIZE: Type = Type::Scalar(Format::ByteSize);
@@ -106,7 +106,7 @@ pub(super) static ENCRYPTION_KEY: Struct = record(
         omit("nodeID", one!(ENCRYPTION_KEY_NODE_ID)),
         omit("kms", one!(ENCRYPTION_KEY_KMS)),
         omit("tpm", one!(ENCRYPTION_KEY_TPM)),
-        omit("lockToState", FLAG),
+        omit("lockToState", FLAG).since(V11),
     ]],
 );
 
@@ -121,7 +121,7 @@ pub(super) static ENCRYPTION_KEY_KMS: Struct =
 pub(super) static ENCRYPTION_KEY_TPM: Struct = record(
     "block.EncryptionKeyTPM",
     &[&[
-        omit("options", one!(ENCRYPTION_KEY_TPM_OPTIONS)),
+        omit("options", one!(ENCRYPTION_KEY_TPM_OPTIONS)).since(V12),
         omit("checkSecurebootStatusOnEnroll", FLAG),
     ]],
 );
@@ -147,7 +147,7 @@ pub(super) static USER_VOLUME_CONFIG: Struct = record(
         META,
         &[
             keep("name", TEXT),
-            omit("volumeType", ptr(&choice(&VOLUME_TYPE))),
+            omit("volumeType", ptr(&choice(&VOLUME_TYPE))).since(V12),
             omit("provisioning", flat(&PROVISIONING_SPEC)),
             omit("filesystem", flat(&FILESYSTEM_SPEC)),
             omit("encryption", flat(&ENCRYPTION_SPEC)),
@@ -158,7 +158,7 @@ pub(super) static USER_VOLUME_CONFIG: Struct = record(
 
 pub(super) static FILESYSTEM_SPEC: Struct = record(
     "block.FilesystemSpec",
-    &[&[omit("type", choice(&FILESYSTEM_TYPE)), omit("projectQuotaSupport", FLAG)]],
+    &[&[omit("type", choice(&FILESYSTEM_TYPE)), omit("projectQuotaSupport", FLAG).since(V11)]],
 );
 
 pub(super) static USER_MOUNT_SPEC: Struct =
@@ -171,7 +171,7 @@ pub(super) static VOLUME_CONFIG: Struct = record(
         &[
             keep("name", TEXT),
             omit("provisioning", flat(&PROVISIONING_SPEC)),
-            omit("encryption", flat(&ENCRYPTION_SPEC)),
+            omit("encryption", flat(&ENCRYPTION_SPEC)).since(V11),
             omit("mount", flat(&MOUNT_SPEC)).since(V13),
         ],
     ],

@@ -2,8 +2,8 @@
 
 use super::machine::{CERTIFICATE, CERTIFICATE_AND_KEY, MACHINE_CONFIG, PRIVATE_KEY};
 use super::{
-    ANY, ARGS, BOOL, DURATION, FLAG, Format, INT, Struct, TEXT, TEXT_MAP, TEXTS, Type, V13, flat,
-    keep, many, omit, one, ptr, record, refs,
+    ANY, ARGS, BOOL, DURATION, FLAG, Format, INT, Struct, TEXT, TEXT_MAP, TEXTS, Type, V9, V13,
+    flat, keep, many, omit, one, ptr, record, refs,
 };
 
 const ENDPOINT: Type = Type::Scalar(Format::Endpoint);
@@ -88,7 +88,7 @@ pub(super) static API_SERVER_CONFIG: Struct = record(
         omit("admissionControl", refs!(ADMISSION_PLUGIN_CONFIG, ByKey("name"))),
         omit("auditPolicy", ANY).replaced(),
         omit("resources", one!(RESOURCES_CONFIG)),
-        omit("authorizationConfig", refs!(AUTHORIZATION_CONFIG_AUTHORIZER_CONFIG)),
+        omit("authorizationConfig", refs!(AUTHORIZATION_CONFIG_AUTHORIZER_CONFIG)).since(V9),
     ]],
 );
 

@@ -16,7 +16,9 @@ use super::services::{
     PCI_DRIVER_REBIND_CONFIG, REGISTRY_AUTH_CONFIG, REGISTRY_MIRROR_CONFIG, REGISTRY_TLS_CONFIG,
     SIDERO_LINK, TRUSTED_ROOTS_CONFIG, WATCHDOG_TIMER,
 };
-use super::{Release, Struct, cluster::CONFIG};
+use super::{
+    META, Release, Struct, TEXT, V8, V10, V11, V12, V13, V14, cluster::CONFIG, keep, record,
+};
 
 /// How the document without a kind is called.
 pub(crate) const CONFIG_KIND: &str = "v1alpha1";
@@ -25,8 +27,7 @@ pub(crate) const CONFIG_KIND: &str = "v1alpha1";
 #[derive(Debug)]
 pub(crate) struct Kind {
     pub(crate) name: &'static str,
-    /// The Talos version (1.x) whose nodes understand it.
-    pub(crate) talos_minor: u32,
+    /// The first release whose nodes understand it.
     pub(crate) since: Release,
     pub(crate) record: &'static Struct,
     /// Kinds of which no document may have the same name as one of this kind.
@@ -36,13 +37,18 @@ pub(crate) struct Kind {
 impl Kind {
     /// Whether documents of this kind are told apart by their name.
     pub(crate) fn is_named(&self) -> bool {
-        self.name != CONFIG_KIND && self.record.field("name", Release::V1_13).is_some()
+        self.name != CONFIG_KIND && self.record.field("name", V14).is_some()
     }
 }
 
 /// The kind of this name, if the release knows it.
 pub(crate) fn kind(name: &str, release: Release) -> Option<&'static Kind> {
     KINDS.iter().find(|kind| kind.name == name && kind.since <= release)
+}
+
+/// The kind of this name, in whatever release it came.
+pub(crate) fn any_kind(name: &str) -> Option<&'static Kind> {
+    KINDS.iter().find(|kind| kind.name == name)
 }
 
 /// The kinds that configure a network link of their name.
@@ -60,15 +66,8 @@ const LINKS: &[&str] = &[
     "WireguardConfig",
 ];
 
-/// A kind that Talos 1.`minor` brought; what came before 1.12 is in our oldest table.
-const fn kind_since(minor: u32, name: &'static str, record: &'static Struct) -> Kind {
-    Kind {
-        name,
-        talos_minor: minor,
-        since: if minor <= 12 { Release::V1_12 } else { Release::V1_13 },
-        record,
-        conflicts: &[],
-    }
+const fn kind_since(since: Release, name: &'static str, record: &'static Struct) -> Kind {
+    Kind { name, since, record, conflicts: &[] }
 }
 
 impl Kind {
@@ -78,53 +77,104 @@ impl Kind {
     }
 }
 
+/// Kinds whose keys nobody has written down here: one document of each, or one of each name.
+static SINGLE: Struct = record("Config", &[META]).open();
+static NAMED: Struct = record("Config", &[META, &[keep("name", TEXT)]]).open();
+
 static KINDS: &[Kind] = &[
-    kind_since(8, CONFIG_KIND, &CONFIG),
+    kind_since(V8, CONFIG_KIND, &CONFIG),
     // Network.
-    kind_since(13, "BlackholeRouteConfig", &BLACKHOLE_ROUTE_CONFIG),
-    kind_since(12, "BondConfig", &BOND_CONFIG).excludes(LINKS),
-    kind_since(12, "BridgeConfig", &BRIDGE_CONFIG).excludes(LINKS),
-    kind_since(12, "DHCPv4Config", &DHCP_V4_CONFIG),
-    kind_since(12, "DHCPv6Config", &DHCP_V6_CONFIG),
-    kind_since(12, "DummyLinkConfig", &DUMMY_LINK_CONFIG).excludes(LINKS),
-    kind_since(10, "EthernetConfig", &ETHERNET_CONFIG),
-    kind_since(12, "HCloudVIPConfig", &HCLOUD_VIP_CONFIG).excludes(&["Layer2VIPConfig"]),
-    kind_since(12, "HostnameConfig", &HOSTNAME_CONFIG),
-    kind_since(13, "KubeSpanConfig", &KUBESPAN_CONFIG),
-    kind_since(8, "KubeSpanEndpointsConfig", &KUBESPAN_ENDPOINTS_CONFIG),
-    kind_since(12, "Layer2VIPConfig", &LAYER2_VIP_CONFIG).excludes(&["HCloudVIPConfig"]),
-    kind_since(12, "LinkAliasConfig", &LINK_ALIAS_CONFIG),
-    kind_since(12, "LinkConfig", &LINK_CONFIG).excludes(LINKS),
-    kind_since(8, "NetworkDefaultActionConfig", &DEFAULT_ACTION_CONFIG),
-    kind_since(8, "NetworkRuleConfig", &RULE_CONFIG),
-    kind_since(12, "ResolverConfig", &RESOLVER_CONFIG),
-    kind_since(13, "RoutingRuleConfig", &ROUTING_RULE_CONFIG),
-    kind_since(12, "StaticHostConfig", &STATIC_HOST_CONFIG),
-    kind_since(13, "TCPProbeConfig", &TCP_PROBE_CONFIG),
-    kind_since(12, "TimeSyncConfig", &TIME_SYNC_CONFIG),
-    kind_since(12, "VLANConfig", &VLAN_CONFIG).excludes(LINKS),
-    kind_since(13, "VRFConfig", &VRF_CONFIG).excludes(LINKS),
-    kind_since(12, "WireguardConfig", &WIREGUARD_CONFIG).excludes(LINKS),
+    kind_since(V13, "BlackholeRouteConfig", &BLACKHOLE_ROUTE_CONFIG),
+    kind_since(V12, "BondConfig", &BOND_CONFIG).excludes(LINKS),
+    kind_since(V12, "BridgeConfig", &BRIDGE_CONFIG).excludes(LINKS),
+    kind_since(V12, "DHCPv4Config", &DHCP_V4_CONFIG),
+    kind_since(V12, "DHCPv6Config", &DHCP_V6_CONFIG),
+    kind_since(V12, "DummyLinkConfig", &DUMMY_LINK_CONFIG).excludes(LINKS),
+    kind_since(V10, "EthernetConfig", &ETHERNET_CONFIG),
+    kind_since(V12, "HCloudVIPConfig", &HCLOUD_VIP_CONFIG).excludes(&["Layer2VIPConfig"]),
+    kind_since(V12, "HostnameConfig", &HOSTNAME_CONFIG),
+    kind_since(V13, "KubeSpanConfig", &KUBESPAN_CONFIG),
+    kind_since(V8, "KubeSpanEndpointsConfig", &KUBESPAN_ENDPOINTS_CONFIG),
+    kind_since(V12, "Layer2VIPConfig", &LAYER2_VIP_CONFIG).excludes(&["HCloudVIPConfig"]),
+    kind_since(V12, "LinkAliasConfig", &LINK_ALIAS_CONFIG),
+    kind_since(V12, "LinkConfig", &LINK_CONFIG).excludes(LINKS),
+    kind_since(V8, "NetworkDefaultActionConfig", &DEFAULT_ACTION_CONFIG),
+    kind_since(V8, "NetworkRuleConfig", &RULE_CONFIG),
+    kind_since(V12, "ResolverConfig", &RESOLVER_CONFIG),
+    kind_since(V13, "RoutingRuleConfig", &ROUTING_RULE_CONFIG),
+    kind_since(V12, "StaticHostConfig", &STATIC_HOST_CONFIG),
+    kind_since(V13, "TCPProbeConfig", &TCP_PROBE_CONFIG),
+    kind_since(V12, "TimeSyncConfig", &TIME_SYNC_CONFIG),
+    kind_since(V12, "VLANConfig", &VLAN_CONFIG).excludes(LINKS),
+    kind_since(V13, "VRFConfig", &VRF_CONFIG).excludes(LINKS),
+    kind_since(V12, "WireguardConfig", &WIREGUARD_CONFIG).excludes(LINKS),
     // Disks.
-    kind_since(11, "ExistingVolumeConfig", &EXISTING_VOLUME_CONFIG).excludes(&["UserVolumeConfig"]),
-    kind_since(13, "ExternalVolumeConfig", &EXTERNAL_VOLUME_CONFIG),
-    kind_since(11, "RawVolumeConfig", &RAW_VOLUME_CONFIG),
-    kind_since(11, "SwapVolumeConfig", &SWAP_VOLUME_CONFIG),
-    kind_since(10, "UserVolumeConfig", &USER_VOLUME_CONFIG).excludes(&["ExistingVolumeConfig"]),
-    kind_since(8, "VolumeConfig", &VOLUME_CONFIG),
-    kind_since(11, "ZswapConfig", &ZSWAP_CONFIG),
+    kind_since(V11, "ExistingVolumeConfig", &EXISTING_VOLUME_CONFIG)
+        .excludes(&["UserVolumeConfig"]),
+    kind_since(V13, "ExternalVolumeConfig", &EXTERNAL_VOLUME_CONFIG),
+    kind_since(V11, "RawVolumeConfig", &RAW_VOLUME_CONFIG),
+    kind_since(V11, "SwapVolumeConfig", &SWAP_VOLUME_CONFIG),
+    kind_since(V10, "UserVolumeConfig", &USER_VOLUME_CONFIG).excludes(&["ExistingVolumeConfig"]),
+    kind_since(V8, "VolumeConfig", &VOLUME_CONFIG),
+    kind_since(V11, "ZswapConfig", &ZSWAP_CONFIG),
     // The rest.
-    kind_since(13, "EnvironmentConfig", &ENVIRONMENT),
-    kind_since(8, "EventSinkConfig", &EVENT_SINK),
-    kind_since(8, "ExtensionServiceConfig", &EXTENSION_SERVICE),
-    kind_since(13, "ImageVerificationConfig", &IMAGE_VERIFICATION_CONFIG),
-    kind_since(8, "KmsgLogConfig", &KMSG_LOG),
-    kind_since(12, "OOMConfig", &OOM),
-    kind_since(10, "PCIDriverRebindConfig", &PCI_DRIVER_REBIND_CONFIG),
-    kind_since(12, "RegistryAuthConfig", &REGISTRY_AUTH_CONFIG),
-    kind_since(12, "RegistryMirrorConfig", &REGISTRY_MIRROR_CONFIG),
-    kind_since(12, "RegistryTLSConfig", &REGISTRY_TLS_CONFIG),
-    kind_since(8, "SideroLinkConfig", &SIDERO_LINK),
-    kind_since(8, "TrustedRootsConfig", &TRUSTED_ROOTS_CONFIG),
-    kind_since(8, "WatchdogTimerConfig", &WATCHDOG_TIMER),
+    kind_since(V13, "EnvironmentConfig", &ENVIRONMENT),
+    kind_since(V8, "EventSinkConfig", &EVENT_SINK),
+    kind_since(V8, "ExtensionServiceConfig", &EXTENSION_SERVICE),
+    kind_since(V13, "ImageVerificationConfig", &IMAGE_VERIFICATION_CONFIG),
+    kind_since(V8, "KmsgLogConfig", &KMSG_LOG),
+    kind_since(V12, "OOMConfig", &OOM),
+    kind_since(V10, "PCIDriverRebindConfig", &PCI_DRIVER_REBIND_CONFIG),
+    kind_since(V12, "RegistryAuthConfig", &REGISTRY_AUTH_CONFIG),
+    kind_since(V12, "RegistryMirrorConfig", &REGISTRY_MIRROR_CONFIG),
+    kind_since(V12, "RegistryTLSConfig", &REGISTRY_TLS_CONFIG),
+    kind_since(V8, "SideroLinkConfig", &SIDERO_LINK),
+    kind_since(V8, "TrustedRootsConfig", &TRUSTED_ROOTS_CONFIG),
+    kind_since(V8, "WatchdogTimerConfig", &WATCHDOG_TIMER),
+    // What 1.14 brought: known by name only.
+    kind_since(V14, "BGPInstanceConfig", &NAMED),
+    kind_since(V14, "CRIBaseRuntimeSpecConfig", &SINGLE),
+    kind_since(V14, "CRICustomizationConfig", &NAMED),
+    kind_since(V14, "ContainerConfig", &NAMED),
+    kind_since(V14, "DiscoveryIdentityConfig", &SINGLE),
+    kind_since(V14, "DiscoveryServiceConfig", &NAMED),
+    kind_since(V14, "EtcFileConfig", &NAMED),
+    kind_since(V14, "FilesystemScrubConfig", &SINGLE),
+    kind_since(V14, "FilesystemTrimConfig", &SINGLE),
+    kind_since(V14, "HTTPProbeConfig", &NAMED),
+    kind_since(V14, "ImageCacheConfig", &SINGLE),
+    kind_since(V14, "KernelModuleConfig", &NAMED),
+    kind_since(V14, "KubeAPIServerCAConfig", &SINGLE),
+    kind_since(V14, "KubeAPIServerConfig", &SINGLE),
+    kind_since(V14, "KubeAdmissionControlConfig", &NAMED),
+    kind_since(V14, "KubeAggregatorCAConfig", &SINGLE),
+    kind_since(V14, "KubeAuditPolicyConfig", &SINGLE),
+    kind_since(V14, "KubeAuthenticationConfig", &SINGLE),
+    kind_since(V14, "KubeAuthorizerConfig", &NAMED),
+    kind_since(V14, "KubeClusterConfig", &SINGLE),
+    kind_since(V14, "KubeControllerManagerConfig", &SINGLE),
+    kind_since(V14, "KubeCoreDNSConfig", &SINGLE),
+    kind_since(V14, "KubeCredentialProviderConfig", &SINGLE),
+    kind_since(V14, "KubeEtcdEncryptionConfig", &SINGLE),
+    kind_since(V14, "KubeExternalManifestConfig", &NAMED),
+    kind_since(V14, "KubeFlannelCNIConfig", &SINGLE),
+    kind_since(V14, "KubeInlineManifestConfig", &NAMED),
+    kind_since(V14, "KubeNetworkConfig", &SINGLE),
+    kind_since(V14, "KubeNodeConfig", &SINGLE),
+    kind_since(V14, "KubePrismConfig", &SINGLE),
+    kind_since(V14, "KubeProxyConfig", &SINGLE),
+    kind_since(V14, "KubeSchedulerConfig", &SINGLE),
+    kind_since(V14, "KubeServiceAccountConfig", &SINGLE),
+    kind_since(V14, "KubeStaticPodConfig", &NAMED),
+    kind_since(V14, "KubeTalosAPIAccessConfig", &SINGLE),
+    kind_since(V14, "KubeletConfig", &SINGLE),
+    kind_since(V14, "LVMLogicalVolumeConfig", &NAMED),
+    kind_since(V14, "LVMVolumeGroupConfig", &NAMED),
+    kind_since(V14, "RAIDArrayConfig", &NAMED),
+    kind_since(V14, "SecurityProfileConfig", &SINGLE),
+    kind_since(V14, "SysctlConfig", &SINGLE),
+    kind_since(V14, "SysfsConfig", &SINGLE),
+    kind_since(V14, "UdevRulesConfig", &SINGLE),
+    kind_since(V14, "UnattendedInstallConfig", &SINGLE),
+    kind_since(V14, "VethConfig", &NAMED),
 ];

@@ -3,7 +3,7 @@
 use super::machine_network::NETWORK_CONFIG;
 use super::{
     ANY, ARGS, DURATION, FLAG, Format, INT, Struct, TEXT, TEXT_MAP, TEXTS, Type, U32, U64, UINT,
-    flat, keep, list, many, map, omit, one, ptr, record, refs,
+    V9, V12, flat, keep, list, many, map, omit, one, ptr, record, refs,
 };
 
 const BASE64: Type = Type::Scalar(Format::Base64);
@@ -50,7 +50,7 @@ pub(super) static MACHINE_CONFIG: Struct = record(
         omit("logging", one!(LOGGING_CONFIG)),
         omit("kernel", one!(KERNEL_CONFIG)),
         omit("seccompProfiles", refs!(MACHINE_SECCOMP_PROFILE)),
-        omit("baseRuntimeSpecOverrides", ANY).shared(),
+        omit("baseRuntimeSpecOverrides", ANY).shared().since(V9),
         omit("nodeLabels", TEXT_MAP),
         omit("nodeAnnotations", TEXT_MAP),
         omit("nodeTaints", TEXT_MAP),
@@ -127,7 +127,7 @@ pub(super) static INSTALL_CONFIG: Struct = record(
         omit("bootloader", FLAG),
         keep("wipe", FLAG),
         omit("legacyBIOSSupport", FLAG),
-        omit("grubUseUKICmdline", FLAG),
+        omit("grubUseUKICmdline", FLAG).since(V12),
     ]],
 );
 
@@ -174,7 +174,11 @@ pub(super) static REGISTRIES_CONFIG: Struct = record(
 
 pub(super) static REGISTRY_MIRROR_CONFIG: Struct = record(
     "v1alpha1.RegistryMirrorConfig",
-    &[&[keep("endpoints", TEXTS), omit("overridePath", FLAG), omit("skipFallback", FLAG)]],
+    &[&[
+        keep("endpoints", TEXTS),
+        omit("overridePath", FLAG),
+        omit("skipFallback", FLAG).since(V9),
+    ]],
 );
 
 pub(super) static REGISTRY_CONFIG: Struct = record(
@@ -250,8 +254,8 @@ pub(super) static FEATURES_CONFIG: Struct = record(
         omit("diskQuotaSupport", FLAG),
         omit("kubePrism", one!(KUBE_PRISM)),
         omit("hostDNS", one!(HOST_DNS_CONFIG)),
-        omit("imageCache", one!(IMAGE_CACHE_CONFIG)),
-        omit("nodeAddressSortAlgorithm", TEXT),
+        omit("imageCache", one!(IMAGE_CACHE_CONFIG)).since(V9),
+        omit("nodeAddressSortAlgorithm", TEXT).since(V9),
     ]],
 );
 

@@ -1,8 +1,8 @@
 //! `machine.network` of the v1alpha1 document.
 
 use super::{
-    DURATION, FLAG, INT, Struct, TEXT, TEXTS, U8, U16, U32, keep, many, omit, one, ptr, record,
-    refs,
+    DURATION, FLAG, INT, Struct, TEXT, TEXTS, U8, U16, U32, V9, V12, keep, many, omit, one, ptr,
+    record, refs,
 };
 
 pub(super) static NETWORK_CONFIG: Struct = record(
@@ -11,7 +11,7 @@ pub(super) static NETWORK_CONFIG: Struct = record(
         omit("hostname", TEXT),
         omit("interfaces", refs!(DEVICE, ByInterface)),
         omit("nameservers", TEXTS),
-        omit("searchDomains", TEXTS),
+        omit("searchDomains", TEXTS).since(V9),
         omit("extraHostEntries", refs!(EXTRA_HOST)),
         omit("kubespan", one!(NETWORK_KUBESPAN)),
         omit("disableSearchDomain", FLAG),
@@ -28,7 +28,7 @@ pub(super) static DEVICE: Struct = record(
         omit("routes", refs!(ROUTE)),
         omit("bond", one!(BOND)),
         omit("bridge", one!(BRIDGE)),
-        omit("bridgePort", one!(BRIDGE_PORT)),
+        omit("bridgePort", one!(BRIDGE_PORT)).since(V9),
         omit("vlans", refs!(VLAN, ByKey("vlanId"))),
         omit("mtu", INT),
         omit("dhcp", FLAG),
@@ -45,7 +45,7 @@ pub(super) static NETWORK_DEVICE_SELECTOR: Struct = record(
     &[&[
         omit("busPath", TEXT),
         omit("hardwareAddr", TEXT),
-        omit("permanentAddr", TEXT),
+        omit("permanentAddr", TEXT).since(V9),
         omit("pciID", TEXT),
         omit("driver", TEXT),
         omit("physical", FLAG),
@@ -180,5 +180,5 @@ pub(super) static NETWORK_KUBESPAN: Struct = record(
 
 pub(super) static KUBESPAN_FILTERS: Struct = record(
     "v1alpha1.KubeSpanFilters",
-    &[&[omit("endpoints", TEXTS), omit("excludeAdvertisedNetworks", TEXTS)]],
+    &[&[omit("endpoints", TEXTS), omit("excludeAdvertisedNetworks", TEXTS).since(V12)]],
 );

@@ -15,35 +15,62 @@ mod machine_network;
 mod network;
 mod services;
 
-use talmox_yaml::GoYaml;
+use talmox_yaml::{Entry, GoYaml, Map};
 
-pub(crate) use kinds::{CONFIG_KIND, Kind, kind, link_kinds};
+use crate::contract::Contract;
+pub(crate) use kinds::{CONFIG_KIND, Kind, any_kind, kind, link_kinds};
 
 /// A release of Talos's machinery: kinds and keys grow with it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Release {
+    V1_8,
+    V1_9,
+    V1_10,
+    V1_11,
     V1_12,
     #[default]
     V1_13,
+    V1_14,
 }
 
 impl Release {
     /// The release that reads configs of a Talos version, given as `1.12`, `v1.12.7`…
-    /// Older versions know fewer kinds; they are judged by the oldest table there is.
+    /// Versions that are older or newer than all that we know are judged by the nearest one.
     pub fn of(version: &str) -> Option<Self> {
         let version = version.strip_prefix('v').unwrap_or(version);
         let mut parts = version.split(['.', '-']);
         let major: u32 = parts.next()?.parse().ok()?;
         let minor: u32 = parts.next()?.parse().ok()?;
-        (major == 1).then_some(if minor <= 12 { Self::V1_12 } else { Self::V1_13 })
+        (major == 1).then_some(match minor {
+            0..=8 => Self::V1_8,
+            9 => Self::V1_9,
+            10 => Self::V1_10,
+            11 => Self::V1_11,
+            12 => Self::V1_12,
+            13 => Self::V1_13,
+            _ => Self::V1_14,
+        })
+    }
+
+    /// The Talos version that it came with.
+    pub(crate) fn contract(self) -> Contract {
+        Contract::new(
+            1,
+            match self {
+                Self::V1_8 => 8,
+                Self::V1_9 => 9,
+                Self::V1_10 => 10,
+                Self::V1_11 => 11,
+                Self::V1_12 => 12,
+                Self::V1_13 => 13,
+                Self::V1_14 => 14,
+            },
+        )
     }
 
     /// The YAML library that it writes configs with.
     pub(crate) fn go_yaml(self) -> GoYaml {
-        match self {
-            Self::V1_12 => GoYaml::Rc3,
-            Self::V1_13 => GoYaml::Rc4,
-        }
+        if self < Self::V1_13 { GoYaml::Rc3 } else { GoYaml::Rc4 }
     }
 }
 
@@ -58,6 +85,8 @@ pub(crate) struct Struct {
     pub(crate) counted: Option<&'static [&'static str]>,
     /// Reading it sets every field: certificates and keys come in pairs.
     pub(crate) complete: bool,
+    /// Only some of its keys are in the table; any other key is taken as it is.
+    pub(crate) open: bool,
 }
 
 impl Struct {
@@ -78,6 +107,23 @@ impl Struct {
     const fn complete(mut self) -> Self {
         self.complete = true;
         self
+    }
+
+    const fn open(mut self) -> Self {
+        self.open = true;
+        self
+    }
+
+    /// The entries of an open struct that its table does not have.
+    pub(crate) fn others<'a>(
+        &'static self,
+        map: &'a Map,
+        release: Release,
+    ) -> impl Iterator<Item = &'a Entry> {
+        let is_other = move |entry: &Entry| {
+            entry.key.as_str().is_some_and(|key| self.field(key, release).is_none())
+        };
+        map.entries.iter().filter(move |entry| self.open && is_other(entry))
     }
 }
 
@@ -196,15 +242,21 @@ pub(crate) struct Enum {
 
 // What follows is the vocabulary of the tables.
 
+const V8: Release = Release::V1_8;
+const V9: Release = Release::V1_9;
+const V10: Release = Release::V1_10;
+const V11: Release = Release::V1_11;
+const V12: Release = Release::V1_12;
 const V13: Release = Release::V1_13;
+const V14: Release = Release::V1_14;
 
 const fn record(name: &'static str, groups: &'static [&'static [Field]]) -> Struct {
-    Struct { name, groups, counted: None, complete: false }
+    Struct { name, groups, counted: None, complete: false, open: false }
 }
 
 /// A key that is always written.
 const fn keep(key: &'static str, ty: Type) -> Field {
-    Field { key, ty, omit_empty: false, replaced: false, shared: false, since: Release::V1_12 }
+    Field { key, ty, omit_empty: false, replaced: false, shared: false, since: V8 }
 }
 
 /// A key that is left out when empty.

@@ -7,7 +7,8 @@ use super::enums::{
 };
 use super::{
     ADDR, ADDR_PORT, BOOL, CEL, DURATION, FLAG, Field, Format, INT, MAC, META, PREFIX, Struct,
-    TEXT, TEXTS, Type, U8, U16, U32, choice, flat, keep, list, many, map, omit, one, ptr, record,
+    TEXT, TEXTS, Type, U8, U16, U32, V12, choice, flat, keep, list, many, map, omit, one, ptr,
+    record,
 };
 
 const PORT_RANGE: Type = Type::Scalar(Format::PortRange);
@@ -145,7 +146,7 @@ pub(super) static ETHERNET_CONFIG: Struct = record(
             omit("features", map(&BOOL)),
             omit("rings", one!(ETHERNET_RINGS_CONFIG)),
             omit("channels", one!(ETHERNET_CHANNELS_CONFIG)),
-            omit("wakeOnLan", list(&choice(&WOL_MODE))),
+            omit("wakeOnLan", list(&choice(&WOL_MODE))).since(V12),
         ],
     ],
 );

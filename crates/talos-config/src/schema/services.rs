@@ -1,7 +1,7 @@
 //! Documents about registries, extensions, logs, devices and trust.
 
 use super::{
-    CEL, DURATION, FLAG, META, Struct, TEXT, TEXT_MAP, TEXTS, URL, V13, keep, many, omit, one,
+    CEL, DURATION, FLAG, META, Struct, TEXT, TEXT_MAP, TEXTS, URL, V10, V13, keep, many, omit, one,
     record,
 };
 
@@ -116,8 +116,10 @@ pub(super) static REGISTRY_TLS_CONFIG: Struct = record(
 pub(super) static CLIENT_IDENTITY: Struct =
     record("meta.CertificateAndKey", &[&[omit("cert", TEXT), omit("key", TEXT)]]);
 
-pub(super) static SIDERO_LINK: Struct =
-    record("siderolink.ConfigV1Alpha1", &[META, &[keep("apiUrl", URL), omit("uniqueToken", TEXT)]]);
+pub(super) static SIDERO_LINK: Struct = record(
+    "siderolink.ConfigV1Alpha1",
+    &[META, &[keep("apiUrl", URL), omit("uniqueToken", TEXT).since(V10)]],
+);
 
 pub(super) static TRUSTED_ROOTS_CONFIG: Struct = record(
     "security.TrustedRootsConfigV1Alpha1",

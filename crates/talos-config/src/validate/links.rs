@@ -198,10 +198,8 @@ fn hostname(view: View<'_>, release: Release, report: &mut Report) {
         kind => kind,
     };
     // 1.12 does not take `auto: off` alone; 1.13 does.
-    let says_nothing = match release {
-        Release::V1_12 => kind == "off" && name.is_empty(),
-        Release::V1_13 => !auto.is_set() && name.is_empty(),
-    };
+    let is_nothing = if release < Release::V1_13 { kind == "off" } else { !auto.is_set() };
+    let says_nothing = is_nothing && name.is_empty();
     report.check(!says_nothing, "either 'auto' or 'hostname' must be set");
     report.check(
         kind == "off" || name.is_empty(),

@@ -268,8 +268,9 @@ impl Made {
                 })?;
             }
         }
-        say_lints(&lint_kinds(&config, self.contract), printer);
-        Ok(config.encode())
+        let text = config.encode();
+        say_lints(&lint_kinds(&text, self.contract), printer);
+        Ok(text)
     }
 }
 

@@ -3,11 +3,9 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use talmox_talos_config::Config;
-use talmox_talos_config::lint::lint_kinds;
 use talmox_talos_config::patch::apply;
 
-use super::{config_file, contract, patches, release, say_lints};
+use super::{config_file, contract, patches, release};
 use crate::command::Outcome;
 use crate::error::{CommandError, Exit};
 use crate::new_file::{NewFile, write_all};
@@ -36,18 +34,12 @@ pub(crate) struct PatchArgs {
 }
 
 pub(super) fn run(args: &PatchArgs, printer: &Printer) -> Outcome {
-    let contract = args.talos_version.as_deref().map(contract).transpose()?;
-    let release = release(contract);
+    let release = release(args.talos_version.as_deref().map(contract).transpose()?);
     let text = config_file(&args.file)?;
     let patches = patches(&args.patches, release)?;
     let patched = apply(&text, &patches, release).map_err(|error| {
         CommandError::failed(format!("{} cannot be patched", args.file)).because(error)
     })?;
-    if let Some(contract) = contract
-        && let Ok(config) = Config::parse(&patched, release)
-    {
-        say_lints(&lint_kinds(&config, contract), printer);
-    }
     match args.output.as_deref().filter(|path| path.as_os_str() != "-") {
         None => printer.result(&patched)?,
         Some(path) => {

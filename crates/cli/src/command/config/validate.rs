@@ -108,14 +108,13 @@ fn judge<'a>(
         Err(error) => {
             let error = Some(error.to_string());
             let verdict = Verdict { stage: Stage::Decode, warnings: vec![], error };
-            return Judged { file, verdict, lints: vec![] };
+            let lints = contract.map(|contract| lint_kinds(text, contract)).unwrap_or_default();
+            return Judged { file, verdict, lints };
         }
     };
     let verdict =
         if args.strict { validate_strictly(&config, mode) } else { validate_config(&config, mode) };
-    let mut lints = lint(&config);
-    lints.extend(contract.into_iter().flat_map(|contract| lint_kinds(&config, contract)));
-    Judged { file, verdict, lints }
+    Judged { file, verdict, lints: lint(&config) }
 }
 
 /// The verdict goes to stdout as talosctl prints it, the rest to stderr.

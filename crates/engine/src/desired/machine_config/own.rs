@@ -18,7 +18,7 @@ pub(super) fn documents(
     image: &Image,
     contract: Contract,
 ) -> Result<Vec<Yaml>, DeriveError> {
-    let network = network::config(inputs.cluster, node, identity, inputs.phase)?;
+    let network = network::config(inputs.cluster, node, identity, inputs.phase, contract)?;
     let hostname = text(node.name.value.as_str());
     let mut machine_network = network.machine;
     let mut documents = network.documents;

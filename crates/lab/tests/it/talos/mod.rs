@@ -15,6 +15,7 @@ mod oracle;
 mod partition;
 mod probe;
 mod raw;
+mod release;
 mod sequence;
 mod setting;
 mod story;

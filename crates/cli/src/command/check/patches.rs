@@ -1,0 +1,66 @@
+//! Patches with documents that came after the cluster's Talos version. Its nodes refuse the whole
+//! config: better told before there is a node.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use talmox_model::load::ReferenceKind;
+use talmox_model::value::Patch;
+use talmox_model::{Cluster, Code, Diagnostic, Inventory, Label, Node, Severity, Sources, Spanned};
+use talmox_talos_config::contract::Contract;
+use talmox_talos_config::lint::lint_kinds;
+use talmox_yaml::emit;
+
+use crate::locate::content;
+
+const HINT: &str = "raise `talos_version`, or take the document out of the patch";
+
+/// Adds what there is to say about documents of later releases.
+pub(super) fn refuse_newer_documents(inventory: &mut Inventory) {
+    let readable = inventory.clusters.iter().filter(|cluster| cluster.is_readable());
+    let found: Vec<_> =
+        readable.flat_map(|cluster| in_cluster(cluster, &inventory.sources)).collect();
+    for diagnostic in found {
+        // Clusters share what stands in a layer below them.
+        if !inventory.diagnostics.contains(&diagnostic) {
+            inventory.diagnostics.push(diagnostic);
+        }
+    }
+    inventory.diagnostics.sort_by_key(|found| found.primary.as_ref().map(|label| label.span));
+}
+
+fn in_cluster(cluster: &Cluster, sources: &Sources) -> Vec<Diagnostic> {
+    let version = cluster.file.talos_version.get().map(ToString::to_string);
+    let Some(talos) = version.and_then(|version| version.parse::<Contract>().ok()) else {
+        return vec![];
+    };
+    let nodes = cluster.nodes.iter().filter(|node| node.is_talos());
+    let mut seen = BTreeSet::new();
+    let patches = nodes.flat_map(|node: &Node| cluster.patches(node));
+    patches
+        .filter(|patch| seen.insert(patch.span))
+        .filter_map(|patch| Some((patch.span, text(patch, sources)?)))
+        .flat_map(|(span, text)| {
+            lint_kinds(&text, talos).into_iter().map(move |lint| Diagnostic {
+                severity: Severity::Error,
+                code: Code::BadPatch,
+                message: lint.message,
+                primary: Some(Label { span, text: String::new() }),
+                related: vec![],
+                hint: Some(HINT.to_owned()),
+            })
+        })
+        .collect()
+}
+
+/// A patch as text. That a file cannot be read is told elsewhere.
+fn text(patch: &Spanned<Patch>, sources: &Sources) -> Option<String> {
+    match &patch.value {
+        Patch::File(name) => {
+            let folder = sources.get(patch.span.source).path().and_then(Path::parent)?;
+            String::from_utf8(content(&folder.join(&name.0), ReferenceKind::Patch).ok()?).ok()
+        }
+        Patch::Inline(tree) => Some(emit(tree, 4)),
+        Patch::Text(text) => Some(text.clone()),
+    }
+}

@@ -1,0 +1,94 @@
+//! Nodes know the documents and keys of their release, and none that came later.
+
+use talmox_talos_api::TalosError;
+use talmox_talos_api::client::{Apply, ApplyMode};
+use talmox_talos_config::secret::SecretText;
+
+use super::world::{World, until};
+
+/// Documents, and the release (1.x) that brought their kind.
+const DOCUMENTS: [(u32, &str); 12] = [
+    (8, "kind: KmsgLogConfig\nname: a\nurl: tcp://10.0.0.1:1/"),
+    (
+        10,
+        "kind: UserVolumeConfig\nname: data\nprovisioning: {diskSelector: {match: 'true'}, minSize: 1GiB}",
+    ),
+    (10, "kind: PCIDriverRebindConfig\nname: '0000:04:00.0'\ntargetDriver: vfio-pci"),
+    (
+        11,
+        "kind: RawVolumeConfig\nname: raw\nprovisioning: {diskSelector: {match: 'true'}, minSize: 1GiB}",
+    ),
+    (11, "kind: ZswapConfig\nmaxPoolPercent: 20"),
+    (12, "kind: StaticHostConfig\nname: 10.5.0.2\nhostnames: [a.example]"),
+    (12, "kind: LinkConfig\nname: eth7\nup: true"),
+    (12, "kind: OOMConfig\nsampleInterval: 100ms"),
+    (13, "kind: EnvironmentConfig\nvariables: {GRPC_GO_LOG_SEVERITY_LEVEL: info}"),
+    (14, "kind: KernelModuleConfig\nname: nvme\nparameters: [a=b]"),
+    (14, "kind: KubeFlannelCNIConfig\nbackend: {type: vxlan}"),
+    (15, "kind: SometimeConfig\nname: a"),
+];
+
+/// Keys of the v1alpha1 document: since when, after which line, and the key.
+const KEYS: [(u32, &str, &str); 2] = [
+    (9, "diskQuotaSupport: true", "imageCache: {localEnabled: false}"),
+    (12, "wipe: false", "grubUseUKICmdline: true"),
+];
+
+/// Holds a node of this release against all of them.
+fn knows_what_came_until(minor: u32, version: &str) {
+    let world = World::new(version);
+    world.start(11);
+    world.lab.wait(async {
+        let good = world.config(11, true);
+        let anonymous = world.maintenance(11);
+        let apply = async |text: &SecretText| {
+            anonymous.apply(&Apply { config: text, mode: ApplyMode::Auto, dry_run: true }).await
+        };
+        until("maintenance", || async { apply(&good).await.ok() }).await;
+        let judged = async |what: &str, config: String, since: u32, refusal: &str| match apply(
+            &SecretText::new(config),
+        )
+        .await
+        {
+            Ok(_) => assert!(since <= minor, "{version} took {what}"),
+            Err(TalosError::No { message, .. }) => {
+                assert!(since > minor, "{version} refused {what}: {message}");
+                assert!(message.contains(refusal), "{version}: {what}: {message}");
+            }
+            Err(other) => panic!("{version}: {what}: {other:?}"),
+        };
+        for (since, document) in DOCUMENTS {
+            let kind = document.lines().next().unwrap().trim_start_matches("kind: ");
+            let config = format!("{}---\napiVersion: v1alpha1\n{document}\n", good.expose());
+            let refusal = format!("{kind:?} \"v1alpha1\": not registered");
+            judged(kind, config, since, &refusal).await;
+        }
+        for (since, line, key) in KEYS {
+            assert!(good.expose().contains(line), "{line}");
+            if !good.expose().contains(key) {
+                let config = good.expose().replacen(line, &format!("{line}\n        {key}"), 1);
+                judged(key, config, since, "unknown keys found during decoding:").await;
+            }
+        }
+    });
+    world.lab.stop();
+}
+
+macro_rules! releases {
+    ($($name:ident: $minor:literal, $version:literal;)+) => {
+        $(#[test]
+        fn $name() {
+            knows_what_came_until($minor, $version);
+        })+
+    };
+}
+
+releases! {
+    a_node_of_1_8_refuses_what_came_later: 8, "v1.8.4";
+    a_node_of_1_9_refuses_what_came_later: 9, "v1.9.6";
+    a_node_of_1_10_refuses_what_came_later: 10, "v1.10.9";
+    a_node_of_1_11_refuses_what_came_later: 11, "v1.11.6";
+    a_node_of_1_12_refuses_what_came_later: 12, "v1.12.7";
+    a_node_of_1_13_refuses_what_came_later: 13, "v1.13.6";
+    a_node_of_1_14_knows_the_documents_it_brought: 14, "v1.14.0-rc.1";
+}
