@@ -93,9 +93,11 @@ fn run_one(
         let again = again(global, cluster, &args.rehearsal);
         let ended = up(args, again, &session, printer).await;
         if args.keep && ended.is_ok() {
-            printer.say("\nThe lab stays up until Ctrl-C.");
+            // Before it is said: who reads it may be quick.
             let _heed = interrupt::heed();
-            Stops::new()?.wanted().await;
+            let mut stops = Stops::new()?;
+            printer.say("\nThe lab stays up until Ctrl-C.");
+            stops.wanted().await;
         }
         session.close().await?;
         ended

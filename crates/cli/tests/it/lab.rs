@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::Value as Json;
 
-use crate::support::{Cluster, Folder};
+use crate::support::{Cluster, Folder, cannot_try};
 
 /// A lab in a process of its own; killed if nobody stops it.
 pub(crate) struct Served {
@@ -45,15 +45,21 @@ impl Served {
         self.ready["pve"][key].as_str().unwrap()
     }
 
-    /// By curl, which knows nothing of us. None where there is no curl.
+    /// By curl, which knows nothing of us. None, loudly, where there is no curl.
     pub(crate) fn get(&self, path: &str) -> Option<Json> {
         let token = format!("{}={}", self.pve("token_id"), self.pve("token_secret"));
         let output = Command::new("curl")
             .args(["--silent", "--fail", "--cacert", self.pve("ca")])
             .args(["--header", &format!("Authorization: PVEAPIToken={token}")])
             .arg(format!("{}/api2/json{path}", self.pve("url")))
-            .output()
-            .ok()?;
+            .output();
+        let output = match output {
+            Ok(output) => output,
+            Err(error) => {
+                cannot_try(&format!("there is no curl: {error}"));
+                return None;
+            }
+        };
         assert!(output.status.success(), "{output:?}");
         Some(serde_json::from_slice(&output.stdout).unwrap())
     }

@@ -12,6 +12,7 @@ mod exchange;
 mod facts;
 mod help;
 mod init;
+mod keep;
 mod lab;
 mod life;
 mod node;

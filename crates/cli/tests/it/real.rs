@@ -1,19 +1,14 @@
 //! `up` in a lab whose Kubernetes API is the real one.
 
-use std::process::Command;
-
 use crate::lab::{IN_FILE, Served};
-use crate::support::{Cluster, Run};
+use crate::support::{Cluster, Kubectl, Run, cannot_try};
 
 /// The flags of the lab. None, loudly, where there are no programs to run.
 fn flags() -> Option<String> {
     let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
     let programs = variable("TALMOX_KUBE_APISERVER").zip(variable("TALMOX_ETCD"));
     let Some((apiserver, etcd)) = programs else {
-        let missing = "TALMOX_KUBE_APISERVER and TALMOX_ETCD name no programs to run";
-        assert_ne!(variable("CI").as_deref(), Some("true"), "{missing}");
-        let text = format!("SKIPPED: {missing}\n");
-        std::io::Write::write_all(&mut std::io::stderr(), text.as_bytes()).unwrap();
+        cannot_try("TALMOX_KUBE_APISERVER and TALMOX_ETCD name no programs to run");
         return None;
     };
     Some(format!("--kube-apiserver {apiserver} --etcd {etcd}"))
@@ -82,23 +77,10 @@ fn addons_are_applied_to_a_real_api_server_and_owned() {
     assert_eq!(lab.signal("TERM"), Some(0));
 }
 
-/// kubectl's own words about the same cluster, where there is a kubectl.
+/// kubectl's own words about the same cluster.
 fn see_by_kubectl(cluster: &Cluster) {
-    let program = std::env::var_os("TALMOX_KUBECTL").unwrap_or_else(|| "kubectl".into());
-    let kubectl = |line: &str| {
-        let mut command = Command::new(&program);
-        command.env("KUBECONFIG", cluster.folder.path().join("inventory/dev/kubeconfig"));
-        command.env("HOME", cluster.folder.path().join("home"));
-        let output = command.args(line.split_whitespace()).output().ok()?;
-        let text = [output.stdout, output.stderr].concat();
-        Some((output.status.success(), String::from_utf8(text).unwrap()))
-    };
-    let Some((true, _)) = kubectl("version --client") else { return };
-    let must = |line: &str| {
-        let (went_well, text) = kubectl(line).unwrap();
-        assert!(went_well, "kubectl {line}\n{text}");
-        text
-    };
+    let Some(kubectl) = Kubectl::of(cluster, "inventory/dev/kubeconfig") else { return };
+    let must = |line: &str| kubectl.must(line);
     assert!(must("get shelf books -n shop -o jsonpath={.spec.size}").contains('3'));
     let owners = must("get shelf books -n shop --show-managed-fields -o yaml");
     assert!(owners.contains("manager: talmox") && owners.contains("operation: Apply"), "{owners}");
@@ -108,7 +90,7 @@ fn see_by_kubectl(cluster: &Cluster) {
     cluster.folder.write("other.yaml", &ADDON.replace("size: 3", "size: 4"));
     let file = cluster.folder.path().join("other.yaml");
     let apply = format!("apply --server-side -f {}", file.display());
-    let (went_well, text) = kubectl(&apply).unwrap();
+    let (went_well, text) = kubectl.run(&apply);
     assert!(!went_well && text.contains("conflict with \"talmox\""), "{text}");
     must(&format!("{apply} --force-conflicts"));
     // And talmox is told the same by and by, in its turn.

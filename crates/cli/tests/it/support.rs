@@ -1,5 +1,6 @@
 //! Runs the program in a folder of its own.
 
+use std::ffi::OsString;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
@@ -179,6 +180,60 @@ pub(crate) fn talmox() -> Command {
 /// The folder of the repository.
 pub(crate) fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// Says that something cannot be tried for want of a program. Where `CI` is set that is a failure: nobody reads
+/// there what passed.
+pub(crate) fn cannot_try(why: &str) {
+    let is_ci = std::env::var_os("CI").is_some_and(|value| !value.is_empty());
+    assert!(!is_ci, "{why}");
+    skipped(&format!("SKIPPED: {why}"));
+}
+
+/// kubectl, which knows nothing of us, with this kubeconfig. None, loudly, where there is none.
+pub(crate) struct Kubectl {
+    program: OsString,
+    kubeconfig: PathBuf,
+    home: PathBuf,
+}
+
+impl Kubectl {
+    pub(crate) fn of(cluster: &Cluster, kubeconfig: &str) -> Option<Self> {
+        let named = std::env::var_os("TALMOX_KUBECTL").filter(|named| !named.is_empty());
+        let folder = cluster.folder.path();
+        let found = Self {
+            program: named.unwrap_or_else(|| "kubectl".into()),
+            kubeconfig: folder.join(kubeconfig),
+            home: folder.join("home"),
+        };
+        match found.command("version --client").output() {
+            Ok(output) if output.status.success() => Some(found),
+            answer => {
+                cannot_try(&format!("there is no kubectl (TALMOX_KUBECTL): {answer:?}"));
+                None
+            }
+        }
+    }
+
+    fn command(&self, line: &str) -> std::process::Command {
+        let mut command = std::process::Command::new(&self.program);
+        command.env("KUBECONFIG", &self.kubeconfig).env("HOME", &self.home);
+        command.args(line.split_whitespace());
+        command
+    }
+
+    /// Whether it went well, and all that it said.
+    pub(crate) fn run(&self, line: &str) -> (bool, String) {
+        let output = self.command(line).output().unwrap();
+        let text = [output.stdout, output.stderr].concat();
+        (output.status.success(), String::from_utf8(text).unwrap())
+    }
+
+    pub(crate) fn must(&self, line: &str) -> String {
+        let (went_well, text) = self.run(line);
+        assert!(went_well, "kubectl {line}\n{text}");
+        text
+    }
 }
 
 /// Says that a test did not run. Straight to stderr: what a passing test prints is captured.
