@@ -144,8 +144,9 @@ impl Talos {
         }
         let lints = lint::lint(&config).into_iter();
         let lints = lints.map(|lint| format!("{}: {}", lint.path, lint.message));
+        let left_out = super::network::left_out(inputs.cluster, self.contract);
         Ok(Rendered {
-            warnings: verdict.warnings.into_iter().chain(lints).collect(),
+            warnings: verdict.warnings.into_iter().chain(lints).chain(left_out).collect(),
             config: SecretText::new(config.encode()),
             image: Some(image),
             identity,

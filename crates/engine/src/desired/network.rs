@@ -35,6 +35,21 @@ pub(super) struct NetworkConfig {
     pub(super) documents: Vec<Yaml>,
 }
 
+/// Talos 1.8 does not know the key of search domains, and refuses a config that has it.
+fn knows_search(contract: Contract) -> bool {
+    contract >= Contract::new(1, 9)
+}
+
+/// What the inventory says and no config of this version can.
+pub(super) fn left_out(cluster: &Cluster, contract: Contract) -> Option<String> {
+    let is_left_out = !knows_search(contract) && cluster.file.network.search.values().count() > 0;
+    is_left_out.then(|| {
+        format!(
+            "`network.search` is left out: Talos {contract} has no search domains in its config"
+        )
+    })
+}
+
 pub(super) fn config(
     cluster: &Cluster,
     node: &Node,
@@ -45,10 +60,8 @@ pub(super) fn config(
     let links = links(cluster, node, identity, phase)?;
     let network = &cluster.file.network;
     let nameservers = texts(network.nameservers.values().map(ToString::to_string));
-    // Talos 1.8 does not know the key, and refuses a config that has it.
-    let is_known = contract >= Contract::new(1, 9);
-    let search = network.search.values().filter(|_| is_known).map(ToString::to_string);
-    let search = texts(search);
+    let search = network.search.values().filter(|_| knows_search(contract));
+    let search = texts(search.map(ToString::to_string));
     if *network.form.required() == NetworkForm::Documents {
         let mut documents: Vec<Yaml> = links.iter().flat_map(Link::documents).collect();
         documents.extend(resolver_document(cluster));

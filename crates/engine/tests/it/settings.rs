@@ -39,7 +39,10 @@ fn every_version_gets_its_form() {
             parts.each("machine/disks", "device"),
             if volumes { vec![] } else { vec!["/dev/sdb"] }
         );
-        assert_eq!(warnings, Vec::<String>::new(), "{version}");
+        let left_out =
+            "`network.search` is left out: Talos v1.8 has no search domains in its config";
+        let expected = if version == "v1.8.2" { vec![left_out] } else { vec![] };
+        assert_eq!(warnings, expected, "{version}");
     }
 }
 
