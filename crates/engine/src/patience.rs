@@ -29,7 +29,8 @@ pub(crate) const LOOK_AT_PROXMOX: Duration = Duration::from_secs(3);
 pub(crate) const FIRST_PAUSE: Duration = Duration::from_secs(1);
 pub(crate) const LONGEST_PAUSE: Duration = Duration::from_secs(20);
 /// More attempts than this are none the wiser, however much time is left. With their pauses they
-/// take about three minutes.
+/// take about three minutes. Attempts that end at a lock do not count: who holds it is at work, and a slow disk
+/// of one may hold up others for longer.
 pub(crate) const ATTEMPTS: u32 = 12;
 /// An image that came out wrong so often is wrong where it comes from.
 pub(crate) const FETCHES: u32 = 4;

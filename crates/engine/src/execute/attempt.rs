@@ -5,7 +5,7 @@ use talmox_clock::Chance;
 use crate::event::Event;
 use crate::patience::{ATTEMPTS, FIRST_PAUSE, LONGEST_PAUSE, OVERTIME};
 use crate::plan::Action;
-use crate::step::{self, Done, ErrorKind, StepContext, StepError};
+use crate::step::{self, Done, ErrorKind, Moment, StepContext, StepError};
 
 /// Steps keep to their deadlines by themselves; one that does not is broken off a little later, so
 /// that nothing can hang.
@@ -13,7 +13,7 @@ pub(super) async fn attempt(action: &Action, context: StepContext) -> Result<Don
     let (clock, latest) = (context.run.clock, context.deadline.left() + OVERTIME);
     let last = context.clone();
     let attempts = clock.timeout(latest, attempts(action, context)).await;
-    attempts.unwrap_or_else(|_| Err(overdue(action, &last.last_reason())))
+    attempts.unwrap_or_else(|_| Err(overdue(action, &last.unanswered_or_last_reason())))
 }
 
 fn overdue(action: &Action, reason: &str) -> StepError {
@@ -24,14 +24,22 @@ fn overdue(action: &Action, reason: &str) -> StepError {
 }
 
 async fn attempts(action: &Action, mut context: StepContext) -> Result<Done, StepError> {
-    let mut pause = FIRST_PAUSE;
+    context.cut(Moment::Begin)?;
+    let (mut pause, mut tried) = (FIRST_PAUSE, 0);
     loop {
         let error = match Box::pin(step::run(action, &context)).await {
             Ok(done) => return Ok(done),
             Err(error) => error,
         };
-        let ErrorKind::Retry { after } = error.kind else { return Err(error) };
-        if context.attempt >= ATTEMPTS || context.deadline.has_passed() {
+        let after = match error.kind {
+            ErrorKind::Retry { after } => {
+                tried += 1;
+                after
+            }
+            ErrorKind::Locked => None,
+            _ => return Err(error),
+        };
+        if tried >= ATTEMPTS || context.deadline.has_passed() {
             return Err(given_up(error, context.attempt));
         }
         let chance = Chance::new(context.run.seed);

@@ -168,6 +168,7 @@ impl Run<'_> {
                 step: step.id.clone(),
                 attempt: 1,
                 told: Arc::default(),
+                asked: Arc::default(),
                 run,
                 seen,
                 undone,

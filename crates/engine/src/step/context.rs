@@ -42,6 +42,8 @@ pub type CutHook = Arc<dyn Fn(&StepId, Moment) -> Cut + Send + Sync>;
 /// A point in a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Moment {
+    /// The step begins, and has not looked at anything yet.
+    Begin,
     /// Something is about to be changed.
     BeforeAct,
     /// Something was changed, and the step is about to learn of it.
@@ -68,6 +70,8 @@ pub struct StepContext {
     pub attempt: u32,
     /// What it said last about what it waits for.
     pub(crate) told: Arc<Mutex<String>>,
+    /// What Proxmox was asked and has not answered yet.
+    pub(crate) asked: Arc<Mutex<Option<String>>>,
     pub(crate) seen: Seen,
     pub(crate) undone: Undone,
     pub(crate) events: Events,
@@ -84,6 +88,7 @@ impl StepContext {
     pub fn waits(&self, reason: impl Into<String>) {
         let (step, reason) = (self.step.to_string(), reason.into());
         self.told.lock().unwrap_or_else(PoisonError::into_inner).clone_from(&reason);
+        *self.asked.lock().unwrap_or_else(PoisonError::into_inner) = None;
         self.events.send(Event::StepWaits { step, reason });
     }
 
@@ -104,6 +109,25 @@ impl StepContext {
     /// What it said last about what it waits for; nothing if it did not say.
     pub fn last_reason(&self) -> String {
         self.told.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Remembers what Proxmox is asked until it answers. That is quick, and not worth a word each time; but where no
+    /// answer comes, it is the reason.
+    pub(super) async fn answered<T>(&self, operation: String, call: impl Future<Output = T>) -> T {
+        *self.asked.lock().unwrap_or_else(PoisonError::into_inner) = Some(operation);
+        let answer = call.await;
+        *self.asked.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        answer
+    }
+
+    /// Why it goes on no further: a question without an answer, or else what it said last; nothing if it did not
+    /// say.
+    pub(crate) fn unanswered_or_last_reason(&self) -> String {
+        let asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        match asked {
+            Some(operation) => format!("Proxmox does not answer {operation}"),
+            None => self.last_reason(),
+        }
     }
 
     /// Waiting makes no sense once one of these steps did not get done.
@@ -163,7 +187,7 @@ impl StepContext {
         self.wait(self.run.clock.sleep(time.min(self.deadline.left()))).await
     }
 
-    fn cut(&self, moment: Moment) -> Result<(), StepError> {
+    pub(crate) fn cut(&self, moment: Moment) -> Result<(), StepError> {
         match self.run.cut.as_ref().map_or(Cut::Go, |cut| cut(&self.step, moment)) {
             Cut::Go => Ok(()),
             Cut::Crash => Err(StepError { kind: ErrorKind::Cut, ..StepError::failed("cut off") }),

@@ -23,6 +23,9 @@ pub struct StepError {
 pub enum ErrorKind {
     /// The step can be run again, from its first look; not before this time, if one is given.
     Retry { after: Option<Duration> },
+    /// Others hold a lock, as long as they are at work: the step can be run again, from its first look, for as
+    /// long as it has time.
+    Locked,
     /// Trying again would not help.
     Failed,
     /// It waited for what this step should have brought about, and that did not get done.
@@ -40,6 +43,10 @@ impl StepError {
 
     pub fn retry(message: impl Into<String>) -> Self {
         Self { kind: ErrorKind::Retry { after: None }, ..Self::failed(message) }
+    }
+
+    pub fn locked(message: impl Into<String>) -> Self {
+        Self { kind: ErrorKind::Locked, ..Self::failed(message) }
     }
 
     pub fn cancelled() -> Self {

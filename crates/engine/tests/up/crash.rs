@@ -1,9 +1,8 @@
 //! Whatever a run is killed in, the same command run again comes to the same end. The places are those of
 //! the plan itself: every step, before it acts, after it acted and before it knows, while the task that it
-//! began runs on, and failed once; steps that only wait are cut off as they begin.
+//! began runs on, and failed once; steps that only wait are cut off, or fail, as they begin.
 
 use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -44,6 +43,8 @@ enum Place {
     AsItWaits,
     /// Not killed: the step fails, and the others go on.
     Failed,
+    /// The same with a step that only waits.
+    FailedAsItWaits,
 }
 
 impl Undisturbed {
@@ -51,8 +52,10 @@ impl Undisturbed {
         let rig = way.lab().await;
         let acted = Arc::new(Mutex::new(BTreeSet::new()));
         let heard = Arc::clone(&acted);
-        let hook: CutHook = Arc::new(move |step, _| {
-            heard.lock().unwrap().insert(step.clone());
+        let hook: CutHook = Arc::new(move |step, moment| {
+            if moment != Moment::Begin {
+                heard.lock().unwrap().insert(step.clone());
+            }
             Cut::Go
         });
         let ran = rig.up_with(&way.text, Some(hook)).await;
@@ -68,7 +71,7 @@ impl Undisturbed {
         let fits = |step: &&Step| match place {
             Place::BeforeAct | Place::AfterAct | Place::Failed => self.acted.contains(&step.id),
             Place::WhileTaskRuns => task_of(&step.action).is_some(),
-            Place::AsItWaits => !self.acted.contains(&step.id),
+            Place::AsItWaits | Place::FailedAsItWaits => !self.acted.contains(&step.id),
         };
         self.steps.iter().filter(fits).cloned().collect()
     }
@@ -80,6 +83,7 @@ impl Undisturbed {
             Place::BeforeAct => self.cut_off(&rig, &step, Moment::BeforeAct, Cut::Crash).await,
             Place::AfterAct => self.cut_off(&rig, &step, Moment::AfterAct, Cut::Crash).await,
             Place::Failed => self.cut_off(&rig, &step, Moment::BeforeAct, Cut::Fail).await,
+            Place::FailedAsItWaits => self.cut_off(&rig, &step, Moment::Begin, Cut::Fail).await,
             Place::WhileTaskRuns => {
                 let (task, time) = task_of(&step.action).unwrap();
                 let when = When { task: Some(task.to_owned()), ..When::default() };
@@ -89,9 +93,7 @@ impl Undisturbed {
                 rig.lab.faults().clear();
             }
             Place::AsItWaits => {
-                let has_begun = AtomicBool::new(false);
-                rig.up_until_begun(&self.way.text, &step.id, &has_begun).await;
-                assert!(has_begun.load(Ordering::Relaxed), "{}", step.id);
+                assert!(rig.up_until_begun(&self.way.text, &step.id).await, "{}", step.id);
             }
         }
         self.converges(&rig, &format!("{} {place:?}", step.id)).await;
@@ -101,7 +103,7 @@ impl Undisturbed {
     async fn cut_off(&self, rig: &Rig, step: &Step, at: Moment, what: Cut) {
         let (hook, times) = once(&step.id, at, what);
         let first = rig.up_with(&self.way.text, Some(hook)).await;
-        assert_eq!(*times.lock().unwrap(), 1, "{} {at:?} {what:?}: it acts once", step.id);
+        assert_eq!(*times.lock().unwrap(), 1, "{} {at:?} {what:?}: it comes there once", step.id);
         assert!(!first.outcome.is_done(), "{} {at:?} {what:?}", step.id);
     }
 
@@ -177,7 +179,7 @@ async fn killed_while_a_step_waits() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn failed_once() {
-    every_step(Way::usual(), &[Place::Failed], 25).await;
+    every_step(Way::usual(), &[Place::Failed, Place::FailedAsItWaits], 32).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -192,7 +194,7 @@ async fn clones_killed_while_a_task_runs_on_or_a_step_waits() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn clones_failed_once() {
-    every_step(Way::clones(), &[Place::Failed], 10).await;
+    every_step(Way::clones(), &[Place::Failed, Place::FailedAsItWaits], 12).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -207,7 +209,7 @@ async fn volumes_killed_while_a_task_runs_on_or_a_step_waits() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn volumes_failed_once() {
-    every_step(Way::volumes(), &[Place::Failed], 15).await;
+    every_step(Way::volumes(), &[Place::Failed, Place::FailedAsItWaits], 17).await;
 }
 
 /// The list of all VMs is read while one is still being made and hides from us; when its number is asked

@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use talmox_engine::event::{Event, Stamped};
 use talmox_engine::plan::{Options, plan, show};
 use talmox_lab::pve::{Action as FaultAction, Fault, PathPattern, When};
 use talmox_pve::api::cluster;
@@ -103,6 +104,41 @@ async fn locks_are_waited_out() {
         rig.strike("POST", &format!("{QEMU}/*/status/start"), 2, FaultAction::LostLock);
     })
     .await;
+}
+
+/// More often than anything else is tried, as long as the step has time.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lock_that_is_held_for_long_is_waited_out_and_named() {
+    const TIMES: u64 = 14;
+    let ran = survives(|rig| {
+        let when = When {
+            method: Some("PUT".to_owned()),
+            path: Some(PathPattern::parse(&format!("{QEMU}/*/config")).unwrap()),
+            vmid: Some(300),
+            ..When::default()
+        };
+        let lost = Fault::new(when, FaultAction::LostLock);
+        rig.lab.faults().add(Fault { times: Some(TIMES), ..lost });
+    })
+    .await;
+    let is_named = |event: &&Stamped| match &event.what {
+        Event::StepRetries { reason, .. } => reason.contains("lock-300.conf' - got timeout"),
+        _ => false,
+    };
+    assert_eq!(ran.events.iter().filter(is_named).count() as u64, TIMES);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_that_is_never_answered_is_named() {
+    let rig = Rig::start();
+    rig.strike("POST", &format!("{QEMU}/*/status/start"), 1, FaultAction::Hang);
+    let text = pair().replace("task: 30m", "task: 5m");
+    let ran = rig.up(&text).await;
+    let failures = ran.failures();
+    let named = "it has not ended after 5 min: Proxmox does not answer POST /nodes/pve1/qemu/30";
+    assert!(failures.contains(named), "{failures}");
+    rig.lab.faults().clear();
+    goes_on(&rig, &pair()).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -19,6 +19,7 @@ mod pveum;
 mod rig;
 mod role;
 mod silence;
+mod slow;
 mod source;
 mod story;
 mod stranger;

@@ -2,7 +2,6 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -45,6 +44,7 @@ pub(crate) struct Yard {
     /// The scenario is changed by this: what is replaced, and by what.
     pub(crate) with: Vec<(&'static str, String)>,
     pub(crate) nodes: NodeSettings,
+    pub(crate) seed: u64,
 }
 
 impl Default for Yard {
@@ -54,7 +54,7 @@ impl Default for Yard {
             gateways: vec![IpAddr::from([10, 0, 0, 1])],
             ..NodeSettings::default()
         };
-        Self { release: "9.2", profile: Profile::Instant, with: vec![], nodes }
+        Self { release: "9.2", profile: Profile::Instant, with: vec![], nodes, seed: 0 }
     }
 }
 
@@ -95,6 +95,7 @@ impl Rig {
             scenario: Scenario::parse("yard", &text).unwrap(),
             speed: SPEED,
             profile: yard.profile,
+            seed: yard.seed,
             record: Some(record.clone()),
             nodes: yard.nodes,
             ..Settings::default()
@@ -202,22 +203,32 @@ impl Rig {
     }
 
     /// What `talmox up` does until this step begins; there it is killed.
-    pub(crate) async fn up_until_begun(&self, text: &str, step: &StepId, has_begun: &AtomicBool) {
+    pub(crate) async fn up_until_begun(&self, text: &str, step: &StepId) -> bool {
+        let is_it = |event: &Event| matches!(event, Event::StepStarted { step: one } if one == step.as_str());
+        self.up_until(text, is_it).await
+    }
+
+    /// What `talmox up` does until this is heard; there it is killed. Says whether it came so far.
+    pub(crate) async fn up_until(
+        &self,
+        text: &str,
+        mut is_enough: impl FnMut(&Event) -> bool,
+    ) -> bool {
         let plan = self.plan(text).await;
         let context = self.context(text, None);
         let (events, mut heard) = Events::channel(self.lab.clock());
         let cancel = Cancel::default();
-        let begun = async {
+        let heard_enough = async {
             while let Some(event) = heard.recv().await {
-                if matches!(&event.what, Event::StepStarted { step: one } if one == step.as_str()) {
-                    has_begun.store(true, Ordering::Relaxed);
-                    return;
+                if is_enough(&event.what) {
+                    return true;
                 }
             }
+            false
         };
         tokio::select! {
-            _ = in_time(execute(&plan, &context, &cancel, &events)) => {}
-            () = begun => {}
+            _ = in_time(execute(&plan, &context, &cancel, &events)) => false,
+            is_so_far = heard_enough => is_so_far,
         }
     }
 

@@ -1,8 +1,10 @@
 //! The life of a cluster: it comes up, is as it should be, grows, goes, and comes again.
 
+use std::time::Duration;
+
 use talmox_engine::plan::show;
 
-use super::inventory::home;
+use super::inventory::{home, pair};
 use super::rig::Rig;
 
 const CONTROL_PLANES: [&str; 3] = ["cp-1", "cp-2", "cp-3"];
@@ -98,4 +100,42 @@ async fn a_running_cluster_grows() {
     assert_eq!(before, after);
     let again = rig.plan(&grown).await;
     assert!(again.is_empty(), "{}", show::text(&again));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cluster_of_one_control_plane_grows_to_three() {
+    let rig = Rig::start();
+    let text = pair();
+    rig.up(&text).await.assert_done();
+    let before = rig.picture(&text).await;
+    let more = "  - {name: cp-2, ip: 10.0.0.12}\n  - {name: cp-3, ip: 10.0.0.13}\nworkers:";
+    let grown = text.replace("workers:", more);
+    let ran = rig.up(&grown).await;
+    ran.assert_done();
+    for step in &ran.plan.steps {
+        let is_new = step.node.as_deref().is_none_or(|node| ["cp-2", "cp-3"].contains(&node));
+        assert!(is_new, "{}", show::text(&ran.plan));
+        assert_ne!(step.id.as_str(), "etcd/bootstrap");
+    }
+    let after = rig.picture(&grown).await;
+    after.assert_whole(&CONTROL_PLANES, &["wk-1"]);
+    for vmid in [300, 301] {
+        assert_eq!(after.vms[&vmid], before.vms[&vmid], "nobody else was touched");
+    }
+    assert_eq!(after.nodes["cp-1"].config, before.nodes["cp-1"].config);
+    assert_eq!(after.nodes["wk-1"], before.nodes["wk-1"]);
+    let again = rig.plan(&grown).await;
+    assert!(again.is_empty(), "{}", show::text(&again));
+
+    // The shared address was the first one's, and goes to one of the new ones when that is off.
+    let mut desired = rig.desired(&grown);
+    desired.nodes.clear();
+    let shared = rig.kube_of(&desired);
+    shared.version().await.unwrap();
+    rig.stop_vm_now(300).await;
+    while shared.version().await.is_err() {
+        rig.lab.clock().sleep(Duration::from_secs(1)).await;
+    }
+    let members = rig.talos("10.0.0.12".parse().unwrap()).etcd_members().await.unwrap();
+    assert_eq!(members.len(), 3, "{members:?}");
 }

@@ -34,10 +34,16 @@ impl TaskHandle {
         self.log(format!("WARN: {text}"));
     }
 
+    /// What is to go wrong happens here, if it has not yet: whoever is about to take a lock that others need
+    /// meets it before.
+    pub(crate) async fn strike(&self, work: Work) -> Result<(), String> {
+        self.trouble.strike(&self.site, work).await
+    }
+
     /// Lets the time pass that this work takes. Fails when the task was told to stop meanwhile.
     pub(crate) async fn wait(&self, work: Work) -> Result<(), String> {
         let object = self.object();
-        self.trouble.strike(&self.site, work).await?;
+        self.strike(work).await?;
         self.site.wait(work, &object).await;
         let world = self.site.world();
         match world.tasks.get(&self.upid).map(|task| &task.state) {

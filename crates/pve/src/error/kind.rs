@@ -49,7 +49,13 @@ impl PveError {
 
     /// Something holds a lock that it will let go of: worth another try later.
     pub fn is_locked(&self) -> bool {
-        self.says(&["can't lock file", "got lock request timeout", "VM is locked ("])
+        self.is_lock_timeout() || self.says(&["VM is locked ("])
+    }
+
+    /// Others that are at work hold a lock for longer than was waited. Unlike the mark of a locked VM, nobody
+    /// can leave it behind.
+    pub fn is_lock_timeout(&self) -> bool {
+        self.says(&["can't lock file", "got lock request timeout"])
     }
 
     /// One node is out of reach or slow; the rest of the cluster need not be.
@@ -210,6 +216,8 @@ mod tests {
         ] {
             assert!(answer(500, text).is_locked(), "{text}");
             assert!(task(&format!("clone failed: {text}")).is_retryable(), "{text}");
+            let is_mark = text.starts_with("VM is locked");
+            assert_eq!(answer(500, text).is_lock_timeout(), !is_mark, "{text}");
         }
         assert!(!answer(500, "VM 300 is running - destroy failed").is_retryable());
     }

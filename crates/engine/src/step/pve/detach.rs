@@ -24,8 +24,7 @@ pub(in crate::step) async fn detach_cidata(
         digest: config.digest(),
         ..VmChange::default()
     };
-    let sent =
-        context.act(async { Ok(context.run.pve.send(&qemu::set_config(&vm, &change)).await) });
+    let sent = context.act(async { Ok(context.send(&qemu::set_config(&vm, &change)).await) });
     let Err(error) = sent.await? else { return Ok(Done::Acted) };
     if error.status().is_none() || error.is_locked() || error.is_digest_mismatch() {
         return Err(error::of(&doing, error));

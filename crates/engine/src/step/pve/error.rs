@@ -15,7 +15,13 @@ pub(super) fn of(doing: &str, error: PveError) -> StepError {
         None if error.is_unanswered() => format!("{doing}: no host answers for Proxmox"),
         None => doing.to_owned(),
     };
-    let plain = if may_pass(&error) { StepError::retry(text) } else { StepError::failed(text) };
+    let plain = if error.is_lock_timeout() {
+        StepError::locked(text)
+    } else if may_pass(&error) {
+        StepError::retry(text)
+    } else {
+        StepError::failed(text)
+    };
     let plain = match hint(&error) {
         Some(hint) => plain.hint(hint),
         None => plain,
@@ -42,6 +48,8 @@ fn hint(error: &PveError) -> Option<&'static str> {
         Some("the API token lacks a right: `talmox check --live` tells which, and how to grant it")
     } else if error.is_full() {
         Some("make room on the storage, or choose another one in the inventory")
+    } else if error.is_lock_timeout() {
+        Some("see which task on the host holds the lock for so long; the same command goes on then")
     } else if error.is_node_scoped() {
         Some("bring the host up, and see that the others reach it; the same command goes on then")
     } else if error.is_unanswered() {

@@ -57,7 +57,7 @@ pub(super) async fn put(
     doing: &str,
     context: &StepContext,
 ) -> Result<(), StepError> {
-    let sent = context.act(async { Ok(context.run.pve.send(&qemu::set_config(vm, change)).await) });
+    let sent = context.act(async { Ok(context.send(&qemu::set_config(vm, change)).await) });
     let error = match sent.await? {
         Ok(()) => return Ok(()),
         Err(error) => error,

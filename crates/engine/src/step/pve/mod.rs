@@ -38,16 +38,19 @@ pub(super) use resize::resize;
 pub(super) use template::make_template;
 
 impl StepContext {
+    /// Sends a request, and remembers it until it is answered.
+    pub(super) async fn send<T>(&self, request: &Request<T>) -> Result<T, PveError> {
+        self.answered(request.operation(), self.run.pve.send(request)).await
+    }
+
     /// Asks Proxmox for something, while `doing`.
     async fn ask<T>(&self, request: &Request<T>, doing: &str) -> Result<T, StepError> {
-        self.wait(self.run.pve.send(request)).await?.map_err(|error| error::of(doing, error))
+        self.wait(self.send(request)).await?.map_err(|error| error::of(doing, error))
     }
 
     /// Changes something at once.
     async fn change(&self, request: &Request<()>, doing: &str) -> Result<(), StepError> {
-        let act =
-            async { self.run.pve.send(request).await.map_err(|error| error::of(doing, error)) };
-        self.act(act).await
+        self.act(async { self.send(request).await.map_err(|error| error::of(doing, error)) }).await
     }
 
     /// Starts a task and waits for its end. Where somebody wants to stop, the task goes on, and the
@@ -63,7 +66,9 @@ impl StepContext {
     ) -> Result<Result<TaskDone, PveError>, StepError> {
         // Who wants to stop must not begin something when others have made room.
         let room = self.room(request).await?;
-        let started = self.act(async { Ok(self.run.pve.start_in(room, request).await) }).await?;
+        let start = self.run.pve.start_in(room, request);
+        let started =
+            self.act(async { Ok(self.answered(request.operation(), start).await) }).await?;
         match started {
             Ok(running) => self.end_of(running).await,
             Err(error) => Ok(Err(error)),

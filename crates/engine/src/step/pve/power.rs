@@ -48,7 +48,7 @@ pub(in crate::step) async fn stop(step: &StopVm, context: &StepContext) -> Resul
         let Some(Found { vm, .. }) = still_there(own, context).await? else {
             return Ok(Done::Already);
         };
-        let status = match context.wait(context.run.pve.send(&qemu::current(&vm))).await? {
+        let status = match context.wait(context.send(&qemu::current(&vm))).await? {
             Ok(status) => status,
             Err(error) if is_gone(own, &error, context).await? => return Ok(Done::Already),
             Err(error) => return Err(error::of(&looking(&vm), error)),

@@ -62,7 +62,9 @@ pub(super) async fn first_answer(
         ));
         match pve::reset(&step.node.own, context).await {
             // It counts all the same: whether it was done is not known.
-            Err(StepError { kind: ErrorKind::Retry { .. }, message, .. }) => context.waits(message),
+            Err(StepError {
+                kind: ErrorKind::Retry { .. } | ErrorKind::Locked, message, ..
+            }) => context.waits(message),
             other => other?,
         }
     }

@@ -36,7 +36,7 @@ impl<'a> Ground<'a> {
     /// What is wrong below the machines, asked now.
     pub(super) async fn look(&mut self, context: &StepContext) -> Option<&str> {
         self.next = context.run.clock.deadline(GLANCE);
-        let asked = context.wait(context.run.pve.send(&cluster::resources())).await;
+        let asked = context.wait(context.send(&cluster::resources())).await;
         self.found = match asked {
             Ok(Ok(all)) => self.machines.iter().find_map(|machine| trouble(machine, &all)),
             // Who cannot be asked explains nothing.

@@ -88,13 +88,13 @@ pub(super) async fn by_drive(
     let unknown = |error: PveError| {
         Ok(Look::NotYet(format!("Proxmox does not tell which drive it has: {error}")))
     };
-    let id = match context.run.pve.send(&qemu::instance_id(vm)).await {
+    let id = match context.send(&qemu::instance_id(vm)).await {
         Ok(qemu::InstanceId(id)) => id,
         Err(error) => return unknown(error),
     };
     let expected = Expected { instance_id: Some(id), ..node.expected.clone() };
     let Some(why) = machine.mismatch(&expected) else { return Ok(Look::Done(expected)) };
-    match context.run.pve.send(&qemu::config(vm)).await {
+    match context.send(&qemu::config(vm)).await {
         Ok(config) if config.get("cicustom").is_some() => {
             Ok(Look::Done(node.expected.clone()))
         }

@@ -101,7 +101,7 @@ async fn make_volume(
         (world.storage_on(&volume.storage, node)?.shared, format)
     };
     let name = volume.name.rsplit('/').next();
-    let _guard = lock_storage(site, node, &volume.storage, shared).await?;
+    let _guard = lock_storage(worker, node, &volume.storage, shared).await?;
     worker.wait(Work::Allocate, &volume.storage).await?;
     let new = Allocation {
         node,

@@ -220,7 +220,7 @@ impl Maker<'_> {
     ) -> Result<VolumeId, Refusal> {
         let site = self.worker.site();
         let shared = site.world().storage_on(storage, self.node)?.shared;
-        let _guard = lock_storage(site, self.node, storage, shared).await?;
+        let _guard = lock_storage(self.worker, self.node, storage, shared).await?;
         self.worker.wait(Work::Allocate, storage).await?;
         let now = site.now();
         let new = Allocation { node: self.node, storage, vmid: self.vmid, format, name, kib, now };
@@ -330,13 +330,19 @@ impl Maker<'_> {
     }
 }
 
+/// The lock of a storage, for an allocation and no longer: what is slow about a task, such as the copying of
+/// an image, holds up nobody else.
 pub(crate) async fn lock_storage(
-    site: &Site,
+    worker: &Worker,
     host: &str,
     storage: &str,
     shared: bool,
 ) -> Result<crate::pve::lock::LockGuard, Refusal> {
-    site.locks
+    if let Worker::Task(task) = worker {
+        task.strike(Work::Allocate).await.map_err(Refusal::failed)?;
+    }
+    let locks = &worker.site().locks;
+    locks
         .storage(host, storage, shared)
         .await
         .map_err(|timeout| Refusal::failed(timeout.to_string()))

@@ -49,7 +49,7 @@ pub(crate) async fn state_volume(
         (storage.shared, storage.kind.has_files(), memory)
     };
     let name = format!("vm-{vmid}-state-{what}{}", if has_files { ".raw" } else { "" });
-    let _guard = lock_storage(site, node, storage_id, shared).await?;
+    let _guard = lock_storage(worker, node, storage_id, shared).await?;
     worker.wait(Work::Allocate, storage_id).await?;
     let new = Allocation {
         node,
