@@ -33,6 +33,14 @@ pub(crate) fn narrow(
     left_out
 }
 
+/// What is said of columns that were left out, below the table.
+pub(crate) fn no_room(left_out: &[&str]) -> String {
+    if left_out.is_empty() {
+        return String::new();
+    }
+    format!("\nNo room for {}.\n", left_out.join(", "))
+}
+
 pub(crate) fn drop_column(rows: &mut [Vec<String>], title: &str) {
     let Some(at) = rows[0].iter().position(|known| known == title) else { return };
     for row in rows {

@@ -96,7 +96,9 @@ pub(super) fn deliver(
         printer.result(&format!("{result:#}\n"))?;
     } else {
         let path = path.display();
-        printer.say(&format!("wrote {path}: context `{context}`, valid until {expires}"));
+        // Who had chosen another context must know that commands go elsewhere now.
+        let current = if args.merge { ", the current one now" } else { "" };
+        printer.say(&format!("wrote {path}: context `{context}`{current}, valid until {expires}"));
     }
     Ok(Exit::Fine)
 }
@@ -146,7 +148,9 @@ pub(super) fn put(
         let mut add = |path: Option<PathBuf>, text, merge| {
             let shown = path.as_ref().map(|path| path.display().to_string()).unwrap_or_default();
             let context = merge_into(path, text, merge)?;
-            told.push(format!("merged into {shown} as the context `{context}`"));
+            told.push(format!(
+                "merged into {shown} as the context `{context}`, the current one now"
+            ));
             Ok(())
         };
         add(super::kubeconfig::own_file(), &files.kubeconfig, kubeconfig::merge)?;

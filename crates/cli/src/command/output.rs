@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use talmox_engine::plan::locations;
 
 use crate::args::{Format, Global};
-use crate::columns::{drop_column, narrow};
+use crate::columns::{drop_column, narrow, no_room};
 use crate::command::Outcome;
 use crate::disk;
 use crate::error::{CommandError, Exit};
@@ -188,7 +188,7 @@ pub(crate) fn table(facts: &Map<String, Value>, columns: Option<usize>) -> Strin
         (KUBERNETES, "KUBERNETES"),
     ];
     /// Those that a narrow terminal may do without, the most important first.
-    const DISPENSABLE: [&str; 5] = ["ROLE", "MAC", "HOST", "KUBERNETES", "TALOS"];
+    const DISPENSABLE: [&str; 5] = ["ROLE", "HOST", "KUBERNETES", "TALOS", "MAC"];
     let mut rows: Vec<Vec<String>> = vec![
         std::iter::once("NODE")
             .chain(COLUMNS.iter().map(|(_, title)| *title))
@@ -205,6 +205,25 @@ pub(crate) fn table(facts: &Map<String, Value>, columns: Option<usize>) -> Strin
             drop_column(&mut rows, title);
         }
     }
-    narrow(&mut rows, &DISPENSABLE, columns);
-    words::aligned(&rows)
+    let left_out = narrow(&mut rows, &DISPENSABLE, columns);
+    format!("{}{}", words::aligned(&rows), no_room(&left_out))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn columns_without_room_are_named_and_versions_have_it_before_macs() {
+        let node = json!({"role": "worker", "vmid": 300, "node": "pve", ADDRESS: "10.0.0.11",
+            "mac_address": "02:00:00:00:00:01", TALOS: "v1.11.2", KUBERNETES: "v1.34.1"});
+        let facts = Map::from_iter([("wk-1".to_owned(), node)]);
+        let wide = table(&facts, None);
+        assert!(wide.contains("MAC") && !wide.contains("No room"), "{wide}");
+        let shown = table(&facts, Some(60));
+        assert!(shown.contains("TALOS") && shown.contains("v1.34.1"), "{shown}");
+        assert!(shown.ends_with("\n\nNo room for MAC.\n"), "{shown}");
+    }
 }

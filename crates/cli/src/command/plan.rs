@@ -57,6 +57,10 @@ enum Graph {
 }
 
 pub(crate) fn run(args: &PlanArgs, global: &Global, printer: &Printer) -> Outcome {
+    if args.graph.is_some() && printer.format == Format::Json {
+        return Err(CommandError::usage("--graph and --format json do not go together")
+            .hint("the JSON of a plan has `steps` and what each is `after`: leave out --graph"));
+    }
     let clusters = choose::each(global, &args.clusters)?;
     if clusters.len() > 1 && (args.out.is_some() || args.graph.is_some()) {
         return Err(CommandError::usage("--out and --graph are for one cluster").hint("name one"));
@@ -128,8 +132,8 @@ fn print(plan: &Plan, args: &PlanArgs, printer: &Printer) -> Result<(), CommandE
     match (args.graph, printer.format) {
         (Some(Graph::Dot), _) => printer.result(&show::dot(plan)),
         (Some(Graph::Svg), _) => printer.result(&show::svg(plan)),
-        (Some(Graph::Text), Format::Text) => printer.result(&show::graph(plan)),
-        (_, Format::Json) => printer.result(&format!("{:#}\n", show::json(plan))),
+        (Some(Graph::Text), _) => printer.result(&show::graph(plan)),
+        (None, Format::Json) => printer.result(&format!("{:#}\n", show::json(plan))),
         (None, Format::Text) => {
             printer.result(&printer.plan(&show::text(plan), printer.colors_results()))
         }

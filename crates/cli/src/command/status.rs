@@ -177,6 +177,7 @@ mod tests {
             unreachable: vec![],
             authorities: vec![],
             drift: vec![],
+            unknown_nodes: vec![],
         };
         let all = status(vec![node(Some(1), silent()), node(Some(2), silent())]);
         assert!(is_silent(&all, true));

@@ -80,7 +80,10 @@ fn a_talosconfig_has_its_roles_and_nodes() {
 #[test]
 fn files_are_merged_into_the_users_own() {
     let mut cluster = Cluster::with_secrets();
-    assert_eq!(cluster.run("kubeconfig --merge").code, 0);
+    let run = cluster.run("kubeconfig --merge");
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    let told = "context `admin@dev`, the current one now, valid until";
+    assert!(run.stderr.contains(told), "{}", run.stderr);
     assert_eq!(cluster.run("talosconfig --merge").code, 0);
     for path in ["home/.kube/config", "home/.talos/config"] {
         assert_eq!(cluster.mode(path), 0o600);

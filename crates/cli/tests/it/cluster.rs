@@ -86,6 +86,17 @@ fn a_cluster_lives_and_dies_in_a_lab_of_its_inventory() {
     let table = cluster.run(&format!("status {IN_FILE}")).stdout;
     assert!(table.contains("leader") && table.contains("Ready v1."), "{table}");
 
+    // A kind that no Kubernetes has is told before anybody waits for it.
+    let file = "inventory/dev/cluster.yaml";
+    let inventory = cluster.folder.read(file);
+    cluster.folder.write(file, &format!("{inventory}addons: [{{name: shop, files: [shop]}}]\n"));
+    let typo = "apiVersion: v1\nkind: ConfgMap\nmetadata: {name: prices}\n";
+    cluster.folder.write("inventory/dev/shop/prices.yaml", typo);
+    let run = cluster.run(&format!("plan {IN_FILE}"));
+    assert_eq!(run.code, 1);
+    assert!(run.stdout.contains("Kubernetes has no v1 ConfgMap"), "{}", run.stdout);
+    cluster.folder.write(file, &inventory);
+
     let output = |name: &str| cluster.run(&format!("output {name} {IN_FILE}"));
     let vmid = output("wk-1.vmid").stdout;
     assert_eq!(output("wk-1.ip_address").stdout, "10.0.0.21\n");

@@ -40,7 +40,10 @@ fn secrets_come_with_up_and_go_only_when_they_are_told_to() {
 
     // Files that are asked for, or missing, are written although nothing else is to be done.
     let merged = fine(cluster.run(&format!("up --merge {IN_FILE}"))).stdout;
-    assert!(merged.contains("home/.kube/config as the context `admin@dev`"), "{merged}");
+    assert!(
+        merged.contains("home/.kube/config as the context `admin@dev`, the current one now"),
+        "{merged}"
+    );
     assert!(cluster.folder.read("home/.kube/config").contains("admin@dev"));
     assert!(cluster.folder.read("home/.talos/config").contains("dev"));
     std::fs::remove_file(cluster.folder.path().join("inventory/dev/kubeconfig")).unwrap();
@@ -159,6 +162,9 @@ fn of_several_clusters_all_are_looked_at_and_only_named_ones_are_changed() {
     let run = cluster.run(&format!("up dve {lab}"));
     assert_eq!(run.code, 64);
     assert!(run.stderr.contains("did you mean `dev`?"), "{}", run.stderr);
+    let run = cluster.run(&format!("plan --graph --format json {lab}"));
+    assert_eq!((run.code, run.stdout.as_str()), (64, ""));
+    assert!(run.stderr.contains("leave out --graph"), "{}", run.stderr);
     let run = cluster.run(&format!("plan --graph dot {lab}"));
     assert_eq!(run.code, 64);
 }

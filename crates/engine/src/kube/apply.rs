@@ -160,18 +160,24 @@ impl KubeClient {
     async fn kind(&self, manifest: &Manifest) -> Result<(ApiResource, ApiCapabilities), KubeError> {
         let kind = GroupVersionKind::gvk(manifest.group(), manifest.version(), &manifest.kind);
         let operation = format!("apply {manifest}");
-        let unknown = || KubeError::UnknownKind {
-            operation: operation.clone(),
-            kind: format!("{} {}", manifest.api_version, manifest.kind),
-        };
+        let named = format!("{} {}", manifest.api_version, manifest.kind);
         let asked = async {
             match discovery::pinned_kind(&self.inner, &kind).await {
-                Err(kube::Error::Discovery(DiscoveryError::MissingKind(_))) => Ok(None),
-                Err(kube::Error::Api(status)) if status.code == 404 => Ok(None),
-                other => other.map(Some),
+                // The group is there in that version, and all that it has came with the API.
+                Err(kube::Error::Discovery(DiscoveryError::MissingKind(_))) => {
+                    Ok(Err(manifest.is_built_in()))
+                }
+                Err(kube::Error::Api(status)) if status.code == 404 => Ok(Err(false)),
+                other => other.map(Ok),
             }
         };
-        self.ask(operation.clone(), asked).await?.ok_or_else(unknown)
+        self.ask(operation.clone(), asked).await?.map_err(|is_final| match is_final {
+            true => {
+                let operation = format!("{operation} ({})", manifest.place);
+                KubeError::NoSuchKind { operation, kind: named }
+            }
+            false => KubeError::UnknownKind { operation, kind: named },
+        })
     }
 
     async fn await_established(

@@ -21,6 +21,9 @@ pub enum KubeError {
     /// The API does not have this kind of objects.
     #[error("cannot {operation}: the Kubernetes API knows no {kind}")]
     UnknownKind { operation: String, kind: String },
+    /// The API does not have this kind of objects among those of its own, to which nobody adds any.
+    #[error("cannot {operation}: Kubernetes has no {kind}")]
+    NoSuchKind { operation: String, kind: String },
     #[error("cannot {operation}: the answer makes no sense")]
     Unreadable { operation: String, source: Box<dyn std::error::Error + Send + Sync> },
 }
@@ -47,7 +50,7 @@ impl KubeError {
             Self::Unreachable { .. } | Self::Lost { .. } | Self::Late { .. } => true,
             // Too much to do, no leader, a webhook that is not up yet.
             Self::Refused { status, .. } => matches!(status.code, 429 | 500 | 502..=504),
-            Self::UnknownKind { .. } | Self::Unreadable { .. } => false,
+            Self::UnknownKind { .. } | Self::NoSuchKind { .. } | Self::Unreadable { .. } => false,
         }
     }
 
@@ -79,6 +82,7 @@ impl KubeError {
             Self::Late { .. } => "no answer came in time".to_owned(),
             Self::Refused { status, .. } => status.message.clone(),
             Self::UnknownKind { kind, .. } => format!("the Kubernetes API knows no {kind}"),
+            Self::NoSuchKind { kind, .. } => format!("Kubernetes has no {kind}"),
             Self::Unreadable { .. } => "the answer makes no sense".to_owned(),
         }
     }

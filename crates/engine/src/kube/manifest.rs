@@ -8,6 +8,22 @@ use talmox_yaml::{Entry, Node, ReadError, Resolved, Scalar, Style};
 /// Where objects live that name no namespace.
 pub(super) const DEFAULT_NAMESPACE: &str = "default";
 
+/// Groups below `k8s.io` all of whose kinds come with the API server.
+const BUILT_IN: [&str; 12] = [
+    "admissionregistration",
+    "apiextensions",
+    "authentication",
+    "authorization",
+    "certificates",
+    "coordination",
+    "discovery",
+    "events",
+    "networking",
+    "rbac.authorization",
+    "scheduling",
+    "storage",
+];
+
 /// One object to be applied. It may be a Secret, so it shows its name only.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Manifest {
@@ -100,6 +116,14 @@ impl Manifest {
         (self.group(), self.kind.as_str()) == ("", "Namespace")
     }
 
+    /// Whether its group is one of Kubernetes's own. Definitions cannot add kinds to those: they need a group with a
+    /// dot, and projects around Kubernetes have groups below `k8s.io` of other names.
+    pub(super) fn is_built_in(&self) -> bool {
+        let group = self.group();
+        let own = group.strip_suffix(".k8s.io");
+        !group.contains('.') || own.is_some_and(|own| BUILT_IN.contains(&own))
+    }
+
     /// The part of `apiVersion` before the slash; empty for the oldest kinds.
     pub fn group(&self) -> &str {
         self.api_version.split_once('/').map_or("", |(group, _)| group)
@@ -188,6 +212,22 @@ mod tests {
         assert_eq!(names, ["Namespace a", "Deployment a/b", "ConfigMap c"]);
         assert_eq!((found[1].group(), found[1].version()), ("apps", "v1"));
         assert_eq!((found[2].group(), found[2].version()), ("", "v1"));
+    }
+
+    #[test]
+    fn only_groups_of_kubernetes_itself_are_closed() {
+        for (api_version, is_closed) in [
+            ("v1", true),
+            ("batch/v1", true),
+            ("rbac.authorization.k8s.io/v1", true),
+            ("gateway.networking.k8s.io/v1", false),
+            ("snapshot.storage.k8s.io/v1", false),
+            ("shop.example/v1", false),
+        ] {
+            let text = format!("{{apiVersion: {api_version}, kind: K, metadata: {{name: a}}}}");
+            let found = read_manifests("x.yaml", &text).unwrap();
+            assert_eq!(found[0].is_built_in(), is_closed, "{api_version}");
+        }
     }
 
     #[test]

@@ -71,7 +71,7 @@ impl KubeClient {
         for old in noted.iter().filter(|old| !manifests.iter().any(|one| one.is_same(old))) {
             let found = match self.read(old).await {
                 Ok(found) => found.unwrap_or_default(),
-                Err(KubeError::UnknownKind { .. }) => continue,
+                Err(KubeError::UnknownKind { .. } | KubeError::NoSuchKind { .. }) => continue,
                 Err(error) => return Err(error),
             };
             if found["metadata"]["labels"][LABEL] == slug(addon) {

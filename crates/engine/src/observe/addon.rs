@@ -44,7 +44,7 @@ pub(super) fn bring_network(read: &BTreeMap<String, AddonRead>) -> bool {
 }
 
 /// Looks for all add-ons whose manifests are at hand. What is not in the answer is not known; the
-/// plan then makes sure.
+/// plan then makes sure. Manifests that this Kubernetes can do nothing with are in it as wrong ones.
 pub(super) async fn addons(
     desired: &Desired,
     read: &BTreeMap<String, AddonRead>,
@@ -59,9 +59,15 @@ pub(super) async fn addons(
     }
     let mut addons = Addons::default();
     for (name, manifests) in &wanted {
-        if let Ok(changes) = kube.changes(manifests).await {
-            let is_noted = noted.contains_key(*name);
-            addons.known.insert((*name).to_owned(), AddonSeen { is_noted, changes });
+        match kube.changes(manifests).await {
+            Ok(changes) => {
+                let is_noted = noted.contains_key(*name);
+                addons.known.insert((*name).to_owned(), AddonSeen { is_noted, changes });
+            }
+            Err(error @ KubeError::NoSuchKind { .. }) => {
+                addons.read.insert((*name).to_owned(), AddonRead::Wrong(error.to_string()));
+            }
+            Err(_) => {}
         }
     }
     let all = || wanted.values().copied().flatten();

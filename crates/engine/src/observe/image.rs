@@ -13,6 +13,7 @@ use tokio::task::JoinSet;
 
 use super::world::{ImagesSeen, Pve, Told};
 use crate::desired::Desired;
+use crate::ownership::Marker;
 use crate::plan::place::{Placed, State, places};
 
 /// Tasks that read images, or are about to.
@@ -32,7 +33,9 @@ pub(super) async fn observe(desired: &Desired, client: &Client, pve: &Pve) -> Im
         seen.contents.insert(place, told);
     }
     seen.busy = busy(desired, client, pve).await;
-    seen.used = used(desired, client, pve, &seen).await;
+    let configs = configs_of_others(desired, client, pve).await;
+    seen.used = used(&configs, &seen);
+    seen.others = others(desired, pve, &configs);
     seen
 }
 
@@ -81,14 +84,12 @@ async fn busy(desired: &Desired, client: &Client, pve: &Pve) -> BTreeMap<NodeNam
     busy
 }
 
-/// Files that a VM names in its config, and which VM that is. Disks that were made from an image
-/// are copies, and name it no longer.
-async fn used(
+/// The configs of all VMs that are not of this cluster, as far as we may see them.
+async fn configs_of_others(
     desired: &Desired,
     client: &Client,
     pve: &Pve,
-    seen: &ImagesSeen,
-) -> BTreeMap<VolumeId, VmId> {
+) -> BTreeMap<VmId, VmConfig> {
     let mut looks = JoinSet::new();
     let is_strange = |guest: &&Guest| guest.is_vm && !pve.vms.contains_key(&guest.vmid);
     for guest in pve.resources.guests.iter().filter(is_strange) {
@@ -103,6 +104,30 @@ async fn used(
     for vmid in own(desired, pve) {
         configs.remove(&vmid);
     }
+    configs
+}
+
+/// Hosts with a VM of another cluster: it may be about to grow, from the same image.
+fn others(
+    desired: &Desired,
+    pve: &Pve,
+    configs: &BTreeMap<VmId, VmConfig>,
+) -> BTreeMap<NodeName, VmId> {
+    let is_other = |vmid: &VmId| {
+        let marker = configs.get(vmid).and_then(|config| Marker::find(config.description()));
+        marker.is_some_and(|marker| marker.cluster != desired.mark)
+    };
+    let guests = pve.resources.guests.iter().filter(|guest| !guest.template);
+    let mut others = BTreeMap::new();
+    for guest in guests.filter(|guest| is_other(&guest.vmid)) {
+        others.entry(guest.node.clone()).or_insert(guest.vmid);
+    }
+    others
+}
+
+/// Files that a VM names in its config, and which VM that is. Disks that were made from an image
+/// are copies, and name it no longer.
+fn used(configs: &BTreeMap<VmId, VmConfig>, seen: &ImagesSeen) -> BTreeMap<VolumeId, VmId> {
     let mut used = BTreeMap::new();
     for volume in seen.contents.values().flatten().flatten() {
         let name = volume.volid.to_string();

@@ -1,7 +1,7 @@
 //! Kubernetes, once there is a cluster that can be asked: who is registered, whether all is well,
 //! and the add-ons.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use talmox_talos_api::health::{Check, Health, Report, Settings, State, Subject, look};
@@ -19,9 +19,10 @@ pub(super) async fn observe(
     desired: &Desired,
     nodes: &BTreeMap<String, TalosSeen>,
     sources: &Sources<'_>,
-    read: BTreeMap<String, AddonRead>,
+    mut read: BTreeMap<String, AddonRead>,
 ) -> (KubernetesSeen, Addons) {
     let (seen, addons) = look_at_all(desired, nodes, sources, &read).await;
+    read.extend(addons.read);
     (seen, Addons { read, ..addons })
 }
 
@@ -47,11 +48,11 @@ async fn look_at_all(
         }
     };
     let has_cni = desired.has_cni || addon::bring_network(read);
-    let trouble = trouble(desired, nodes, sources, has_cni);
+    let trouble = async { trouble(desired, nodes, sources, has_cni).await.unwrap_or_default() };
     let addons = addon::addons(desired, read, sources.kube);
     let (trouble, addons) = Box::pin(async { tokio::join!(trouble, addons) }).await;
-    let registered =
-        Registered { nodes: known.into_iter().map(|node| node.name).collect(), trouble };
+    let nodes = known.into_iter().map(|node| node.name).collect();
+    let registered = Registered { nodes, ..trouble };
     (KubernetesSeen::Answers(registered), addons.unwrap_or_default())
 }
 
@@ -62,7 +63,7 @@ async fn trouble(
     nodes: &BTreeMap<String, TalosSeen>,
     sources: &Sources<'_>,
     has_cni: bool,
-) -> Option<String> {
+) -> Option<Registered> {
     let mut subjects = vec![];
     for node in desired.nodes.iter().filter(|node| node.is_talos) {
         let Some(TalosSeen::Ours(found)) = nodes.get(&node.name) else { return None };
@@ -83,7 +84,13 @@ async fn trouble(
     let (views, kube) =
         Box::pin(async { tokio::join!(look(&subjects), sources.kube.view()) }).await;
     health.update(&views, kube.as_ref().ok());
-    health.reports().iter().find_map(waiting)
+    let (members, others): (Vec<&Report>, Vec<_>) =
+        health.reports().iter().partition(|report| report.check == Check::EtcdOnControlPlanes);
+    Some(Registered {
+        nodes: BTreeSet::new(),
+        trouble: others.into_iter().find_map(waiting),
+        strange_members: members.into_iter().find_map(waiting),
+    })
 }
 
 fn waiting(report: &Report) -> Option<String> {

@@ -97,6 +97,8 @@ pub struct ImagesSeen {
     pub busy: BTreeMap<NodeName, String>,
     /// Files that a VM which is not ours names in its config.
     pub used: BTreeMap<VolumeId, VmId>,
+    /// Hosts that have a VM of another cluster made by talmox, and which.
+    pub others: BTreeMap<NodeName, VmId>,
 }
 
 /// A VM that may be ours.
@@ -218,6 +220,8 @@ pub struct Registered {
     pub nodes: BTreeSet<String>,
     /// What keeps it from being well; nothing if it is, or if not all nodes have joined.
     pub trouble: Option<String>,
+    /// What is said of members of etcd that are none of the inventory's control planes.
+    pub strange_members: Option<String>,
 }
 
 /// What is known of add-ons.

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use talmox_pve::api::storage::Volume;
-use talmox_pve::id::{FileName, NodeName, VolumeId};
+use talmox_pve::id::{FileName, NodeName, VmId, VolumeId};
 
 use super::Plan;
 use super::action::{Action, DeleteImage, SCRUBBED, ScrubCidata};
@@ -54,7 +54,7 @@ impl Cleaning<'_> {
     }
 
     /// Images of this inventory. Their names say what is in them, so another cluster may be made of
-    /// the same; it fetches them again when it needs them.
+    /// the same: where one is, they stay.
     pub(super) fn images(&mut self) {
         for (place, told) in &self.world.images.contents {
             if let Err(reason) = told {
@@ -115,6 +115,11 @@ impl Cleaning<'_> {
         if let Some((_, what)) = images.busy.iter().find(reads) {
             let hint = "run this again when that is done".to_owned();
             return Some((format!("somebody may be reading it: {what}"), hint));
+        }
+        let reaches = |(other, _): &(&NodeName, &VmId)| is_shared || *other == host;
+        if let Some((_, vmid)) = images.others.iter().find(reaches) {
+            let why = format!("VM {vmid} is of another cluster, which may be made of it too");
+            return Some((why, "delete it in Proxmox if nobody needs it".to_owned()));
         }
         let storage = volume.storage();
         (!self.may_delete()).then(|| {

@@ -21,6 +21,7 @@ mod other_system;
 pub(crate) mod place;
 mod preflight;
 mod readdress;
+mod removed;
 mod saved;
 pub mod show;
 mod source;

@@ -322,17 +322,3 @@ fn members(builder: &mut Builder<'_>) -> Option<Members> {
     }
     all
 }
-
-/// Whether anything of a removed node would be lost with it.
-pub(super) fn removed(builder: &mut Builder<'_>) {
-    let removed = builder.places.removed.clone();
-    for (own, found) in &removed {
-        let name = &own.identity.node;
-        let fields = vec![
-            FieldChange::new("vmid", Some(own.vm.vmid.to_string()), None),
-            FieldChange::new("host", Some(found.seen.host.to_string()), None),
-        ];
-        let change = Change::open(Object::Vm(name.clone()), Class::Destroy, fields);
-        builder.changes.push(change.note("the inventory has no such node any more"));
-    }
-}

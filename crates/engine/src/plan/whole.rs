@@ -9,7 +9,7 @@ use super::action::{
 use super::change::{Change, Class, FieldChange, Object};
 use super::place::Placed;
 use super::step::StepId;
-use super::{Builder, addon, preflight, talos};
+use super::{Builder, addon, preflight, removed, talos};
 use crate::observe::{AddonRead, KubernetesSeen, VipSeen};
 
 /// What concerns the cluster as a whole, once its nodes have joined.
@@ -107,6 +107,11 @@ fn trouble(builder: &Builder<'_>) -> Option<String> {
         KubernetesSeen::Silent(reason) => {
             Some(format!("the Kubernetes API does not answer: {reason}"))
         }
-        KubernetesSeen::Answers(registered) => registered.trouble.clone(),
+        KubernetesSeen::Answers(registered) => {
+            // They go with the nodes that the inventory has no longer, and nobody waits for that here.
+            let is_told = removed::explain_strange_members(builder);
+            let members = registered.strange_members.clone().filter(|_| !is_told);
+            registered.trouble.clone().or(members)
+        }
     }
 }

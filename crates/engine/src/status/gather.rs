@@ -68,9 +68,10 @@ pub async fn gather(
             talos: inside.talos,
             kubernetes: (subject.role != Role::Ubuntu).then(|| registered_as(&registered, subject)),
             etcd: inside.etcd,
-            drift: drift(changes, Some(&subject.name)),
+            drift: drift(changes, |node| node == Some(&subject.name)),
         })
         .collect();
+    let is_known = |name: &str| subjects.iter().any(|subject| subject.name == name);
     Status {
         cluster: cluster.to_owned(),
         unreachable: unreachable(&guests, &kubernetes, &nodes),
@@ -78,7 +79,14 @@ pub async fn gather(
         nodes,
         // A bundle that can be used at all has authorities that can be read.
         authorities: authorities(&sources.cluster.bundle).unwrap_or_default(),
-        drift: drift(changes, None),
+        drift: drift(changes, |node| node.is_none_or(|name| !is_known(name))),
+        unknown_nodes: registered
+            .get()
+            .map(|nodes| nodes.iter().map(|node| node.name.clone()))
+            .into_iter()
+            .flatten()
+            .filter(|name| !is_known(name))
+            .collect(),
     }
 }
 

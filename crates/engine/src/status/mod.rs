@@ -67,8 +67,10 @@ pub struct Status {
     /// Who did not answer.
     pub unreachable: Vec<Unreachable>,
     pub authorities: Vec<AuthorityLife>,
-    /// What differs and is of no node.
+    /// What differs and is of no node, or of one that the inventory has no longer.
     pub drift: Vec<String>,
+    /// Nodes that Kubernetes lists and the inventory does not have.
+    pub unknown_nodes: Vec<String>,
 }
 
 /// A part of the whole that did not answer.
@@ -114,15 +116,16 @@ pub fn authorities(bundle: &Bundle) -> Result<Vec<AuthorityLife>, PkiError> {
     all.into_iter().map(life).collect()
 }
 
-/// What a plan would change about a node, or about nothing in particular: a line for each object.
-pub(crate) fn drift(changes: &[Change], node: Option<&str>) -> Vec<String> {
+/// What a plan would change about objects that this is said of: a line for each. They are told by the node that they
+/// belong to, if they belong to one.
+pub(crate) fn drift(changes: &[Change], is_meant: impl Fn(Option<&str>) -> bool) -> Vec<String> {
     let about = |change: &&Change| {
         let own = match &change.object {
             Object::Vm(name) | Object::Node(name) => Some(name.as_str()),
             Object::Disk(name) => name.split('/').next(),
             _ => None,
         };
-        own == node
+        is_meant(own)
     };
     let line = |change: &Change| {
         let fields: Vec<&str> = change.fields.iter().map(|field| field.path.as_str()).collect();

@@ -23,7 +23,7 @@ fn with_addon() -> Desired {
 fn found(desired: &Desired, seen: AddonSeen) -> World {
     let mut world = settled(&home());
     let nodes = desired.nodes.iter().map(|node| node.name.clone()).collect();
-    world.kubernetes = KubernetesSeen::Answers(Registered { nodes, trouble: None });
+    world.kubernetes = KubernetesSeen::Answers(Registered { nodes, ..Registered::default() });
     world.addons.known.insert("shop".to_owned(), seen);
     world
 }

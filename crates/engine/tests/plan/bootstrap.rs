@@ -186,7 +186,7 @@ fn only_what_was_never_reached_is_reset() {
     assert_eq!(resets(&world, true), 0, "there was one");
     let known = |names: &[&str]| {
         let nodes = names.iter().map(|name| (*name).to_owned()).collect();
-        KubernetesSeen::Answers(Registered { nodes, trouble: None })
+        KubernetesSeen::Answers(Registered { nodes, ..Registered::default() })
     };
     world.kubernetes = known(&["cp-1", "wk-1"]);
     assert_eq!(resets(&world, false), 0, "Kubernetes knows it");

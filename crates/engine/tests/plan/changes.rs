@@ -17,7 +17,7 @@ fn class_of(plan: &Plan, object: &str) -> Class {
 fn running(desired: &talmox_engine::desired::Desired) -> World {
     let mut world = settled(desired);
     let nodes = desired.nodes.iter().map(|node| node.name.clone()).collect();
-    world.kubernetes = KubernetesSeen::Answers(Registered { nodes, trouble: None });
+    world.kubernetes = KubernetesSeen::Answers(Registered { nodes, ..Registered::default() });
     world.vip = VipSeen::Answers(PortSeen::Ours);
     world
 }

@@ -75,6 +75,23 @@ fn what_somebody_needs_stays() {
 }
 
 #[test]
+fn what_another_cluster_may_be_made_of_stays_where_that_is() {
+    let desired = home();
+    let mut world = with_files(&desired, &[volume(OWN, 1 << 28)]);
+    world.images.others.insert(host("pve2"), vmid(700));
+    let plan = end(&desired, &world);
+    let file = OWN.rsplit('/').next().unwrap();
+    assert_eq!(image_steps(&plan), [format!("image/pve1/local/{file}/delete")]);
+    let why = "is kept: VM 700 is of another cluster, which may be made of it too";
+    assert_eq!(warnings(&plan), [format!("pve2: {OWN} {why}")]);
+
+    for storage in &mut world.pve.resources.storages {
+        storage.shared = true;
+    }
+    assert_eq!(image_steps(&end(&desired, &world)), Vec::<&str>::new(), "all hosts read of it");
+}
+
+#[test]
 fn without_the_right_everything_stays() {
     let desired = home();
     let mut world = with_files(&desired, &[volume(OWN, 1 << 28)]);

@@ -88,7 +88,7 @@ fn a_node_that_may_be_on_a_host_that_is_down_is_not_made_anew() {
     assert_eq!(told(world.clone(), "pve2", true), none, "it was not made there");
     let known = |names: &[&str]| {
         let nodes = names.iter().map(|name| (*name).to_owned()).collect();
-        KubernetesSeen::Answers(Registered { nodes, trouble: None })
+        KubernetesSeen::Answers(Registered { nodes, ..Registered::default() })
     };
     world.kubernetes = known(&["cp-1", "wk-1"]);
     assert_eq!(told(world.clone(), "pve2", false), missing("pve2"), "it is somewhere");

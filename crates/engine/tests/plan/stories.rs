@@ -1,7 +1,8 @@
 //! What plans say, story by story.
 
 use insta::assert_snapshot;
-use talmox_engine::observe::{EtcdSeen, TalosSeen};
+use talmox_engine::desired::Desired;
+use talmox_engine::observe::{EtcdSeen, KubernetesSeen, Registered, TalosSeen, World};
 use talmox_engine::plan::{DestroyOptions, destroy, show};
 
 use crate::support::{HEAD, HOME, desired, home, home_with, ids, plan, single, text, warnings};
@@ -69,6 +70,51 @@ fn a_removed_node() {
     let world = settled(&home());
     let shrunk = home_with("  - {name: wk-2, ip: 10.0.0.22}\n", "");
     assert_snapshot!(text(&shrunk, &world));
+}
+
+/// Settled, with all that etcd and Kubernetes say of its nodes, and of those that only they know.
+fn known_to_all(desired: &Desired, more: &[&str]) -> World {
+    let mut world = settled(desired);
+    let members: Vec<String> = desired.control_planes().map(|node| node.name.clone()).collect();
+    for name in &members {
+        let Some(TalosSeen::Ours(found)) = world.nodes.get_mut(name) else { panic!("{name}") };
+        found.etcd = EtcdSeen::Member { names: members.clone() };
+    }
+    let nodes = desired.nodes.iter().map(|node| node.name.clone());
+    let nodes = nodes.chain(more.iter().map(|name| (*name).to_owned())).collect();
+    world.kubernetes = KubernetesSeen::Answers(Registered { nodes, ..Registered::default() });
+    world
+}
+
+#[test]
+fn a_removed_control_plane() {
+    let mut world = known_to_all(&home(), &[]);
+    world.nodes.remove("cp-3");
+    let KubernetesSeen::Answers(registered) = &mut world.kubernetes else { panic!() };
+    let strange = "etcd has members that are no control planes: https://10.0.0.13:2380";
+    registered.strange_members = Some(strange.to_owned());
+    let shrunk = home_with("  - {name: cp-3, ip: 10.0.0.13, vmid: 302}\n", "");
+    assert_snapshot!(text(&shrunk, &world));
+    // Who is in etcd and was never in the inventory is another matter.
+    let Some(TalosSeen::Ours(first)) = world.nodes.get_mut("cp-1") else { panic!() };
+    let names = ["cp-1", "cp-2", "cp-3", "stranger"].map(str::to_owned).to_vec();
+    first.etcd = EtcdSeen::Member { names };
+    assert!(text(&shrunk, &world).contains(strange));
+}
+
+#[test]
+fn a_node_that_only_kubernetes_still_lists() {
+    let desired = home();
+    let world = known_to_all(&desired, &["wk-3"]);
+    let plan = plan(&desired, &world);
+    assert!(plan.is_empty(), "it keeps nobody from anything");
+    assert_snapshot!(show::text(&plan));
+    // Under that name a patch may have put one of ours there.
+    let mut world = world;
+    let KubernetesSeen::Answers(registered) = &mut world.kubernetes else { panic!() };
+    registered.nodes.remove("wk-2");
+    let told = warnings(&crate::support::plan(&desired, &world));
+    assert_eq!(told, Vec::<String>::new());
 }
 
 #[test]

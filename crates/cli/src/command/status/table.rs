@@ -2,7 +2,7 @@
 
 use talmox_engine::status::{NodeStatus, Part, Role, Seen, Status, Unreachable};
 
-use crate::columns::{drop_column, narrow};
+use crate::columns::{drop_column, narrow, no_room};
 use crate::words;
 
 const TITLES: [&str; 13] = [
@@ -51,11 +51,12 @@ pub(super) fn text(
         Seen::Unknown(_) => format!("{}: no Kubernetes API answers", status.cluster),
     };
     let mut out = format!("{head}\n\n{}", words::aligned(&rows));
-    if !left_out.is_empty() {
-        out.push_str(&format!("\nNo room for {}.\n", left_out.join(", ")));
-    }
+    out.push_str(&no_room(&left_out));
     let mut below: Vec<String> = status.unreachable.iter().map(unreachable).collect();
     below.extend(trouble.map(|why| format!("drift is not known: {why}")));
+    below.extend(status.unknown_nodes.iter().map(|name| {
+        format!("{name}: Kubernetes lists it as a node, and the inventory does not have it")
+    }));
     for node in &status.nodes {
         below.extend(remarks(node, now));
     }
@@ -252,6 +253,7 @@ mod tests {
             ],
             authorities: vec![],
             drift: vec!["create add-on shop".to_owned()],
+            unknown_nodes: vec!["wk-9".to_owned()],
         };
         let shown = text(&status, 0, None, Some(60));
         assert!(
@@ -259,6 +261,7 @@ mod tests {
                 "\nProxmox does not answer: cannot connect to\n  10.0.0.11:50000: connection refused\n\
                  Talos does not answer on cp-1 and 2 more: cannot connect\n  \
                  to 10.0.0.11:50000: connection refused\n\
+                 wk-9: Kubernetes lists it as a node, and the\n  inventory does not have it\n\
                  drift: create add-on shop\n"
             ),
             "{shown}"

@@ -125,6 +125,23 @@ async fn a_kind_that_nobody_knows_is_waited_for_and_named() {
 }
 
 #[tokio::test]
+async fn a_kind_that_nobody_can_bring_is_refused_at_once() {
+    let cluster = Cluster::start(&[]).await;
+    for (api_version, kind) in [("v1", "ConfgMap"), ("apps/v1", "Deploiment")] {
+        let text = format!("apiVersion: {api_version}\nkind: {kind}\nmetadata: {{name: thing}}\n");
+        let manifests = read_manifests("x.yaml", &text).unwrap();
+        let told = format!(
+            "cannot apply {kind} thing (x.yaml, document 1): Kubernetes has no {api_version} {kind}"
+        );
+        let error = cluster.admin().apply(&manifests, cluster.patience(10)).await.unwrap_err();
+        let ApplyError::Refused { source, .. } = &error else { panic!("{error:?}") };
+        assert_eq!(source.to_string(), told);
+        let error = cluster.admin().changes(&manifests).await.unwrap_err();
+        assert_eq!(error.to_string(), told, "and before anything is done");
+    }
+}
+
+#[tokio::test]
 async fn a_namespace_that_somebody_else_brings_is_waited_for() {
     let cluster = Cluster::start(&[]).await;
     let text = "apiVersion: v1\nkind: Secret\nmetadata: {name: a, namespace: later}\n---\n\
