@@ -40,7 +40,7 @@ pub(super) use template::make_template;
 impl StepContext {
     /// Sends a request, and remembers it until it is answered.
     pub(super) async fn send<T>(&self, request: &Request<T>) -> Result<T, PveError> {
-        self.answered(request.operation(), self.run.pve.send(request)).await
+        self.answered(request.operation(), Box::pin(self.run.pve.send(request))).await
     }
 
     /// Asks Proxmox for something, while `doing`.
@@ -66,7 +66,7 @@ impl StepContext {
     ) -> Result<Result<TaskDone, PveError>, StepError> {
         // Who wants to stop must not begin something when others have made room.
         let room = self.room(request).await?;
-        let start = self.run.pve.start_in(room, request);
+        let start = Box::pin(self.run.pve.start_in(room, request));
         let started =
             self.act(async { Ok(self.answered(request.operation(), start).await) }).await?;
         match started {
