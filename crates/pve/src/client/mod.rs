@@ -12,6 +12,7 @@ mod limits;
 mod send;
 mod session;
 mod task;
+mod task_log;
 mod upload;
 
 use std::collections::BTreeSet;
@@ -34,6 +35,7 @@ pub use auth::{ApiToken, BadToken, Credentials};
 pub use endpoint::Endpoint;
 pub use limits::{Limits, Permits};
 pub use task::{Running, TaskDone, TaskPatience};
+pub use task_log::TaskLog;
 pub use upload::FileSource;
 
 /// All that a client is made from.

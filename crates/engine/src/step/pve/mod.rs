@@ -5,6 +5,7 @@ mod clone;
 mod create;
 mod destroy;
 mod detach;
+mod download_log;
 mod earlier;
 mod error;
 mod finish;
@@ -64,15 +65,20 @@ impl StepContext {
         &self,
         request: &Request<Upid>,
     ) -> Result<Result<TaskDone, PveError>, StepError> {
-        // Who wants to stop must not begin something when others have made room.
-        let room = self.room(request).await?;
-        let start = self.run.pve.start_in(room, request);
-        let started =
-            self.act(async { Ok(self.answered(request.operation(), start).await) }).await?;
-        match started {
+        match self.start_task(request).await? {
             Ok(running) => self.end_of(running).await,
             Err(error) => Ok(Err(error)),
         }
+    }
+
+    async fn start_task(
+        &self,
+        request: &Request<Upid>,
+    ) -> Result<Result<Running, PveError>, StepError> {
+        // Who wants to stop must not begin something when others have made room.
+        let room = self.room(request).await?;
+        let start = self.run.pve.start_in(room, request);
+        self.act(async { Ok(self.answered(request.operation(), start).await) }).await
     }
 
     /// Room on the host and its storages, which others may burden.
