@@ -201,3 +201,27 @@ async fn a_log_is_told_while_its_task_runs() {
     assert_eq!(told[..2], ["one", "tw"]);
     assert!(told.ends_with(&["two".to_owned(), "three".to_owned()]), "{told:?}");
 }
+
+/// Two tasks take all the room of their host, and never end.
+#[tokio::test]
+async fn a_task_that_does_not_end_makes_others_wait_for_a_while_only() {
+    let server = Server::start(|seen, _| {
+        let vmid = ["301", "302", "303"].into_iter().find(|vmid| seen.line.contains(vmid)).unwrap();
+        if seen.line.ends_with("/status/start") {
+            return data(&format!("{:?}", UPID.replace(":300:", &format!(":{vmid}:"))));
+        }
+        if vmid == "303" { stopped("OK") } else { running() }
+    })
+    .await;
+    let limits = Limits { per_host: 2, ..Limits::default() };
+    let client = Client::new(Settings { limits, ..server.settings() }).unwrap();
+    let start =
+        |vmid| qemu::start(&qemu::Vm::new(&"pve1".parse().unwrap(), VmId::new(vmid).unwrap()));
+    let requests = [301, 302, 303].map(start);
+    tokio::select! {
+        biased;
+        _ = client.run(&requests[0], PATIENCE) => panic!("it does not end"),
+        _ = client.run(&requests[1], PATIENCE) => panic!("it does not end"),
+        done = client.run(&requests[2], PATIENCE) => assert_eq!(done.unwrap().warnings, 0),
+    }
+}

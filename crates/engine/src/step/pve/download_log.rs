@@ -78,7 +78,8 @@ mod tests {
     #[test]
     fn a_log_that_looks_different_tells_nothing() {
         let log = &mut DownloadLog::new(Some(1 << 30));
-        let lines = ["", "no content", "50%", "OK 50%", "9K", "9K x 5%", "9K .. 101%", "9K .. 300%"];
+        let lines =
+            ["", "no content", "50%", "OK 50%", "9K", "9K x 5%", "9K .. 101%", "9K .. 300%"];
         assert_eq!(read(log, &lines), []);
         assert_eq!(read(&mut DownloadLog::new(None), &["     0K .... 32% 43.9M 2s"]), []);
     }

@@ -160,14 +160,19 @@ async fn stream(
     context: &StepContext,
 ) -> Result<(), StepError> {
     let doing = format!("pass {} on to {}", step.volume, step.host);
-    let opened = context.wait(context.run.web.open(&step.url)).await?;
-    let file = opened.map_err(|error| StepError::web(&doing, error))?;
-    let Some(length) = file.length.or(wanted.length) else {
-        // Proxmox takes nothing whose length is not known before.
-        return Err(StepError::failed(format!("{doing}: {} does not say its length", step.url)));
+    let file = async {
+        let opened = context.wait(context.run.web.open(&step.url)).await?;
+        let file = opened.map_err(|error| StepError::web(&doing, error))?;
+        let Some(length) = file.length.or(wanted.length) else {
+            // Proxmox takes nothing whose length is not known before.
+            return Err(StepError::failed(format!(
+                "{doing}: {} does not say its length",
+                step.url
+            )));
+        };
+        Ok(FileSource::new(file, length).with_progress(context.progress(Some(length))))
     };
-    let source = FileSource::new(file, length).with_progress(context.progress(Some(length)));
-    send((&step.host, &step.volume), source, step.checksum.clone(), &doing, context).await
+    send((&step.host, &step.volume), file, step.checksum.clone(), &doing, context).await
 }
 
 /// Deletes a file that is no good, where that is allowed.
