@@ -103,7 +103,10 @@ async fn another_leads_when_the_leader_dies_and_nobody_when_two_do() {
         })
         .await;
     let lost = bench.realm.look(|land| etcd::members(land, 13, false)).unwrap_err();
-    assert_eq!(lost.message(), "etcdserver: request timed out");
+    assert_eq!((lost.code(), lost.message()), (Code::Unknown, "etcdserver: no leader"));
+    let lost = bench.realm.look(|land| etcd::alarms(land, 13)).unwrap_err();
+    let text = "failed to list etcd alarms: etcdserver: request timed out";
+    assert_eq!((lost.code(), lost.message()), (Code::Unknown, text));
     assert_eq!(bench.realm.look(|land| etcd::members(land, 13, true)).unwrap().len(), 3);
     bench.start_control_plane(12);
     bench.until_healthy(13, "etcd").await;
@@ -130,7 +133,8 @@ async fn who_was_removed_does_not_come_back() {
     let gone = member_of(&bench, 13);
     etcd::remove(&bench.realm, 11, gone).unwrap();
     let twice = etcd::remove(&bench.realm, 11, gone).unwrap_err();
-    assert_eq!(twice.code(), Code::NotFound);
+    let text = format!("failed to remove member {gone}: etcdserver: member not found");
+    assert_eq!((twice.code(), twice.message()), (Code::NotFound, text.as_str()));
     let failed = |land: &crate::talos::land::Land| {
         let service = land.nodes.get(&13)?.services.get("etcd")?;
         (service.state == ServiceState::Failed).then_some(())
@@ -184,8 +188,42 @@ async fn leaving_and_forfeiting() {
         etcd::status(land, 13).ok().filter(|status| status.leader == 0).map(drop)
     };
     bench.until("the other is missed", has_lost).await;
-    let alone = etcd::remove(&bench.realm, 13, member_of(&bench, 13)).unwrap_err();
-    assert_eq!(alone.code(), Code::Unavailable);
+    let own = member_of(&bench, 13);
+    let alone = etcd::remove(&bench.realm, 13, own).unwrap_err();
+    let text =
+        format!("failed to remove member: failed to remove member {own}: etcdserver: no leader");
+    assert_eq!((alone.code(), alone.message()), (Code::Unknown, text.as_str()));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_last_member_stays() {
+    let bench = Bench::new();
+    let boot = bench.start_control_plane(11);
+    let early = bench.realm.look(|land| etcd::status(land, 11)).unwrap_err();
+    let begin = "failed to query etcd status: rpc error: code = Unavailable desc = connection";
+    assert!(early.code() == Code::Unavailable && early.message().starts_with(begin), "{early}");
+    etcd::bootstrap(&bench.realm, 11, boot, None).unwrap();
+    bench.until_healthy(11, "etcd").await;
+    let last = etcd::leave(&bench.realm, 11, boot).unwrap_err();
+    let text = format!(
+        "failed to leave cluster: 1 error(s) occurred:\n\tfailed to remove member {}: etcdserver: \
+         re-configuration failed due to not enough started members",
+        member_of(&bench, 11)
+    );
+    assert_eq!((last.code(), last.message()), (Code::Unknown, text.as_str()));
+    let only = etcd::forfeit(&bench.realm, 11).unwrap_err();
+    let text = "failed to forfeit leadership: cannot forfeit leadership, only one member";
+    assert_eq!((only.code(), only.message()), (Code::Unknown, text));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_snapshot_is_taken_in_once_there_is_a_place_for_it() {
+    let bench = Bench::new();
+    let boot = bench.start_control_plane(11);
+    bench.realm.change_node(11, boot, |node| node.services.clear());
+    let early = etcd::recover(&bench.realm, 11, boot, vec![]).unwrap_err();
+    let text = "etcd service is not ready for recovery yet";
+    assert_eq!((early.code(), early.message()), (Code::FailedPrecondition, text));
 }
 
 #[tokio::test(flavor = "multi_thread")]
