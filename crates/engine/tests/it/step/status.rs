@@ -56,7 +56,7 @@ async fn what_answers_is_shown_and_what_does_not_is_said() {
             std::future::pending::<()>().await;
             drop(asked)
         });
-        Ok(Found { subjects: subjects.to_vec(), changes: vec![change] })
+        Ok(Found { subjects: subjects.to_vec(), changes: vec![change], ..Found::default() })
     };
     let (status, trouble) = gather("home", &subjects, &sources, world).await;
     assert_eq!(trouble, None);
