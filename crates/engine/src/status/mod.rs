@@ -13,7 +13,7 @@ use talmox_talos_config::secrets::{Bundle, CertificateAndKey};
 
 use crate::plan::{Change, Contact, Object, OwnVm};
 
-pub use gather::{Sources, gather};
+pub use gather::{Found, Sources, gather};
 pub use node::{EtcdStatus, KubernetesStatus, NodeStatus, TalosStatus, VmStatus};
 pub use running::{NodeRunning, Running, running};
 

@@ -7,6 +7,7 @@ use talmox_talos_config::pki::Certificate;
 
 use super::object::{self, list, text};
 use super::store::State;
+use super::token;
 
 /// Somebody whom the API knows.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,8 +61,13 @@ impl User {
         Some(Self::new(&name, subject.organizations))
     }
 
-    /// The user of a bootstrap token: `id.secret`, kept in a Secret of `kube-system`.
+    /// The user of a token: of a service account, or `id.secret` of a Secret in `kube-system` for a node that joins.
     pub(crate) fn of_token(state: &State, token: &str) -> Option<Self> {
+        if let Some((space, name)) = token::holder(state, token) {
+            let groups =
+                ["system:serviceaccounts".to_owned(), format!("system:serviceaccounts:{space}")];
+            return Some(Self::new(&format!("system:serviceaccount:{space}:{name}"), groups));
+        }
         let (id, secret) = token.split_once('.')?;
         let kept = state.get("secrets", "kube-system", &format!("bootstrap-token-{id}"))?;
         let data = |key: &str| {

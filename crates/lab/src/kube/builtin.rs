@@ -1,5 +1,7 @@
 //! The built-in kinds: one line for each.
 
+use std::collections::BTreeMap;
+
 use super::kind::Kind;
 
 use Scope::{Cluster, Namespaced};
@@ -100,5 +102,6 @@ pub(super) fn kinds() -> impl Iterator<Item = Kind> {
         status: subresources.contains(&"status"),
         scale: subresources.contains(&"scale"),
         custom: None,
+        schemas: BTreeMap::new(),
     })
 }

@@ -41,6 +41,11 @@ fn kind_of(definition: &Value) -> Option<Kind> {
             (text(version, "/name").to_owned(), columns.iter().map(CustomColumn::read).collect())
         })
         .collect();
+    let schemas = served.iter().filter_map(|version| {
+        let schema = version.pointer("/schema/openAPIV3Schema")?;
+        Some((text(version, "/name").to_owned(), schema.clone()))
+    });
+    let schemas = schemas.collect();
     Some(Kind {
         id: Kind::id(group, plural),
         group: group.to_owned(),
@@ -54,6 +59,7 @@ fn kind_of(definition: &Value) -> Option<Kind> {
         status: has("status"),
         scale: has("scale"),
         custom: Some(columns),
+        schemas,
     })
 }
 

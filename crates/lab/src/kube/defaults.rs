@@ -6,6 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::kind::Kind;
 use super::object::{self, entry, text};
+use super::schema;
 use super::store::State;
 
 /// Completes a new object.
@@ -26,14 +27,21 @@ pub(super) fn apply(state: &mut State, kind: &Kind, new: &mut Value) {
             let spec = entry(new, "spec");
             pod_spec(spec, "Always");
             set_in(spec, "enableServiceLinks", true);
+            share_ports(spec);
             // What a kubelet runs by itself has no account.
             if object::annotation(new, "kubernetes.io/config.mirror").is_none() {
-                set_in(entry(new, "spec"), "serviceAccountName", "default");
+                // By its old name, at times.
+                let account = match text(new, "/spec/serviceAccount") {
+                    "" => "default".to_owned(),
+                    account => account.to_owned(),
+                };
+                set_in(entry(new, "spec"), "serviceAccountName", account);
             }
             new["status"] = json!({"phase": "Pending", "qosClass": "BestEffort"});
         }
         "services" => service(state, new),
         "customresourcedefinitions.apiextensions.k8s.io" => definition(new),
+        _ if kind.custom.is_some() => schema::complete(kind, new),
         _ => workload(kind, new),
     }
 }
@@ -53,7 +61,14 @@ pub(super) fn keep(kind: &Kind, old: &Value, new: &mut Value) {
             }
         }
         "pods" => {
-            for key in ["nodeName", "serviceAccountName", "enableServiceLinks"] {
+            for key in [
+                "nodeName",
+                "serviceAccountName",
+                "enableServiceLinks",
+                "priority",
+                "preemptionPolicy",
+                "tolerations",
+            ] {
                 if let Some(value) = old["spec"].get(key) {
                     set_in(entry(new, "spec"), key, value.clone());
                 }
@@ -66,6 +81,7 @@ pub(super) fn keep(kind: &Kind, old: &Value, new: &mut Value) {
             }
         }
         "customresourcedefinitions.apiextensions.k8s.io" => definition(new),
+        _ if kind.custom.is_some() => schema::complete(kind, new),
         _ => workload(kind, new),
     }
 }
@@ -135,6 +151,21 @@ fn pod_spec(spec: &mut Map<String, Value>, restart: &str) {
             for port in ports.into_iter().flatten().filter_map(Value::as_object_mut) {
                 set_in(port, "protocol", "TCP");
             }
+        }
+    }
+}
+
+/// Ports of a pod that is in the network of its node are ports of the node.
+fn share_ports(spec: &mut Map<String, Value>) {
+    if spec.get("hostNetwork") != Some(&Value::Bool(true)) {
+        return;
+    }
+    for key in ["initContainers", "containers"] {
+        let all = spec.get_mut(key).and_then(Value::as_array_mut).into_iter().flatten();
+        let ports = all.filter_map(|container| container.get_mut("ports")?.as_array_mut());
+        for port in ports.flatten().filter_map(Value::as_object_mut) {
+            let number = port.get("containerPort").cloned().unwrap_or_default();
+            set_in(port, "hostPort", number);
         }
     }
 }

@@ -6,6 +6,8 @@ use serde_json::{Map, Value, json};
 
 use super::auth::Wish;
 use super::kind::Kind;
+use super::object;
+use super::request::Target;
 
 /// An answer of 400 and above.
 #[derive(Clone, Debug, PartialEq)]
@@ -113,7 +115,7 @@ impl Failure {
             failure.message =
                 format!("{} \"{name}\" is invalid: [{}]", kind.qualified(), told.join(", "));
             for (field, problem) in others {
-                failure = failure.because("FieldValueInvalid", problem, field);
+                failure = failure.because(cause(problem), problem, field);
             }
         }
         Err(failure)
@@ -131,6 +133,35 @@ impl Failure {
         Self::new(422, "Invalid", message).because("FieldValueInvalid", problem, "spec.replicas")
     }
 
+    /// 422 about a token that is asked for.
+    pub(crate) fn invalid_token_request(field: &str, problem: &str) -> Self {
+        let message =
+            format!("TokenRequest.authentication.k8s.io \"\" is invalid: {field}: {problem}");
+        Self::new(422, "Invalid", message).because("FieldValueInvalid", problem, field)
+    }
+
+    /// 422: a patch with fields that there are not, or that it has twice.
+    pub(crate) fn strict_patch(patch: &str, problems: &str) -> Self {
+        let problem =
+            format!("Invalid value: {}: strict decoding error: {problems}", Value::from(patch));
+        let message = format!(" \"\" is invalid: patch: {problem}");
+        Self::new(422, "Invalid", message).because("FieldValueInvalid", &problem, "patch")
+    }
+
+    /// What server-side apply says of a field that there is not.
+    pub(crate) fn not_in_schema(target: &Target, config: &Value, place: &str) -> Self {
+        let (space, name) = (object::namespace(config), object::name(config));
+        let Target { kind, version, .. } = target;
+        Self::new(
+            500,
+            "",
+            format!(
+                "failed to create typed patch object ({space}/{name}; {}/{version}, Kind={}): {place}: field not declared in schema",
+                kind.group, kind.name
+            ),
+        )
+    }
+
     /// A patch that does not fit the object. Why, only the log of the API server says.
     pub(crate) fn patch_failed() -> Self {
         let message = "the server rejected our request due to an error in our request";
@@ -139,17 +170,10 @@ impl Failure {
 
     /// 422; `problem` as the API server words it, such as `Required value`.
     pub(crate) fn invalid(kind: &Kind, name: &str, field: &str, problem: &str) -> Self {
-        let reason = match problem {
-            _ if problem.starts_with("Required") => "FieldValueRequired",
-            _ if problem.starts_with("Forbidden") => "FieldValueForbidden",
-            _ if problem.starts_with("Duplicate") => "FieldValueDuplicate",
-            _ if problem.starts_with("Too long") => "FieldValueTooLong",
-            _ => "FieldValueInvalid",
-        };
         let message = format!("{} \"{name}\" is invalid: {field}: {problem}", kind.qualified());
         let mut failure = Self::new(422, "Invalid", message).about(kind, name);
         failure.details.insert("kind".to_owned(), kind.name.as_str().into());
-        failure.because(reason, problem, field)
+        failure.because(cause(problem), problem, field)
     }
 
     pub(crate) fn bad_request(message: impl Into<String>) -> Self {
@@ -264,13 +288,29 @@ impl Failure {
             "metadata": {},
             "status": "Failure",
             "message": self.message,
-            "reason": self.reason,
         });
+        if !self.reason.is_empty() {
+            status["reason"] = self.reason.into();
+        }
         if !self.details.is_empty() {
             status["details"] = Value::Object(self.details.clone());
         }
         status["code"] = self.code.into();
         status
+    }
+}
+
+/// What kind of problem it is, by how it is worded.
+fn cause(problem: &str) -> &'static str {
+    match problem {
+        _ if problem.starts_with("Required") => "FieldValueRequired",
+        _ if problem.starts_with("Forbidden") => "FieldValueForbidden",
+        _ if problem.starts_with("Duplicate") => "FieldValueDuplicate",
+        _ if problem.starts_with("Too long") => "FieldValueTooLong",
+        _ if problem.starts_with("Too many") => "FieldValueTooMany",
+        _ if problem.starts_with("Unsupported") => "FieldValueNotSupported",
+        _ if problem.contains("in body must be of type") => "FieldValueTypeInvalid",
+        _ => "FieldValueInvalid",
     }
 }
 

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use serde_json::Value;
+
 use super::builtin;
 use super::printer::CustomColumn;
 
@@ -25,6 +27,8 @@ pub(crate) struct Kind {
     pub(crate) scale: bool,
     /// What a definition wants to be shown, per version; none for built-in kinds.
     pub(crate) custom: Option<BTreeMap<String, Vec<CustomColumn>>>,
+    /// What the objects of a definition look like, per version.
+    pub(crate) schemas: BTreeMap<String, Value>,
 }
 
 impl Kind {

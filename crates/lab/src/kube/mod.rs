@@ -8,6 +8,7 @@
 //! It is no second API server: objects are believed where they are not plainly wrong, there is one
 //! version of each built-in kind, no admission by webhooks, no conversion, no quota.
 
+mod admit;
 mod answer;
 mod auth;
 mod body;
@@ -19,6 +20,7 @@ mod defaults;
 mod discovery;
 mod endpoint;
 mod failure;
+mod fields;
 pub(crate) mod heartbeat;
 mod impersonate;
 mod inside;
@@ -31,11 +33,14 @@ mod proto;
 mod request;
 mod requirement;
 mod saved;
+mod schema;
+mod security;
 mod selector;
 mod server;
 mod shadow;
 mod store;
 mod tls;
+mod token;
 mod validate;
 mod watch;
 mod write;

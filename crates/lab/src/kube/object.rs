@@ -152,6 +152,13 @@ pub(crate) fn set_condition(
     }
 }
 
+pub(crate) fn remove_condition(object: &mut Value, kind: &str) {
+    let conditions = object.pointer_mut("/status/conditions").and_then(Value::as_array_mut);
+    if let Some(conditions) = conditions {
+        conditions.retain(|condition| condition["type"] != kind);
+    }
+}
+
 pub(crate) fn condition<'o>(object: &'o Value, kind: &str) -> Option<&'o Value> {
     list(object, "/status/conditions").iter().find(|condition| condition["type"] == kind)
 }

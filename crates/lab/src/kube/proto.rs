@@ -118,6 +118,7 @@ const RULE: Message = &[
 const SUBJECT: Message =
     &[(1, "kind", Text), (2, "apiGroup", Text), (3, "name", Text), (4, "namespace", Text)];
 const ROLE: Message = &[(1, "apiGroup", Text), (2, "kind", Text), (3, "name", Text)];
+const TOKEN_SPEC: Message = &[(1, "audiences", Texts), (4, "expirationSeconds", Number)];
 const PRECONDITIONS: Message = &[(1, "uid", Text), (2, "resourceVersion", Text)];
 const DELETE_OPTIONS: Message = &[
     (1, "gracePeriodSeconds", Number),
@@ -153,6 +154,7 @@ fn message(kind: &str) -> Option<Message> {
             (5, "immutable", Flag),
         ],
         "ServiceAccount" => &[META, (3, "imagePullSecrets", Many(REFERENCE))],
+        "TokenRequest" => &[META, (2, "spec", One(TOKEN_SPEC))],
         "Service" => &[META, (2, "spec", One(SERVICE_SPEC))],
         "Pod" => TEMPLATE,
         "Deployment" => &[META, (2, "spec", One(DEPLOYMENT_SPEC))],

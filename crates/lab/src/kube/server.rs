@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hyper::body::{Body as _, Bytes, Incoming};
-use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, USER_AGENT};
+use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderValue, USER_AGENT, WARNING};
 use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
 use hyper::{Request as HttpRequest, Response};
@@ -242,7 +242,8 @@ impl Connection {
         if let Some(failed) = self.is_cut_off(&request).await {
             return failed;
         }
-        match self.server.store.with(|state| answer(state, &request)) {
+        let (answer, warnings) = self.server.store.with(|state| answer(state, &request));
+        let mut response = match answer {
             Answer::Json(code, body) => respond(code, "application/json", Outgoing::Whole(body)),
             Answer::Aggregated(body) => respond(200, AGGREGATED, Outgoing::Whole(body)),
             Answer::OldOpenApi(body) => respond(200, OLD_OPENAPI, Outgoing::Whole(body)),
@@ -254,7 +255,15 @@ impl Connection {
                 tokio::spawn(watch.run(Arc::clone(&self.server.store), sender, self.stop.clone()));
                 respond(200, "application/json", Outgoing::Pieces(pieces))
             }
+        };
+        for warning in warnings {
+            let text = warning.replace('\\', "\\\\").replace('"', "\\\"");
+            // What no header can hold is not worth a failure.
+            if let Ok(value) = HeaderValue::from_str(&format!("299 - \"{text}\"")) {
+                response.headers_mut().append(WARNING, value);
+            }
         }
+        response
     }
 }
 

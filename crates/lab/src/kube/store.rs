@@ -13,6 +13,7 @@ use super::controller::Machines;
 use super::failure::Failure;
 use super::kind::{Kind, Kinds};
 use super::object;
+use super::security::PodSecurity;
 
 /// Changes of one kind that are remembered for watchers; older ones are answered with 410.
 const REMEMBERED: usize = 1000;
@@ -59,6 +60,8 @@ impl KubeStore {
             chance: settings.chance.clone(),
             now: clock.since_epoch(),
             machines: Machines::default(),
+            pod_security: None,
+            warnings: vec![],
             settings,
         };
         let revision = state.revision;
@@ -163,6 +166,10 @@ pub(crate) struct State {
     /// The time, since 1970.
     pub(crate) now: Duration,
     pub(crate) machines: Machines,
+    /// Which pods are admitted; none where another API server has decided that.
+    pub(crate) pod_security: Option<PodSecurity>,
+    /// What whoever asks at the moment is warned of.
+    pub(crate) warnings: Vec<String>,
     pub(crate) settings: KubeSettings,
 }
 
@@ -245,6 +252,13 @@ impl State {
         bytes[8] = bytes[8] & 0x3f | 0x80;
         let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
         [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]].join("-")
+    }
+
+    /// What tokens are signed with: the same for as long as the cluster is.
+    pub(crate) fn token_key(&self) -> [u8; 32] {
+        let mut key = [0; 32];
+        self.chance.of("token-key", 0).fill(&mut key);
+        key
     }
 
     /// What is put behind a `generateName`.

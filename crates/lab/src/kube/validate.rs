@@ -6,6 +6,7 @@ use super::failure::Failure;
 use super::kind::Kind;
 use super::label;
 use super::object::{self, list, text, type_name};
+use super::schema;
 use super::selector::Selector;
 
 const LABEL: &str = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')";
@@ -193,6 +194,7 @@ pub(super) fn object(kind: &Kind, object: &Value) -> Result<(), Failure> {
             }
             Ok(())
         }
+        _ if kind.custom.is_some() => schema::check(kind, object),
         _ => Ok(()),
     }
 }

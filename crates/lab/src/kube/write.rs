@@ -8,7 +8,7 @@ use super::failure::Failure;
 use super::kind::Kind;
 use super::object;
 use super::store::State;
-use super::{custom, defaults, label, validate};
+use super::{admit, custom, defaults, label, schema, validate};
 
 /// Which part of an object is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,7 +87,9 @@ impl State {
             new_map.shift_remove("status");
         }
         defaults::apply(self, kind, &mut new);
+        admit::complete(self, kind, &mut new)?;
         validate::object(kind, &new)?;
+        admit::check(self, kind, &new)?;
         if kind.id == "namespaces" {
             label::check_pod_security(kind, None, &new)?;
         }
@@ -160,6 +162,7 @@ impl State {
                     object::metadata(&mut whole).insert(key.to_owned(), value.clone());
                 }
             }
+            schema::check_status(kind, &whole)?;
             return Ok(whole);
         }
         let map = new.as_object_mut().ok_or_else(|| Failure::bad_request("not an object"))?;

@@ -4,7 +4,7 @@ use std::time::Duration;
 use talmox_engine::execute::StepResult;
 use talmox_engine::ownership::{Marker, Stage};
 use talmox_engine::plan::{Action, ApplyConfig, AwaitUbuntu, Contact};
-use talmox_engine::status::{Role, Sources, Subject, gather};
+use talmox_engine::status::{Found, Role, Sources, Subject, gather};
 use talmox_lab::pve::Profile;
 use talmox_lab::{Lab, Scenario, Settings};
 use talmox_pve::api::qemu;
@@ -176,7 +176,8 @@ async fn a_vm_is_shown_as_proxmox_sees_it() {
     };
     let limit = Duration::from_secs(5);
     let sources = Sources { pve: rig.pve.clone(), cluster: rig.access(), limit };
-    let status = gather("home", &[subject], &sources, &[]).await;
+    let world = async { Ok(Found { subjects: vec![subject.clone()], changes: vec![] }) };
+    let (status, _) = gather("home", &[subject.clone()], &sources, world).await;
     let node = &status.nodes[0];
     assert_eq!(node.address.get(), Some(&ADDRESS.parse().unwrap()));
     let vm = node.vm.get().unwrap();

@@ -40,11 +40,14 @@ impl Answer {
     }
 }
 
-pub(crate) fn answer(state: &mut State, request: &Request) -> Answer {
-    match find_answer(state, request) {
+/// The answer, and what the asker is warned of.
+pub(crate) fn answer(state: &mut State, request: &Request) -> (Answer, Vec<String>) {
+    state.warnings.clear();
+    let answer = match find_answer(state, request) {
         Ok(answer) => answer,
         Err(failure) => Answer::json(failure.code, &failure.to_json()),
-    }
+    };
+    (answer, std::mem::take(&mut state.warnings))
 }
 
 /// What an administrator is answered, without a connection.
@@ -55,7 +58,7 @@ pub(crate) fn ask(
     path: &str,
     media: &str,
     body: &str,
-) -> (u16, Value) {
+) -> (u16, Value, Vec<String>) {
     use super::request;
 
     let (path, query) = path.split_once('?').unwrap_or((path, ""));
@@ -74,9 +77,12 @@ pub(crate) fn ask(
             groups: vec!["system:masters".to_owned()],
         },
     };
-    match store.with(|state| answer(state, &request)) {
-        Answer::Json(code, bytes) => (code, serde_json::from_slice(&bytes).unwrap_or_default()),
-        _ => (200, Value::Null),
+    let (answer, warnings) = store.with(|state| answer(state, &request));
+    match answer {
+        Answer::Json(code, bytes) => {
+            (code, serde_json::from_slice(&bytes).unwrap_or_default(), warnings)
+        }
+        _ => (200, Value::Null, warnings),
     }
 }
 

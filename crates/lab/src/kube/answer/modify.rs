@@ -8,9 +8,11 @@ use super::options;
 use super::read;
 use super::{Answer, shown};
 use crate::kube::failure::Failure;
+use crate::kube::fields;
 use crate::kube::object::{self, text};
 use crate::kube::patch::{self, Manager, PatchType};
 use crate::kube::request::{Request, Target};
+use crate::kube::security;
 use crate::kube::store::State;
 use crate::kube::validate;
 use crate::kube::write::{Deleted, Deletion, Part};
@@ -35,7 +37,7 @@ fn with_manager<T>(
     })
 }
 
-fn body(request: &Request, target: &Target) -> Result<Value, Failure> {
+fn body(state: &mut State, request: &Request, target: &Target) -> Result<Value, Failure> {
     let media = request.content_type.split(';').next().unwrap_or_default().trim();
     let is_known = matches!(
         media,
@@ -61,6 +63,11 @@ fn body(request: &Request, target: &Target) -> Result<Value, Failure> {
         )));
     }
     validate::shape(&target.kind, &body)?;
+    if PatchType::parse(media) == Some(PatchType::Apply) {
+        fields::check_applied(target, &body)?;
+    } else {
+        fields::check(state, request, target, &mut body)?;
+    }
     object::metadata(&mut body).shift_remove("managedFields");
     Ok(body)
 }
@@ -73,7 +80,7 @@ pub(super) fn create(
     if target.kind.namespaced && target.namespace.is_empty() {
         return Err(Failure::method_not_allowed());
     }
-    let mut new = body(request, target)?;
+    let mut new = body(state, request, target)?;
     with_manager(state, request, target, |manager| {
         patch::track(&target.kind, &Value::Null, &mut new, manager);
     });
@@ -88,10 +95,19 @@ fn finish_create(
     namespace: &str,
     new: Value,
 ) -> Result<Arc<Value>, Failure> {
-    if request.is_dry() {
-        return state.prepare_new(&target.kind, namespace, new).map(Arc::new);
-    }
-    state.create(&target.kind, namespace, new)
+    let made = if request.is_dry() {
+        state.prepare_new(&target.kind, namespace, new).map(Arc::new)?
+    } else {
+        state.create(&target.kind, namespace, new)?
+    };
+    warn(state, target, None, &made);
+    Ok(made)
+}
+
+/// What is taken, but ought to be different.
+fn warn(state: &mut State, target: &Target, old: Option<&Value>, new: &Value) {
+    let warnings = security::warnings(state, &target.kind, old, new);
+    state.warnings.extend(warnings);
 }
 
 fn existing(state: &State, target: &Target) -> Result<Arc<Value>, Failure> {
@@ -104,7 +120,7 @@ pub(super) fn update(
     request: &Request,
     target: &Target,
 ) -> Result<Answer, Failure> {
-    let new = body(request, target)?;
+    let new = body(state, request, target)?;
     if object::name(&new).is_empty() {
         return Err(Failure::bad_request(format!(
             "the name of the object ({} based on URL) was undeterminable: name must be provided",
@@ -132,6 +148,9 @@ fn finish_update(
     old: &Arc<Value>,
     new: Value,
 ) -> Answer {
+    if target.subresource.is_empty() {
+        warn(state, target, Some(old), &new);
+    }
     let stored =
         if request.is_dry() { Arc::new(new) } else { state.store_update(&target.kind, old, new) };
     shown(state, request, target, 200, &stored)
@@ -150,7 +169,8 @@ pub(super) fn patch(
     }
     let patch = request.json()?;
     let old = existing(state, target)?;
-    let new = patch::patched(&target.kind, how, &old, &patch)?;
+    let mut new = patch::patched(&target.kind, how, &old, &patch)?;
+    fields::check_patched(state, request, target, &old, &mut new)?;
     let mut new = state.prepare_update(&target.kind, &old, new, part(target))?;
     with_manager(state, request, target, |manager| {
         patch::track(&target.kind, &old, &mut new, manager);
@@ -159,7 +179,7 @@ pub(super) fn patch(
 }
 
 fn apply(state: &mut State, request: &Request, target: &Target) -> Result<Answer, Failure> {
-    let config = body(request, target)?;
+    let config = body(state, request, target)?;
     let name = object::name(&config);
     if !name.is_empty() && name != target.name {
         return Err(Failure::bad_request(format!(

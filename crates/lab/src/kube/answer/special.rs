@@ -12,6 +12,7 @@ use crate::kube::patch::{self, PatchType};
 use crate::kube::request::{Request, Target};
 use crate::kube::selector::Selector;
 use crate::kube::store::State;
+use crate::kube::token;
 use crate::kube::validate;
 use crate::kube::write::Deletion;
 
@@ -30,6 +31,7 @@ pub(super) fn answer(
             )
         }
         "namespaces" => subresource == "finalize",
+        "serviceaccounts" => subresource == "token",
         _ => false,
     } || (subresource == "scale" && target.kind.scale);
     if !is_known {
@@ -40,6 +42,7 @@ pub(super) fn answer(
     match (method, subresource) {
         ("POST", "eviction") => evict(state, request, target, &found),
         ("POST", "binding") => bind(state, request, target),
+        ("POST", "token") => Ok(Answer::json(201, &token::issue(state, &found, &request.json()?)?)),
         ("GET", "log") => logs(state, request, &found),
         ("GET" | "POST", "exec" | "attach" | "portforward") => {
             let problem = format!("error dialing backend: {}", refused(state, &found));

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::pod;
+use super::{event, pod};
 use crate::kube::object::{self, label, list, name, namespace, text};
 use crate::kube::store::State;
 
@@ -57,8 +57,10 @@ fn reconcile(state: &mut State, set: &Value, nodes: &[Arc<Value>]) {
                 let mut new = pod::from_template(set, &metadata);
                 new["spec"]["nodeName"] = (*node).into();
                 new["spec"]["tolerations"] = json!(tolerations);
-                // A namespace on its way out takes no pods; the set goes with it.
-                pods.extend(state.create_inside("pods", new));
+                match state.create_inside("pods", new) {
+                    Ok(made) => pods.push(made),
+                    Err(failure) => event::refused(state, set, "daemonset-controller", &failure),
+                }
             }
         }
         replace_old(state, set, &pods, &hash);

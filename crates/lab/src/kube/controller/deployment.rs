@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::pod;
-use crate::kube::object::{self, annotation, name, namespace, number};
+use crate::kube::object::{self, annotation, name, namespace, number, text};
 use crate::kube::store::State;
 
 const ID: &str = "deployments.apps";
@@ -156,6 +156,7 @@ fn write_status(state: &mut State, deployment: &Value) {
     let least = wanted.saturating_sub(pod::share(limits, wanted, false));
     let is_done = updated == wanted && total == wanted && available == wanted;
     let set_name = new.map(|set| name(set).to_owned()).unwrap_or_default();
+    let failure = all.iter().find_map(|set| object::condition(set, "ReplicaFailure").cloned());
     let now = state.timestamp();
     state.change(ID, namespace(deployment), name(deployment), |deployment| {
         let observed = deployment["metadata"]["generation"].clone();
@@ -191,5 +192,12 @@ fn write_status(state: &mut State, deployment: &Value) {
         };
         let message = format!("ReplicaSet \"{set_name}\" {end}");
         object::set_condition(deployment, &now, "Progressing", "True", reason, &message);
+        match failure {
+            Some(failure) => {
+                let (reason, message) = (text(&failure, "/reason"), text(&failure, "/message"));
+                object::set_condition(deployment, &now, "ReplicaFailure", "True", reason, message);
+            }
+            None => object::remove_condition(deployment, "ReplicaFailure"),
+        }
     });
 }

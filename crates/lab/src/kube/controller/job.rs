@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::pod;
+use super::{event, pod};
 use crate::kube::object::{self, name, namespace, number, text};
 use crate::kube::store::State;
 
@@ -29,6 +29,7 @@ fn reconcile(state: &mut State, job: &Value) {
     let at_once = number(job, "/spec/parallelism").unwrap_or(1);
     let is_suspended = object::flag(job, "/spec/suspend");
     let more = wanted.saturating_sub(succeeded).min(at_once).saturating_sub(active);
+    let mut made = 0;
     for _ in 0..(if is_suspended { 0 } else { more }) {
         let metadata = json!({
             "generateName": format!("{}-", name(job)),
@@ -39,8 +40,10 @@ fn reconcile(state: &mut State, job: &Value) {
                 "controller-uid": uid,
             },
         });
-        // A namespace on its way out takes no pods; the job goes with it.
-        state.create_inside("pods", pod::from_template(job, &metadata)).ok();
+        match state.create_inside("pods", pod::from_template(job, &metadata)) {
+            Ok(_) => made += 1,
+            Err(failure) => event::refused(state, job, "job-controller", &failure),
+        }
     }
     let now = state.timestamp();
     state.change(ID, namespace(job), name(job), |job| {
@@ -49,7 +52,7 @@ fn reconcile(state: &mut State, job: &Value) {
             .or_insert_with(|| json!({"matchLabels": {"batch.kubernetes.io/controller-uid": uid}}));
         let status = object::entry(job, "status");
         status.entry("startTime").or_insert_with(|| now.as_str().into());
-        status.insert("active".to_owned(), (active + more).into());
+        status.insert("active".to_owned(), (active + made).into());
         status.insert("succeeded".to_owned(), succeeded.into());
         status.insert("failed".to_owned(), failed.into());
         if succeeded >= wanted {

@@ -264,7 +264,6 @@ fn mirror(state: &mut State, node: &str, pods: &[Arc<Value>]) {
         }
         annotations.insert("kubernetes.io/config.source".to_owned(), "file".into());
         new["spec"]["nodeName"] = node.into();
-        new["spec"]["hostNetwork"] = true.into();
         // A manifest that no pod can have is logged by the kubelet, and nobody hears of it.
         state.create_inside("pods", new).ok();
     }

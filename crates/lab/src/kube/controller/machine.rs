@@ -40,6 +40,8 @@ pub(crate) struct Machines {
     pub(super) all: BTreeMap<String, Kubelet>,
     /// When what is under way with a pod is done, by the pod's uid.
     pub(super) due: BTreeMap<String, Duration>,
+    /// Since when a pod is to leave its node, by the pod's uid.
+    pub(super) leaving: BTreeMap<String, Duration>,
 }
 
 #[derive(Debug)]

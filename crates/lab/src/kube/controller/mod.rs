@@ -4,6 +4,7 @@
 mod daemon_set;
 mod deployment;
 pub(crate) mod disruption;
+mod event;
 mod garbage;
 mod job;
 mod kubelet;
@@ -14,6 +15,7 @@ mod pod;
 mod replica_set;
 mod scheduler;
 mod stateful_set;
+mod taint;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -83,6 +85,7 @@ pub(crate) fn pass(state: &mut State) -> Option<Duration> {
     scheduler::pass(state);
     let kubelets = kubelet::pass(state);
     let nodes = node::pass(state);
+    let leaving = taint::pass(state);
     disruption::pass(state);
-    kubelets.into_iter().chain(nodes).min()
+    kubelets.into_iter().chain(nodes).chain(leaving).min()
 }

@@ -11,29 +11,21 @@ use crate::kube::store::State;
 
 /// How long a silent node counts as well.
 const SILENCE: Duration = Duration::from_secs(40);
-/// How long pods stay on a node that is lost.
-const PATIENCE: Duration = Duration::from_mins(5);
 
 const NOT_READY: &str = "node.kubernetes.io/not-ready";
 const UNREACHABLE: &str = "node.kubernetes.io/unreachable";
 const UNSCHEDULABLE: &str = "node.kubernetes.io/unschedulable";
 
-/// When the next silent node is noticed, or its pods are given up.
+/// When the next silent node is noticed.
 pub(super) fn pass(state: &mut State) -> Option<Duration> {
     let mut due = vec![];
     for node in state.all("nodes") {
         let since = state.machines.all.get(name(&node)).and_then(|kubelet| kubelet.stopped);
         if let Some(since) = since {
-            for moment in [since + SILENCE, since + SILENCE + PATIENCE] {
-                if state.now < moment {
-                    due.push(moment);
-                }
-            }
-            if state.now >= since + SILENCE {
+            if state.now < since + SILENCE {
+                due.push(since + SILENCE);
+            } else {
                 lose(state, &node);
-            }
-            if state.now >= since + SILENCE + PATIENCE {
-                give_up_pods(state, name(&node));
             }
         }
         taint(state, name(&node));
@@ -56,17 +48,6 @@ fn lose(state: &mut State, node: &Value) {
             state.change("pods", namespace(&pod), name(&pod), |pod| {
                 object::set_condition(pod, &now, "Ready", "False", "", "");
             });
-        }
-    }
-}
-
-/// Pods of a lost node are to go; they do when their kubelet is back.
-fn give_up_pods(state: &mut State, node: &str) {
-    for pod in state.all("pods") {
-        let stays = object::controller(&pod)
-            .is_some_and(|owner| matches!(text(owner, "/kind"), "DaemonSet" | "Node"));
-        if text(&pod, "/spec/nodeName") == node && pod::is_active(&pod) && !stays {
-            state.delete_inside("pods", namespace(&pod), name(&pod)).ok();
         }
     }
 }

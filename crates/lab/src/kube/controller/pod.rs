@@ -49,11 +49,13 @@ pub(super) fn from_template(owner: &Value, metadata: &Value) -> Value {
     pod
 }
 
-/// What tells one template from another, in letters that names may have.
+/// What tells one template from another, in letters that names may have. The order of keys is none of it.
 pub(super) fn template_hash(template: &Value) -> String {
     const LETTERS: &[u8; 16] = b"bcdfghjklmnpqrst";
+    let mut sorted = template.clone();
+    sorted.sort_all_objects();
     let mut hash = 0xcbf2_9ce4_8422_2325_u64;
-    for byte in template.to_string().bytes() {
+    for byte in sorted.to_string().bytes() {
         hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
     }
     hash.to_be_bytes()[..5]
@@ -77,14 +79,16 @@ pub(super) fn share(value: &Value, whole: u64, round_up: bool) -> u64 {
 
 /// Whether a pod with these tolerations may be where this taint is.
 fn tolerates(tolerations: &[Value], taint: &Value) -> bool {
-    tolerations.iter().any(|toleration| {
-        let (key, effect) = (text(toleration, "/key"), text(toleration, "/effect"));
-        let fits_effect = effect.is_empty() || effect == text(taint, "/effect");
-        let fits_key = key.is_empty() || key == text(taint, "/key");
-        let fits_value = text(toleration, "/operator") == "Exists"
-            || text(toleration, "/value") == text(taint, "/value");
-        fits_effect && fits_key && fits_value
-    })
+    tolerations.iter().any(|toleration| tolerates_by(toleration, taint))
+}
+
+pub(super) fn tolerates_by(toleration: &Value, taint: &Value) -> bool {
+    let (key, effect) = (text(toleration, "/key"), text(toleration, "/effect"));
+    let fits_effect = effect.is_empty() || effect == text(taint, "/effect");
+    let fits_key = key.is_empty() || key == text(taint, "/key");
+    let fits_value = text(toleration, "/operator") == "Exists"
+        || text(toleration, "/value") == text(taint, "/value");
+    fits_effect && fits_key && fits_value
 }
 
 /// Whether taints of the node keep a pod away that is not there yet.

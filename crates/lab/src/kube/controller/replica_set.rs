@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::pod;
+use super::{event, pod};
+use crate::kube::failure::Failure;
 use crate::kube::object::{self, name, namespace, number};
 use crate::kube::store::State;
 
@@ -20,12 +21,20 @@ fn reconcile(state: &mut State, set: &Value) {
     let mut pods = pod::owned(state, set);
     pods.retain(|pod| pod::is_active(pod));
     let wanted = usize::try_from(number(set, "/spec/replicas").unwrap_or(1)).unwrap_or(usize::MAX);
+    let mut failure = None;
     if !object::is_going(set) {
         let prefix = format!("{}-", name(set));
         for _ in pods.len()..wanted {
             let new = pod::from_template(set, &json!({"generateName": prefix}));
-            // A namespace on its way out takes no pods; the set goes with it.
-            pods.extend(state.create_inside("pods", new));
+            match state.create_inside("pods", new) {
+                Ok(made) => pods.push(made),
+                Err(refusal) => {
+                    event::refused(state, set, "replicaset-controller", &refusal);
+                    failure = Some(refusal);
+                    // The next ones would fare no better.
+                    break;
+                }
+            }
         }
         // Those that are not ready go first, then the newest.
         pods.sort_by_key(|pod| {
@@ -35,13 +44,15 @@ fn reconcile(state: &mut State, set: &Value) {
             state.delete_inside("pods", namespace(&surplus), name(&surplus)).ok();
         }
     }
-    write_status(state, set, &pods);
+    write_status(state, set, &pods, failure.as_ref());
 }
 
-fn write_status(state: &mut State, set: &Value, pods: &[Arc<Value>]) {
+fn write_status(state: &mut State, set: &Value, pods: &[Arc<Value>], failure: Option<&Failure>) {
+    let now = state.timestamp();
     let ready = pods.iter().filter(|pod| pod::is_ready(pod)).count();
     state.change(ID, namespace(set), name(set), |set| {
         let observed = set["metadata"]["generation"].clone();
+        let known = object::condition(set, "ReplicaFailure").cloned();
         set["status"] = json!({
             "replicas": pods.len(),
             "fullyLabeledReplicas": pods.len(),
@@ -49,5 +60,14 @@ fn write_status(state: &mut State, set: &Value, pods: &[Arc<Value>]) {
             "availableReplicas": ready,
             "observedGeneration": observed,
         });
+        if let Some(failure) = failure {
+            // The name of the pod is another one with each attempt.
+            if let Some(known) = known {
+                set["status"]["conditions"] = json!([known]);
+            } else {
+                let (kind, reason) = ("ReplicaFailure", "FailedCreate");
+                object::set_condition(set, &now, kind, "True", reason, &failure.message);
+            }
+        }
     });
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::pod;
+use super::{event, pod};
 use crate::kube::object::{self, label, name, namespace, number};
 use crate::kube::store::State;
 
@@ -42,8 +42,9 @@ fn step(state: &mut State, set: &Value) {
             });
             let mut new = pod::from_template(set, &metadata);
             new["spec"]["hostname"] = pod_name.as_str().into();
-            // A namespace on its way out takes no pods; the set goes with it.
-            state.create_inside("pods", new).ok();
+            if let Err(failure) = state.create_inside("pods", new) {
+                event::refused(state, set, "statefulset-controller", &failure);
+            }
         }
         if !is_parallel && !existing.is_some_and(|pod| pod::is_ready(&pod) && pod::is_active(&pod))
         {

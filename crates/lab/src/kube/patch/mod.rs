@@ -36,6 +36,13 @@ impl PatchType {
     }
 }
 
+/// What tells an item of a list apart, as server-side apply writes it; none where only its place does.
+pub(crate) fn item_key(parent: &str, field: &str, item: &Value) -> Option<String> {
+    let shape::Shape::Keyed(keys) = shape::of(parent, field) else { return None };
+    let parts = shape::key(item, keys).into_iter().map(|(key, value)| format!("{key}={value}"));
+    Some(parts.collect::<Vec<_>>().join(","))
+}
+
 /// The object after a patch that is no apply.
 pub(crate) fn patched(
     kind: &Kind,

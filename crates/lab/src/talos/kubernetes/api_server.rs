@@ -119,7 +119,8 @@ pub(super) fn start(
     } else {
         let tls = certificate(realm, facts, &names)?;
         let version = start.image.rsplit_once(':').map_or("v0.0.0", |(_, tag)| tag);
-        let version = version.split('@').next().unwrap_or(version).into();
+        let version: Arc<str> = version.split('@').next().unwrap_or(version).into();
+        store.admit_pods_by(&facts.admission_control, &version);
         let victim = Some(Victim { realm: Arc::clone(realm), vmid });
         Behind::Simulated(ApiServer { store: Arc::clone(store), tls, version, memory, victim })
     };

@@ -28,7 +28,11 @@ impl Components {
     pub(crate) fn next(&self, facts: &Facts) -> Self {
         let common = json!([facts.pod_subnets, facts.service_subnets, facts.dns_domain]);
         let all = [
-            (API_SERVER, &facts.api_server_image, json!([common, facts.api_sans])),
+            (
+                API_SERVER,
+                &facts.api_server_image,
+                json!([common, facts.api_sans, facts.admission_control]),
+            ),
             (CONTROLLER_MANAGER, &facts.controller_manager_image, common.clone()),
             (SCHEDULER, &facts.scheduler_image, common.clone()),
         ];

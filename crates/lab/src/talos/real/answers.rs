@@ -1,12 +1,14 @@
 //! The same mistakes, made at the simulated API and at a real one: both find them, and say the same.
 //!
-//! What is compared is what people run into: names, labels, selectors, options and patches. Not compared is what the
-//! lab believes on purpose: fields that no type has, values inside of specs, PodSecurity, and the
-//! details of why a body is no JSON.
+//! What is compared is what people run into: names, labels, selectors, options, patches, fields that no type has, pods
+//! that do not come in, and custom objects that do not fit. Not compared is what the lab believes on purpose: values
+//! inside of specs, and the details of why a body is no JSON.
 
+use serde_json::Value;
 use talmox_talos_config::generate::Role;
 
 use super::client::Client;
+use super::mistakes::{CUSTOM, FIELDS_OF, POD_SPECS, POOL};
 use super::process::RealCluster;
 use super::tests::{programs, until};
 use crate::kube::KubeStore;
@@ -22,6 +24,8 @@ const PATCH: &str = "application/json-patch+json";
 const APPLY: &str = "application/apply-patch+yaml";
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 const BASE: &str = "/api/v1/namespaces/default/configmaps/base";
+const POOLS: &str = "/apis/lab.example/v1/namespaces/default/pools";
+const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 const WEB: &str = "/apis/apps/v1/namespaces/default/deployments/web";
 
 const LABELS: &[&str] = &[
@@ -210,7 +214,7 @@ fn encoded(text: &str) -> String {
     text.bytes().map(letter).collect()
 }
 
-fn cases() -> Vec<(&'static str, String, &'static str, String)> {
+fn cases() -> Vec<Case> {
     let list = |query: String| ("GET", format!("{MAPS}?{query}"), JSON, String::new());
     let labels = LABELS.iter().map(|text| list(format!("labelSelector={}", encoded(text))));
     let fields = FIELDS.iter().map(|text| list(format!("fieldSelector={}", encoded(text))));
@@ -221,30 +225,59 @@ fn cases() -> Vec<(&'static str, String, &'static str, String)> {
     let others = OTHERS.iter().map(|(method, path, media, body)| {
         (*method, (*path).to_owned(), *media, (*body).to_owned())
     });
-    labels.chain(fields).chain(lists).chain(made).chain(others).collect()
+    let dry = "dryRun=All&fieldValidation=Strict";
+    let pods = POD_SPECS.iter().flat_map(|(space, spec)| {
+        let path = format!("/api/v1/namespaces/{space}/pods?{dry}");
+        let body = format!("{{\"metadata\":{{\"name\":\"p\"}},\"spec\":{spec}}}");
+        let template = format!(
+            "{{\"metadata\":{{\"name\":\"d\"}},\"spec\":{{\"selector\":{{\"matchLabels\":{{\"a\":\"b\"}}}},\"template\":{{\"metadata\":{{\"labels\":{{\"a\":\"b\"}}}},\"spec\":{spec}}}}}}}"
+        );
+        let sets = format!("/apis/apps/v1/namespaces/{space}/daemonsets?{dry}");
+        [("POST", path, JSON, body), ("POST", sets, JSON, template)]
+    });
+    let unknown = FIELDS_OF.iter().flat_map(|(method, path, media, body)| {
+        let sign = if path.contains('?') { "&" } else { "?" };
+        ["Strict", "Warn", "Ignore"].map(|how| {
+            let path = format!("{path}{sign}dryRun=All&fieldValidation={how}");
+            (*method, path, *media, (*body).to_owned())
+        })
+    });
+    let pools = CUSTOM.iter().flat_map(|spec| {
+        let body = format!(
+            "{{\"apiVersion\":\"lab.example/v1\",\"kind\":\"Pool\",\"metadata\":{{\"name\":\"a\"}},{spec}}}"
+        );
+        ["Strict", "Warn"].map(|how| {
+            let path = format!("{POOLS}?dryRun=All&fieldValidation={how}");
+            ("POST", path, JSON, body.clone())
+        })
+    });
+    let more = pods.chain(unknown).chain(pools);
+    labels.chain(fields).chain(lists).chain(made).chain(others).chain(more).collect()
 }
 
-/// Status, reason and message; of what is granted only the status.
-fn told(status: u16, body: &serde_json::Value) -> (u16, String, String) {
+/// Status, reason, message and warnings; of what is granted only the status and those.
+type Told = (u16, String, String, Vec<String>);
+
+fn told(status: u16, body: &Value, warnings: Vec<String>) -> Told {
     if status < 400 {
-        return (status, String::new(), String::new());
+        return (status, String::new(), String::new(), warnings);
     }
-    (status, text(body, "/reason").to_owned(), text(body, "/message").to_owned())
+    (status, text(body, "/reason").to_owned(), text(body, "/message").to_owned(), warnings)
 }
 
-async fn of_real(
-    client: &mut Client,
-    case: &(&str, String, &str, String),
-) -> (u16, String, String) {
+type Case = (&'static str, String, &'static str, String);
+
+async fn of_real(client: &mut Client, case: &Case) -> Told {
     let (method, path, media, body) = case;
     let answer = client.say(method, path, media, body.clone()).await.unwrap();
-    told(answer.status, &answer.body)
+    told(answer.status, &answer.body, answer.warnings)
 }
 
-fn of_lab(store: &KubeStore, case: &(&str, String, &str, String)) -> (u16, String, String) {
+fn of_lab(store: &KubeStore, case: &Case) -> Told {
     let (method, path, media, body) = case;
-    let (status, body) = ask(store, method, path, media, body);
-    told(status, &body)
+    let (status, body, warnings) = ask(store, method, path, media, body);
+    let warnings = warnings.iter().map(|text| format!("299 - {}", Value::from(text.as_str())));
+    told(status, &body, warnings.collect())
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -263,12 +296,25 @@ async fn mistakes_are_answered_as_a_real_api_server_does() {
 
     let map = r#"{"metadata":{"name":"base","labels":{"a":"b"}},"data":{"k":"v"}}"#;
     let web = r#"{"metadata":{"name":"web"},"spec":{"selector":{"matchLabels":{"app":"web"}},"template":{"metadata":{"labels":{"app":"web"}},"spec":{"containers":[{"name":"c","image":"x:1"}]}}}}"#;
-    let begin = [(MAPS, map), (WEB.trim_end_matches("/web"), web)];
-    for (path, body) in begin {
+    store.admit_pods_by(&config.facts.admission_control, "v1.34.1");
+    let strict = r#"{"metadata":{"name":"strict","labels":{"pod-security.kubernetes.io/enforce":"restricted"}}}"#;
+    let account = r#"{"metadata":{"name":"default"}}"#;
+    let accounts = ["default", "strict", "kube-system"]
+        .map(|space| format!("/api/v1/namespaces/{space}/serviceaccounts"));
+    let begin = [
+        (MAPS, map),
+        (WEB.trim_end_matches("/web"), web),
+        (DEFINITIONS, POOL),
+        ("/api/v1/namespaces", strict),
+    ];
+    let accounts = accounts.iter().map(|path| (path.as_str(), account));
+    for (path, body) in begin.into_iter().chain(accounts) {
         let case = ("POST", path.to_owned(), JSON, body.to_owned());
-        assert_eq!(of_lab(&store, &case).0, 201, "{path}");
+        let ours = of_lab(&store, &case).0;
+        assert!(matches!(ours, 201 | 409), "{path}: {ours}");
         assert_eq!(of_real(&mut client, &case).await.0, 201, "{path}");
     }
+    until(&mut client, POOLS, |_| true).await;
     let mut different = vec![];
     for case in cases() {
         let (ours, theirs) = (of_lab(&store, &case), of_real(&mut client, &case).await);

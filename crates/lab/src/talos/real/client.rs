@@ -40,6 +40,8 @@ pub(super) struct Client {
 pub(super) struct Answer {
     pub(super) status: u16,
     pub(super) body: Value,
+    #[cfg(test)]
+    pub(super) warnings: Vec<String>,
 }
 
 impl Answer {
@@ -143,9 +145,20 @@ impl Client {
             .map_err(|e| problem(&e))?;
         let answer = sender.send_request(request).await.map_err(|e| problem(&e))?;
         let status = answer.status().as_u16();
+        #[cfg(test)]
+        let warnings = {
+            let all = answer.headers().get_all(hyper::header::WARNING).iter();
+            all.filter_map(|text| text.to_str().ok()).map(str::to_owned).collect()
+        };
         let body = collect(answer.into_body(), MOST).await.ok_or("the answer breaks off")?;
         self.sender = Some(sender);
-        Ok(Answer { status, body: serde_json::from_slice(&body).unwrap_or_default() })
+        let body = serde_json::from_slice(&body).unwrap_or_default();
+        Ok(Answer {
+            status,
+            body,
+            #[cfg(test)]
+            warnings,
+        })
     }
 
     async fn connect(&self) -> Result<SendRequest<String>, String> {

@@ -11,6 +11,8 @@ mod bridge;
 mod client;
 mod difference;
 mod kind;
+#[cfg(test)]
+mod mistakes;
 mod namespace;
 mod pair;
 mod process;

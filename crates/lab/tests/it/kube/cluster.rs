@@ -29,6 +29,7 @@ use tokio_rustls::TlsConnector;
 
 pub(crate) struct Cluster {
     pub(crate) store: Arc<KubeStore>,
+    clock: Clock,
     pub(crate) address: SocketAddr,
     authority: Authority,
     tls: KubeTls,
@@ -40,6 +41,7 @@ pub(crate) struct Cluster {
 pub(crate) struct Answer {
     pub(crate) status: u16,
     pub(crate) content_type: String,
+    pub(crate) warnings: Vec<String>,
     pub(crate) body: Value,
 }
 
@@ -61,8 +63,9 @@ impl Cluster {
             lifetime: Duration::from_hours(365 * 24),
         };
         let authority = new_authority(&request, &mut SystemRandomness::new()).unwrap();
+        let clock = Clock::scaled(100.0);
         let store = KubeStore::new(KubeSettings {
-            clock: Clock::scaled(100.0),
+            clock,
             chance: Chance::new(7),
             pod_start: Duration::from_secs(2),
             service_network: [10, 96, 0],
@@ -78,8 +81,15 @@ impl Cluster {
         let address = listener.local_addr().unwrap();
         let server = serve(listener, tls.clone(), "v1.32.4", Arc::clone(&store));
         let controllers = control(Arc::clone(&store));
-        let cluster =
-            Self { store, address, authority, tls, _server: server, _controllers: controllers };
+        let cluster = Self {
+            store,
+            clock,
+            address,
+            authority,
+            tls,
+            _server: server,
+            _controllers: controllers,
+        };
         for (at, name) in nodes.iter().enumerate() {
             cluster.store.start_kubelet(machine(name, at));
         }
@@ -177,6 +187,11 @@ impl Cluster {
         panic!("{id} {namespace}/{name} is {:#?}", self.store.get(id, namespace, name));
     }
 
+    /// The time of the cluster.
+    pub(crate) fn now(&self) -> Duration {
+        self.clock.since_epoch()
+    }
+
     /// A cluster in which nothing is to be done does nothing: half a minute of its time.
     pub(crate) async fn rests(&self) {
         let mut admin = self.admin().await;
@@ -242,6 +257,8 @@ impl Client {
         let status = response.status().as_u16();
         let content_type = response.headers().get("content-type").unwrap();
         let content_type = content_type.to_str().unwrap().to_owned();
+        let warnings = response.headers().get_all("warning").iter();
+        let warnings = warnings.map(|value| value.to_str().unwrap().to_owned()).collect();
         let mut incoming = response.into_body();
         let mut bytes = vec![];
         while let Some(piece) = next_piece(&mut incoming).await {
@@ -249,7 +266,7 @@ impl Client {
         }
         let text = String::from_utf8_lossy(&bytes).into_owned();
         let body = serde_json::from_slice(&bytes).unwrap_or_else(|_| text.into());
-        Answer { status, content_type, body }
+        Answer { status, content_type, warnings, body }
     }
 
     pub(crate) async fn get(&mut self, path: &str) -> Answer {
@@ -350,6 +367,7 @@ pub(crate) fn static_pod(version: &str) -> Value {
             "labels": {"k8s-app": "kube-apiserver", "tier": "control-plane"},
         },
         "spec": {
+            "hostNetwork": true,
             "containers": [{"name": "kube-apiserver", "image": image}],
             "tolerations": [{"operator": "Exists"}],
         },

@@ -222,3 +222,65 @@ async fn kubectl_minds_budgets_owners_finalizers_and_grace() {
     kubectl.run("delete pod solo --grace-period=0 --force");
     assert!(kubectl.fail("get pod solo").contains("not found"));
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn kubectl_is_told_of_wrong_fields_refused_pods_and_taints() {
+    let cluster = Cluster::start_ready(&["w-1"]).await;
+    let Some(kubectl) = find(&cluster) else { return };
+    cluster.store.admit_pods_by(&super::admission::talos(), "v1.32.4");
+    let typo = json!({
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": "typo", "namespace": "default"},
+        "dat": {"a": "b"},
+    });
+    let typo = kubectl.file("typo.json", &[typo]);
+    let said = kubectl.fail(&format!("apply -f {typo}"));
+    assert!(said.contains("strict decoding error: unknown field \"dat\""), "{said}");
+    let said = kubectl.fail(&format!("apply --server-side -f {typo}"));
+    assert!(
+        said.contains("(default/typo; /v1, Kind=ConfigMap): .dat: field not declared in schema"),
+        "{said}"
+    );
+
+    let web = kubectl.file("web.json", &[deployment("web", 1, "web:1")]);
+    let output = kubectl.command(&format!("apply -f {web}")).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    assert!(
+        said.starts_with("Warning: would violate PodSecurity \"restricted:latest\": "),
+        "{said}"
+    );
+    let said = kubectl.fail("run solo --image=web:1 --overrides={\"spec\":{\"hostNetwork\":true}}");
+    assert!(said.contains("violates PodSecurity \"baseline:latest\": host namespaces"), "{said}");
+    let mut agent = deployment("agent", 1, "agent:1");
+    agent["kind"] = "DaemonSet".into();
+    agent["spec"].as_object_mut().unwrap().remove("replicas");
+    agent["spec"]["template"]["spec"]["hostPID"] = true.into();
+    let agent = kubectl.file("agent.json", &[agent]);
+    kubectl.run(&format!("apply -f {agent}"));
+    let is_seen = |set: &Value| set["status"]["desiredNumberScheduled"] == 1;
+    cluster.until("daemonsets.apps", "default", "agent", is_seen).await;
+    let events = kubectl.run("get events");
+    assert!(events.contains("FailedCreate") && events.contains("daemonset/agent"), "{events}");
+    assert!(kubectl.run("describe daemonset agent").contains("host namespaces (hostPID=true)"));
+
+    kubectl.run("rollout status deployment/web --timeout=60s");
+    let pod = kubectl.run("get pods -o name");
+    kubectl.run("taint nodes w-1 repair=now:NoExecute");
+    kubectl.run(&format!("wait --for=delete {} --timeout=60s", pod.trim()));
+    kubectl.run("taint nodes w-1 repair-");
+    kubectl.run("rollout status deployment/web --timeout=60s");
+
+    kubectl.run("create serviceaccount robot");
+    let token = kubectl.run("create token robot --duration=1h").trim().to_owned();
+    assert!(kubectl.fail("create token robot --duration=1m").contains("less than 10 minutes"));
+    let mut robot = cluster.connect(None).await;
+    robot.token = Some(token);
+    let review = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"});
+    let reviews = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
+    let known = robot.post(reviews, &review).await.body;
+    assert_eq!(known["status"]["userInfo"]["username"], "system:serviceaccount:default:robot");
+    kubectl.run("delete serviceaccount robot");
+    assert_eq!(robot.post(reviews, &review).await.status, 401);
+}

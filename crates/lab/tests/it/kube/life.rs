@@ -233,3 +233,28 @@ async fn jobs_end_and_stateful_sets_go_in_order() {
     }
     cluster.rests().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_order_of_keys_makes_no_other_template() {
+    let cluster = Cluster::start_ready(&["w-1"]).await;
+    let mut one = super::cluster::flannel();
+    one["metadata"] = json!({"name": "one", "namespace": "default"});
+    let mut two = one.clone();
+    two["metadata"]["name"] = "two".into();
+    let spec = one["spec"]["template"]["spec"].as_object().unwrap();
+    two["spec"]["template"]["spec"] = json!({});
+    for (key, value) in spec.iter().rev() {
+        two["spec"]["template"]["spec"][key] = value.clone();
+    }
+    for set in [one, two] {
+        cluster.store.create("daemonsets.apps", set).unwrap();
+    }
+    for set in ["one", "two"] {
+        let is_there = |set: &Value| set["status"]["numberReady"] == 1;
+        cluster.until("daemonsets.apps", "default", set, is_there).await;
+    }
+    let mut pods = cluster.store.list("pods");
+    pods.retain(|pod| pod["metadata"]["namespace"] == "default");
+    let hash = |at: usize| &pods[at]["metadata"]["labels"]["controller-revision-hash"];
+    assert_eq!((pods.len(), hash(0)), (2, hash(1)));
+}

@@ -241,7 +241,13 @@ async fn definitions_make_kinds_and_take_them_away() {
                 "storage": true,
                 "subresources": {"status": {}},
                 "additionalPrinterColumns": [{"name": "Size", "type": "integer", "jsonPath": ".spec.size"}],
-                "schema": {"openAPIV3Schema": {"type": "object"}},
+                "schema": {"openAPIV3Schema": {
+                    "type": "object",
+                    "properties": {
+                        "spec": {"type": "object", "properties": {"size": {"type": "integer"}}},
+                        "status": {"type": "object", "x-kubernetes-preserve-unknown-fields": true},
+                    },
+                }},
             }],
         },
     });
@@ -265,6 +271,19 @@ async fn definitions_make_kinds_and_take_them_away() {
     assert_eq!(table["kind"], "Table");
     assert_eq!(table["columnDefinitions"][1]["name"], "Size");
     assert_eq!(table["rows"][0]["cells"], json!(["a", 3]));
+    // What the definition does not know goes, and what does not fit is refused.
+    let more = json!({"spec": {"size": 4, "colour": "red"}});
+    let patched = admin.patch(&format!("{pools}/a"), "merge-patch+json", &more).await;
+    assert_eq!((patched.status, &patched.body["spec"]), (200, &json!({"size": 4})));
+    assert_eq!(patched.warnings, ["299 - \"unknown field \\\"spec.colour\\\"\""]);
+    let strict = format!("{pools}/a?fieldValidation=Strict");
+    assert_eq!(admin.patch(&strict, "merge-patch+json", &more).await.status, 422);
+    let misfit = json!({"spec": {"size": "large"}});
+    let refused = admin.patch(&format!("{pools}/a"), "merge-patch+json", &misfit).await;
+    assert_eq!(
+        refused.body["message"],
+        "Pool.lab.example \"a\" is invalid: spec.size: Invalid value: \"string\": spec.size in body must be of type integer: \"string\""
+    );
     let going = admin.delete(&format!("{pools}/a")).await;
     assert!(going.body["metadata"]["deletionTimestamp"].is_string());
     assert_eq!(admin.get(&format!("{pools}/a")).await.status, 200);

@@ -183,3 +183,28 @@ async fn other_images_are_rolled_out() {
     let server = store.get("pods", "kube-system", "kube-apiserver-node-11").unwrap();
     assert_eq!(annotation(&server, "talos.dev/config-version"), Some("1"));
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn pods_are_admitted_as_the_config_says() {
+    let bench = control_planes(1, |_| {}).await;
+    let store = bench.store_of(11);
+    let server = ("pods", "kube-system", "kube-apiserver-node-11");
+    bench.until_object(&store, server, |pod| has_condition(pod, "Ready")).await;
+    let pod = serde_json::json!({
+        "metadata": {"name": "tool", "namespace": "default"},
+        "spec": {"hostPID": true, "containers": [{"name": "tool", "image": "tool:1"}]},
+    });
+    let refused = store.create("pods", pod.clone()).unwrap_err();
+    let cause = "violates PodSecurity \"baseline:latest\": host namespaces (hostPID=true)";
+    assert_eq!(refused.message, format!("pods \"tool\" is forbidden: {cause}"));
+    let lax = bench.config(&bench.bundle, Role::ControlPlane, |facts| {
+        facts.admission_control.clear();
+    });
+    apply(&bench, 11, lax);
+    // The API server starts anew.
+    let is_newer = |pod: &serde_json::Value| {
+        annotation(pod, "talos.dev/config-version") == Some("2") && has_condition(pod, "Ready")
+    };
+    bench.until_object(&store, server, is_newer).await;
+    bench.until("a laxer API server", |_| store.create("pods", pod.clone()).ok()).await;
+}

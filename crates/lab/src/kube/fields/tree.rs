@@ -1,0 +1,87 @@
+//! JSON with its mistakes: fields that are there twice.
+
+use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde_json::Value;
+
+#[derive(Debug)]
+pub(super) enum Tree {
+    Leaf,
+    /// Each with what it is, where that is known.
+    List(Vec<(Self, Value)>),
+    Map(Vec<(String, Self)>),
+}
+
+impl Tree {
+    /// None for what is no JSON.
+    pub(super) fn read(bytes: &[u8]) -> Option<Self> {
+        serde_json::from_slice(bytes).ok()
+    }
+
+    pub(super) fn of(value: &Value) -> Self {
+        match value {
+            Value::Object(map) => {
+                Self::Map(map.iter().map(|(key, value)| (key.clone(), Self::of(value))).collect())
+            }
+            Value::Array(items) => {
+                Self::List(items.iter().map(|item| (Self::of(item), item.clone())).collect())
+            }
+            _ => Self::Leaf,
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Tree {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(Reader)
+    }
+}
+
+struct Reader;
+
+impl<'de> Visitor<'de> for Reader {
+    type Value = Tree;
+
+    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("a value")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<Tree, A::Error> {
+        let mut entries = vec![];
+        while let Some(entry) = access.next_entry()? {
+            entries.push(entry);
+        }
+        Ok(Tree::Map(entries))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut access: A) -> Result<Tree, A::Error> {
+        let mut items = vec![];
+        while let Some(item) = access.next_element()? {
+            items.push((item, Value::Null));
+        }
+        Ok(Tree::List(items))
+    }
+
+    fn visit_bool<E>(self, _: bool) -> Result<Tree, E> {
+        Ok(Tree::Leaf)
+    }
+
+    fn visit_i64<E>(self, _: i64) -> Result<Tree, E> {
+        Ok(Tree::Leaf)
+    }
+
+    fn visit_u64<E>(self, _: u64) -> Result<Tree, E> {
+        Ok(Tree::Leaf)
+    }
+
+    fn visit_f64<E>(self, _: f64) -> Result<Tree, E> {
+        Ok(Tree::Leaf)
+    }
+
+    fn visit_str<E>(self, _: &str) -> Result<Tree, E> {
+        Ok(Tree::Leaf)
+    }
+
+    fn visit_unit<E>(self) -> Result<Tree, E> {
+        Ok(Tree::Leaf)
+    }
+}

@@ -1,0 +1,240 @@
+//! Pod Security: which pods may be in which namespace, by levels that the API server's config and labels of the
+//! namespace set. Older versions of a level are taken as the newest one.
+
+mod baseline;
+mod look;
+mod restricted;
+
+use std::fmt;
+
+use serde_json::Value;
+
+use super::kind::Kind;
+use super::object::{self, list, text};
+use super::store::State;
+use look::{Look, Problem};
+
+const LABEL: &str = "pod-security.kubernetes.io/";
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Level {
+    Privileged,
+    Baseline,
+    Restricted,
+}
+
+impl Level {
+    fn parse(text: &str) -> Option<Self> {
+        match text {
+            "privileged" => Some(Self::Privileged),
+            "baseline" => Some(Self::Baseline),
+            "restricted" => Some(Self::Restricted),
+            _ => None,
+        }
+    }
+}
+
+/// A level, and the version of Kubernetes whose idea of it counts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Standard {
+    level: Level,
+    version: String,
+}
+
+impl fmt::Display for Standard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let level = match self.level {
+            Level::Privileged => "privileged",
+            Level::Baseline => "baseline",
+            Level::Restricted => "restricted",
+        };
+        write!(f, "{level}:{}", self.version)
+    }
+}
+
+/// What the config of the API servers says.
+#[derive(Clone, Debug)]
+pub(crate) struct PodSecurity {
+    enforce: Standard,
+    warn: Standard,
+    exempt_namespaces: Vec<String>,
+    exempt_runtimes: Vec<String>,
+    /// Kubernetes 1.this.
+    minor: u64,
+}
+
+impl PodSecurity {
+    /// By the plugins that are configured. Without any, only labels of namespaces set levels.
+    pub(crate) fn of_plugins(plugins: &[Value], server_version: &str) -> Self {
+        let plugin = plugins.iter().find(|plugin| plugin["name"] == "PodSecurity");
+        let config = plugin.map_or(&Value::Null, |plugin| &plugin["configuration"]);
+        let standard = |mode: &str| {
+            let version = text(config, &format!("/defaults/{mode}-version"));
+            Standard {
+                level: Level::parse(text(config, &format!("/defaults/{mode}")))
+                    .unwrap_or(Level::Privileged),
+                version: if version.is_empty() { "latest" } else { version }.to_owned(),
+            }
+        };
+        let exempt = |what: &str| {
+            let names = list(config, &format!("/exemptions/{what}")).iter();
+            names.filter_map(Value::as_str).map(str::to_owned).collect()
+        };
+        let minor = server_version.split('.').nth(1).and_then(|minor| minor.parse().ok());
+        Self {
+            enforce: standard("enforce"),
+            warn: standard("warn"),
+            exempt_namespaces: exempt("namespaces"),
+            exempt_runtimes: exempt("runtimeClasses"),
+            minor: minor.unwrap_or_default(),
+        }
+    }
+
+    fn is_exempt(&self, namespace: &str, spec: &Value) -> bool {
+        let runtime = text(spec, "/runtimeClassName");
+        self.exempt_namespaces.iter().any(|name| name == namespace)
+            || self.exempt_runtimes.iter().any(|name| name == runtime)
+    }
+
+    /// What holds in a namespace: its labels go over what the config says.
+    fn standard(&self, namespace: &Value, mode: &str) -> Standard {
+        let mut standard = if mode == "enforce" { &self.enforce } else { &self.warn }.clone();
+        let label = |key: &str| object::label(namespace, &format!("{LABEL}{key}"));
+        if let Some(level) = label(mode).and_then(Level::parse) {
+            standard.level = level;
+        }
+        if let Some(version) = label(&format!("{mode}-version")) {
+            version.clone_into(&mut standard.version);
+        }
+        standard
+    }
+
+    fn problems(&self, level: Level, spec: &Value) -> Vec<Problem> {
+        let look = Look { spec, minor: self.minor };
+        match level {
+            Level::Privileged => vec![],
+            Level::Baseline => baseline::problems(&look, false),
+            Level::Restricted => {
+                let mut all = baseline::problems(&look, true);
+                all.extend(restricted::problems(&look));
+                all
+            }
+        }
+    }
+
+    /// What is wrong with a pod, by what holds in its namespace.
+    fn verdict(&self, namespace: &Value, mode: &str, spec: &Value) -> Option<String> {
+        let standard = self.standard(namespace, mode);
+        let problems = self.problems(standard.level, spec);
+        let told: Vec<String> = problems.iter().map(ToString::to_string).collect();
+        (!told.is_empty()).then(|| format!("PodSecurity \"{standard}\": {}", told.join(", ")))
+    }
+}
+
+/// Why a pod may not be in its namespace; none if it may.
+pub(super) fn refusal(state: &State, pod: &Value) -> Option<String> {
+    let (security, spec) = (state.pod_security.as_ref()?, &pod["spec"]);
+    let namespace = state.get("namespaces", "", object::namespace(pod))?;
+    if security.is_exempt(object::name(namespace), spec) {
+        return None;
+    }
+    security.verdict(namespace, "enforce", spec).map(|problem| format!("violates {problem}"))
+}
+
+/// What whoever writes an object is warned of.
+pub(super) fn warnings(
+    state: &State,
+    kind: &Kind,
+    old: Option<&Value>,
+    new: &Value,
+) -> Vec<String> {
+    let Some(security) = &state.pod_security else { return vec![] };
+    let pointer = match kind.id.as_str() {
+        "namespaces" => return of_namespace(state, security, old, new),
+        // Next to nothing of a pod can change that matters here.
+        "pods" if old.is_some() => return vec![],
+        "pods" => "/spec",
+        "cronjobs.batch" => "/spec/jobTemplate/spec/template/spec",
+        "deployments.apps"
+        | "replicasets.apps"
+        | "daemonsets.apps"
+        | "statefulsets.apps"
+        | "jobs.batch"
+        | "replicationcontrollers" => "/spec/template/spec",
+        _ => return vec![],
+    };
+    let spec = new.pointer(pointer).unwrap_or(&Value::Null);
+    let namespace = state.get("namespaces", "", object::namespace(new));
+    let Some(namespace) = namespace.filter(|found| !security.is_exempt(object::name(found), spec))
+    else {
+        return vec![];
+    };
+    let problem = security.verdict(namespace, "warn", spec);
+    problem.map(|problem| format!("would violate {problem}")).into_iter().collect()
+}
+
+/// Who tightens a namespace is told which pods would not come in any more.
+fn of_namespace(
+    state: &State,
+    security: &PodSecurity,
+    old: Option<&Value>,
+    new: &Value,
+) -> Vec<String> {
+    let name = object::name(new);
+    if security.is_exempt(name, &Value::Null) {
+        return exempt_namespace(security, old, new).into_iter().collect();
+    }
+    let Some(old) = old else { return vec![] };
+    let (before, after) = (security.standard(old, "enforce"), security.standard(new, "enforce"));
+    let is_laxer = before.version == after.version && after.level <= before.level;
+    if before == after || after.level == Level::Privileged || is_laxer {
+        return vec![];
+    }
+    // Pods with the same problems are told of in one line, by the first of them.
+    let mut lines: Vec<(String, &str, usize)> = vec![];
+    for pod in state.in_namespace("pods", name) {
+        let problems = security.problems(after.level, &pod["spec"]);
+        let reasons: Vec<&str> = problems.iter().map(|problem| problem.reason.as_str()).collect();
+        let reasons = reasons.join(", ");
+        match lines.iter_mut().find(|(known, ..)| *known == reasons) {
+            _ if reasons.is_empty() => {}
+            Some((_, _, others)) => *others += 1,
+            None => lines.push((reasons, object::name(pod), 0)),
+        }
+    }
+    if lines.is_empty() {
+        return vec![];
+    }
+    let mut told: Vec<String> = lines
+        .into_iter()
+        .map(|(reasons, first, others)| match others {
+            0 => format!("{first}: {reasons}"),
+            1 => format!("{first} (and 1 other pod): {reasons}"),
+            _ => format!("{first} (and {others} other pods): {reasons}"),
+        })
+        .collect();
+    told.sort();
+    let head = format!(
+        "existing pods in namespace \"{name}\" violate the new PodSecurity enforce level \"{after}\""
+    );
+    told.insert(0, head);
+    told
+}
+
+/// Levels of a namespace to which none apply.
+fn exempt_namespace(security: &PodSecurity, old: Option<&Value>, new: &Value) -> Option<String> {
+    let asked = |object: &Value| -> Vec<String> {
+        let modes = ["enforce", "warn"].into_iter();
+        let given = modes.filter(|mode| object::label(object, &format!("{LABEL}{mode}")).is_some());
+        given.map(|mode| format!("{mode}={}", security.standard(object, mode))).collect()
+    };
+    let wanted = asked(new);
+    let is_news = !wanted.is_empty() && old.is_none_or(|old| asked(old) != wanted);
+    is_news.then(|| {
+        format!(
+            "namespace \"{}\" is exempt from Pod Security, and the policy ({}) will be ignored",
+            object::name(new),
+            wanted.join(", ")
+        )
+    })
+}
