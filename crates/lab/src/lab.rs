@@ -85,6 +85,14 @@ pub struct Ready {
     pub reach: BTreeMap<String, String>,
     /// How much faster the lab's time passes than ours: who waits for it waits less.
     pub speed: f64,
+    pub time: TimeReady,
+}
+
+/// One moment by two clocks, in seconds since 1970. Whoever joins later reckons from there how late it is in the lab.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub struct TimeReady {
+    pub machine: f64,
+    pub lab: f64,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -107,14 +115,24 @@ pub struct PveReady {
     pub password: String,
 }
 
+impl Ready {
+    /// A clock that shows the lab's time.
+    pub fn clock(&self) -> Clock {
+        let passed = Clock::real().since_epoch().as_secs_f64() - self.time.machine;
+        let now = self.time.lab + passed * self.speed;
+        Clock::scaled(self.speed).not_before(Duration::try_from_secs_f64(now).unwrap_or_default())
+    }
+}
+
 impl std::fmt::Debug for Ready {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { pve, factory, reach, speed } = self;
+        let Self { pve, factory, reach, speed, time } = self;
         let mut out = f.debug_struct("Ready");
         out.field("pve", pve)
             .field("factory", factory)
             .field("reach", reach)
             .field("speed", speed)
+            .field("time", time)
             .finish()
     }
 }
@@ -241,6 +259,10 @@ impl Lab {
                 names.chain(self.realm.wire.reach()).collect()
             },
             speed: self.site.clock.speed(),
+            time: TimeReady {
+                machine: Clock::real().since_epoch().as_secs_f64(),
+                lab: self.site.clock.since_epoch().as_secs_f64(),
+            },
         }
     }
 

@@ -23,7 +23,7 @@ mod talos;
 mod tidy;
 
 pub use fault::{Boot, Disguise, Known, NodeAction, Who};
-pub use lab::{FactoryReady, Lab, PveReady, Ready, Settings};
+pub use lab::{FactoryReady, Lab, PveReady, Ready, Settings, TimeReady};
 pub use scenario::{Scenario, ScenarioError};
 pub use state::{has_state, saved_seed};
 pub use talos::{NodeSettings, RealKubernetes};

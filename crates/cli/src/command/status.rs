@@ -15,7 +15,6 @@ use talmox_pve::api::qemu::Vm;
 use crate::args::{Format, Global};
 use crate::choose;
 use crate::command::{Outcome, look_at_each};
-use crate::environment;
 use crate::error::Exit;
 use crate::printer::Printer;
 use crate::rehearsal::RehearsalArgs;
@@ -93,7 +92,7 @@ async fn show(args: &StatusArgs, session: &Session, printer: &Printer) -> Outcom
             printer.result(&format!("{told:#}\n"))?;
         }
         Format::Text => {
-            let now = environment::now().seconds();
+            let now = i64::try_from(session.clock.unix()).unwrap_or(i64::MAX);
             let columns = printer.result_columns();
             printer.result(&table::text(&status, now, trouble.as_deref(), columns))?;
         }

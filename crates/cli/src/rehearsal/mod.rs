@@ -139,7 +139,7 @@ pub(crate) fn join(file: &Path) -> Result<Stage, CommandError> {
             .because(error)
             .hint("make it with `talmox lab serve --format json > FILE`, and wait until the line is there")
     })?;
-    let clock = Clock::scaled(ready.speed);
+    let clock = ready.clock();
     let authority = authority(&ready)?;
     Ok(Stage { ready, clock, authority, lab: None })
 }

@@ -163,8 +163,8 @@ fn of_several_clusters_all_are_looked_at_and_only_named_ones_are_changed() {
     assert_eq!(run.code, 64);
     assert!(run.stderr.contains("did you mean `dev`?"), "{}", run.stderr);
     let run = cluster.run(&format!("plan --graph --format json {lab}"));
-    assert_eq!((run.code, run.stdout.as_str()), (64, ""));
-    assert!(run.stderr.contains("leave out --graph"), "{}", run.stderr);
+    assert_eq!(run.code, 64);
+    assert!(run.stdout.contains("leave out --graph"), "{}", run.stdout);
     let run = cluster.run(&format!("plan --graph dot {lab}"));
     assert_eq!(run.code, 64);
 }

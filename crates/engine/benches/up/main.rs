@@ -27,7 +27,7 @@ use tokio::runtime::Runtime;
 use yard::{Size, scenario};
 
 /// How much faster the lab's time passes: slow enough for two cores to do what twenty machines do.
-const SPEED: f64 = 5.0;
+const SPEED: f64 = 3.0;
 const FASTEST: f64 = 10.0;
 const CLUSTERS: u8 = 10;
 

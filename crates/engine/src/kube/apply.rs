@@ -171,12 +171,12 @@ impl KubeClient {
                 other => other.map(Ok),
             }
         };
-        self.ask(operation.clone(), asked).await?.map_err(|is_final| match is_final {
-            true => {
-                let operation = format!("{operation} ({})", manifest.place);
-                KubeError::NoSuchKind { operation, kind: named }
+        self.ask(operation.clone(), asked).await?.map_err(|is_final| {
+            if !is_final {
+                return KubeError::UnknownKind { operation, kind: named };
             }
-            false => KubeError::UnknownKind { operation, kind: named },
+            let operation = format!("{operation} ({})", manifest.place);
+            KubeError::NoSuchKind { operation, kind: named }
         })
     }
 

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use talmox_pve::api::cluster::{self, Guest, StorageSeen};
 use talmox_pve::api::qemu::Vm;
 use talmox_pve::api::storage::{Content, StorageStatus};
-use talmox_pve::api::task::{self, Filter, TaskState};
+use talmox_pve::api::task::{self, Filter, TaskEntry, TaskState};
 use talmox_pve::api::{access, node, qemu, storage};
 use talmox_pve::config::{PendingChange, PendingOption, VmConfig};
 use talmox_pve::id::{NodeName, Upid, VmId};
@@ -17,6 +17,9 @@ use super::world::{IdSeen, Pve, Told, VmSeen};
 use super::{device, removed};
 use crate::desired::{Desired, TAG};
 use crate::plan::place::{Placed, State, places};
+
+/// What is said of VMs on a host that Proxmox knows to be down.
+pub(super) const DOWN: &str = "the host does not run";
 
 /// Rounds in which free numbers are looked for. Each one asks about all that are wanted, so more
 /// than a few mean that somebody is taking them as we look.
@@ -46,6 +49,7 @@ pub(super) async fn observe(desired: &Desired, client: &Client) -> Result<Pve, P
         .cloned()
         .collect();
     pve.vms = vms(client, candidates).await;
+    name_hosts_that_are_down(&mut pve);
     removed::look_in_pools(desired, client, &mut pve).await;
     removed::look_for_missing(desired, client, &mut pve).await;
     numbers(desired, client, &mut pve).await?;
@@ -119,6 +123,22 @@ pub(super) async fn vms(client: &Client, guests: Vec<Guest>) -> BTreeMap<VmId, V
         });
     }
     looks.join_all().await.into_iter().flatten().collect()
+}
+
+/// Why a VM cannot be read is in no answer where the host is down: that host gave none.
+fn name_hosts_that_are_down(pve: &mut Pve) {
+    let down: BTreeSet<NodeName> = pve
+        .resources
+        .hosts
+        .iter()
+        .filter(|host| host.status != "online")
+        .map(|host| host.node.clone())
+        .collect();
+    for seen in pve.vms.values_mut() {
+        if seen.config.is_err() && down.contains(&seen.host) {
+            seen.config = Err(DOWN.to_owned());
+        }
+    }
 }
 
 /// The configs of these VMs, or why they cannot be read; but for those that are gone since they were listed.
@@ -248,7 +268,7 @@ async fn number(
         }
     }
     let filter = Filter { vmid: Some(vmid), ..Filter::default() };
-    let tasks = client.send(&task::list(&host, &filter)).await?;
+    let Some(tasks) = tasks(client, &host, &filter).await? else { return Ok(unknown) };
     // Without further rights only our own tasks are shown, newest first.
     let makes = |kind: &str| matches!(kind, "qmcreate" | "qmclone");
     let is_left = is_hidden && removed::is_left_by(login, &tasks);
@@ -276,6 +296,20 @@ async fn number(
     })
 }
 
+/// The tasks of a host; none if it is the host that does not answer. Nothing is made at a number that is taken,
+/// whatever its tasks say, and one host must not hide the VMs of all others.
+async fn tasks(
+    client: &Client,
+    host: &NodeName,
+    filter: &Filter,
+) -> Result<Option<Vec<TaskEntry>>, PveError> {
+    match client.send(&task::list(host, filter)).await {
+        Ok(tasks) => Ok(Some(tasks)),
+        Err(error) if error.is_node_scoped() => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
 /// Not to know is not to know that somebody else has the number: it may be ours.
 async fn is_free(client: &Client, vmid: VmId) -> Result<bool, PveError> {
     match client.send(&cluster::is_free(vmid)).await {
@@ -296,7 +330,7 @@ async fn running_clone(
         return Ok(None);
     }
     let filter = Filter { kind: Some("qmclone".to_owned()), ..Filter::default() };
-    let tasks = client.send(&task::list(host, &filter)).await?;
+    let Some(tasks) = tasks(client, host, &filter).await? else { return Ok(None) };
     let is_of = |upid: &Upid| templates.iter().any(|vmid| vmid.to_string() == upid.id());
     let mut running = tasks.into_iter().filter(|task| task.state == TaskState::Running);
     Ok(running.find(|task| is_of(&task.upid)).map(|task| task.upid))

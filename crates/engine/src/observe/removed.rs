@@ -69,7 +69,7 @@ async fn look(desired: &Desired, client: &Client, pve: &mut Pve, may_be: impl Fn
     }
     pve.vms.extend(proxmox::vms(client, signed).await);
     for guest in lost {
-        let reason = "the host does not run".to_owned();
+        let reason = proxmox::DOWN.to_owned();
         pve.unread.insert(guest.vmid, Unread { host: guest.node, reason });
     }
 }

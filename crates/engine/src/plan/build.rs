@@ -1,7 +1,7 @@
 use super::change::{Change, Finding, Severity};
 use super::place::{Places, State, places};
 use super::steps::Steps;
-use super::{Plan, addon, preflight, removed, standing, stranger, talos, unread, vm};
+use super::{Plan, addon, preflight, removed, split, standing, stranger, talos, unread, vm};
 use crate::desired::Desired;
 use crate::observe::World;
 
@@ -49,6 +49,7 @@ pub fn plan(desired: &Desired, world: &World, options: Options) -> Plan {
         .map(|placed| (placed.node.name.clone(), vm::plan(&mut builder, placed)))
         .collect();
     talos::plan(&mut builder, &vms);
+    split::check(&mut builder);
     removed::plan(&mut builder);
     unread::check(&mut builder);
     addon::left(&mut builder);

@@ -91,7 +91,8 @@ impl Doubts<'_> {
         }
     }
 
-    /// VMs that may be ours by number, name or tags, on hosts that do not answer.
+    /// VMs that may be ours by number, name or tags, on hosts that do not answer. What is left of a cluster of which
+    /// half is gone neither runs nor can be made again, so nothing goes until they can go too.
     fn unreadable(&self) -> Vec<Finding> {
         let pve = &self.world.pve;
         let is_template = |vmid: VmId| pve.guest(vmid).is_some_and(|guest| guest.template);
@@ -99,8 +100,9 @@ impl Doubts<'_> {
         let told = unread.filter_map(|(vmid, seen)| {
             let reason = seen.config.as_ref().err()?;
             let message = format!("VM {vmid} may be of this cluster, and cannot be read: {reason}");
-            let hint = "bring the host up, and run this again";
-            Some(self.finding(seen.host.as_str(), message, hint))
+            let hint =
+                "bring the host up, or take it out of the Proxmox cluster if it is gone for good";
+            Some(Finding::error(seen.host.as_str(), message).hint(hint))
         });
         told.collect()
     }

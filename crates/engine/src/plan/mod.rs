@@ -25,6 +25,7 @@ mod removed;
 mod saved;
 pub mod show;
 mod source;
+pub(crate) mod split;
 mod spread;
 mod standing;
 mod step;

@@ -131,10 +131,12 @@ pub(crate) fn places<'a>(desired: &'a Desired, pve: &'a Pve) -> Places<'a> {
             places.findings.push(finding);
             continue;
         }
+        // One that cannot be looked at may be the one that we are about to make.
         if node.vmid.is_none()
-            && let Some(finding) = unreadable(&node.name, pve)
+            && let Some(message) = unread(node, pve)
         {
-            places.findings.push(finding);
+            let hint = "bring the host up, or give the node its `vmid:`";
+            places.findings.push(Finding::error(&node.name, message).hint(hint));
             continue;
         }
         let Some(vmid) = node.vmid.or_else(|| numbers.take(pve)) else {
@@ -241,14 +243,22 @@ fn estranged(desired: &Desired, node: &DesiredNode, pve: &Pve) -> Option<Finding
     Some(Finding::error(&node.name, message).hint(hint))
 }
 
-/// A VM that cannot be looked at may be the one that we are about to make.
-fn unreadable(node: &str, pve: &Pve) -> Option<Finding> {
-    let of_a_node = |(vmid, seen): (&VmId, &VmSeen)| {
-        let reason = seen.config.as_ref().err()?;
-        Some(format!("it may be VM {vmid} on {}, which cannot be read: {reason}", seen.host))
-    };
-    let message = pve.vms.iter().find_map(of_a_node)?;
-    Some(Finding::error(node, message).hint("bring the host up, or give the node its `vmid:`"))
+/// What may be the VM of a node, and cannot be read: the one of its number, or else of its name, or else any.
+pub(super) fn unread(node: &DesiredNode, pve: &Pve) -> Option<String> {
+    if let Some(vmid) = node.vmid {
+        let VmSeen { host, config: Err(reason), .. } = pve.vms.get(&vmid)? else { return None };
+        return Some(format!("VM {vmid} on {host} cannot be read: {reason}"));
+    }
+    let unread: Vec<(VmId, &VmSeen, &String)> = pve
+        .vms
+        .iter()
+        .filter_map(|(vmid, seen)| Some((*vmid, seen, seen.config.as_ref().err()?)))
+        .collect();
+    let is_named =
+        |vmid: VmId| pve.guest(vmid).is_some_and(|guest| guest.name.as_ref() == Some(&node.name));
+    let named = unread.iter().find(|(vmid, ..)| is_named(*vmid));
+    let (vmid, seen, reason) = named.or(unread.first())?;
+    Some(format!("it may be VM {vmid} on {}, which cannot be read: {reason}", seen.host))
 }
 
 /// The number of a node is that of another node's VM.
@@ -290,8 +300,8 @@ fn state_of<'a>(
             }
         }
     }
-    if let Some(Err(reason)) = pve.vms.get(&vmid).map(|seen| &seen.config) {
-        let message = format!("VM {vmid} cannot be read: {reason}");
+    if let Some(VmSeen { host, config: Err(reason), .. }) = pve.vms.get(&vmid) {
+        let message = format!("VM {vmid} on {host} cannot be read: {reason}");
         let hint = "without its config nobody knows whose it is; is its host up?";
         return (State::Blocked, Some(Finding::error(name, message).hint(hint)));
     }

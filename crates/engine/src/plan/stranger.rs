@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use talmox_pve::id::VmId;
 
 use super::change::Finding;
-use super::place::{Places, State, places};
+use super::place::{Places, State, places, unread};
 use crate::desired::{Desired, DesiredNode};
 use crate::observe::{Pve, VmSeen};
 use crate::ownership::Owner;
@@ -21,12 +21,12 @@ pub(super) struct Stranger {
     pub(super) reason: String,
 }
 
-/// For each node without a VM of ours, what is there in its place, in words.
+/// For each node without a VM of ours, what is there in its place or may be its VM, in words.
 pub fn strangers(desired: &Desired, pve: &Pve) -> BTreeMap<String, String> {
     let places = places(desired, pve);
     let told = missing(desired, &places).into_iter().filter_map(|node| {
-        let stranger = find(desired, node, pve)?;
-        Some((node.name.clone(), stranger.to_string()))
+        let stranger = find(desired, node, pve).map(|stranger| stranger.to_string());
+        Some((node.name.clone(), stranger.or_else(|| unread(node, pve))?))
     });
     told.collect()
 }

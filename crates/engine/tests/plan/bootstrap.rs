@@ -54,6 +54,20 @@ fn a_member_anywhere_is_enough() {
     assert!(bootstrap(&plan(&home(), &world)).is_none());
 }
 
+/// Somebody bootstrapped the second one though there was the first.
+#[test]
+fn two_etcds_are_told_and_left_to_people() {
+    let mut world = settled(&home());
+    for (name, members) in [("cp-1", vec!["cp-1", "cp-3"]), ("cp-2", vec!["cp-2"])] {
+        let Some(TalosSeen::Ours(found)) = world.nodes.get_mut(name) else { panic!() };
+        let names = members.into_iter().map(str::to_owned).collect();
+        found.etcd = EtcdSeen::Member { names };
+    }
+    let both = "one of cp-1, cp-3, and one of cp-2";
+    let told = format!("home: there are two etcd clusters, each with data of its own: {both}");
+    assert_eq!(errors(&plan(&home(), &world)), [told]);
+}
+
 #[test]
 fn etcd_that_is_not_well_has_data() {
     let mut world = settled(&home());

@@ -181,8 +181,21 @@ fn carry_out_step(desired: &Desired, step: &Step, world: &mut World) {
 fn join(world: &mut World, name: &str, is_control_plane: bool) {
     let Some(TalosSeen::Ours(found)) = world.nodes.get_mut(name) else { panic!("{name}") };
     found.has_kubelet = true;
-    if is_control_plane {
-        found.etcd = EtcdSeen::Member { names: vec![name.to_owned()] };
+    if !is_control_plane {
+        return;
+    }
+    found.etcd = EtcdSeen::Member { names: vec![] };
+    // Every member knows all of them.
+    let lists = world.nodes.iter_mut().filter_map(|(name, seen)| match seen {
+        TalosSeen::Ours(found) => match &mut found.etcd {
+            EtcdSeen::Member { names } => Some((name.clone(), names)),
+            _ => None,
+        },
+        _ => None,
+    });
+    let (all, lists): (Vec<String>, Vec<&mut Vec<String>>) = lists.unzip();
+    for names in lists {
+        names.clone_from(&all);
     }
 }
 

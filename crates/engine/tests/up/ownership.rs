@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use talmox_engine::desired::SmbiosUuid;
 use talmox_engine::ownership::{ClusterMark, Marker, Stage};
-use talmox_engine::plan::{self, DestroyOptions, show};
+use talmox_engine::plan::{self, DestroyOptions, locations, show, strangers};
 use talmox_engine::step::{Cut, CutHook, Moment};
 use talmox_lab::pve::Action as FaultAction;
 use talmox_pve::api::cluster::{self, Guest};
@@ -273,16 +273,7 @@ async fn a_vm_of_another_name_on_a_host_that_is_down_is_not_doubled() {
     let text = pair().replace("ip: 10.0.0.21", "ip: 10.0.0.21, host: pve2");
     rig.up(&text).await.assert_done();
     rig.disguise("pve2", 301).await;
-    let down = FaultAction::Down { host: "pve2".to_owned(), lasts: None };
-    rig.strike("GET", "/version", 1, down);
-    rig.client(ADMIN).send(&cluster::version()).await.unwrap();
-    let is_down = async || {
-        let resources = rig.client(ADMIN).send(&cluster::resources()).await.unwrap();
-        resources.hosts.iter().any(|host| host.node.as_str() == "pve2" && host.status != "online")
-    };
-    while !is_down().await {
-        rig.lab.clock().sleep(std::time::Duration::from_secs(1)).await;
-    }
+    rig.lose("pve2").await;
     // The inventory would have it elsewhere by now.
     let plan = rig.plan(&pair()).await;
     let missing =
@@ -298,7 +289,41 @@ async fn a_vm_of_another_name_on_a_host_that_is_down_is_not_doubled() {
     assert!(end.errors().any(|one| one.message.starts_with(left)), "{}", show::text(&end));
 }
 
+/// Nodes whose numbers the inventory gives: the host that is down hides neither them nor the others.
+#[tokio::test(flavor = "multi_thread")]
+async fn vms_on_a_host_that_is_down_are_named_and_hold_up_the_end() {
+    let rig = Rig::start();
+    let text = pair().replace("ip: 10.0.0.21", "ip: 10.0.0.21, host: pve2, vmid: 301");
+    rig.up(&text).await.assert_done();
+    rig.lose("pve2").await;
+    let unread = "VM 301 on pve2 cannot be read: the host does not run";
+    let plan = rig.plan(&text).await;
+    let errors: Vec<&str> = plan.errors().map(|one| one.message.as_str()).collect();
+    assert!(errors.contains(&unread), "{}", show::text(&plan));
+    let desired = rig.desired(&text);
+    let world = rig.look(&desired).await.unwrap();
+    assert_eq!(strangers(&desired, &world.pve)["wk-1"], unread);
+    assert!(locations(&desired, &world.pve)[0].1.is_some(), "cp-1 is where it was");
+    let end = rig.end(&text, DestroyOptions::default()).await;
+    let left = "VM 301 may be of this cluster, and cannot be read: the host does not run";
+    assert!(end.errors().any(|one| one.message == left), "{}", show::text(&end));
+}
+
 impl Rig {
+    /// A host loses its power, and the list of all hosts shows it.
+    async fn lose(&self, host: &str) {
+        let down = FaultAction::Down { host: host.to_owned(), lasts: None };
+        self.strike("GET", "/version", 1, down);
+        self.client(ADMIN).send(&cluster::version()).await.unwrap();
+        let is_down = async || {
+            let resources = self.client(ADMIN).send(&cluster::resources()).await.unwrap();
+            resources.hosts.iter().any(|seen| seen.node.as_str() == host && seen.status != "online")
+        };
+        while !is_down().await {
+            self.lab.clock().sleep(std::time::Duration::from_secs(1)).await;
+        }
+    }
+
     /// Somebody gives a VM another name and other tags, and the list of all VMs shows them.
     async fn disguise(&self, host: &str, vmid: u32) {
         let vm = Vm::new(&host.parse().unwrap(), VmId::new(vmid).unwrap());

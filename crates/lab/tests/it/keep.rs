@@ -39,10 +39,14 @@ fn the_time_of_a_lab_goes_on_from_where_it_was() {
     // Hours in a moment of ours.
     let slow = || Settings { speed: 1.0, ..kept(folder.path()) };
     let first = TestLab::start(Settings { speed: 10_000.0, ..kept(folder.path()) });
+    let ready = first.lab().ready();
     let reached = time(&first) + 2 * 3600;
     while time(&first) < reached {
         std::thread::park_timeout(Duration::from_millis(5));
     }
+    // Who joins by what it said at first knows how late it is by now.
+    let (before, joined, after) = (time(&first), ready.clock().unix(), time(&first));
+    assert!((before - 60..=after + 60).contains(&joined), "{before} {joined} {after}");
     first.stop();
 
     let second = TestLab::start(slow());

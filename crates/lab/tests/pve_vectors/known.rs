@@ -9,6 +9,9 @@ use crate::vector::Vector;
 
 const TEXT: &str = include_str!("known-differences.txt");
 
+/// Vectors that may be listed at the first level, which is to hold for all: no more than contradict others.
+const MOST_AT_FIRST_LEVEL: usize = 2;
+
 pub(crate) struct Known {
     /// Whether the vectors at hand are those that the file speaks of.
     pub(crate) same_set: bool,
@@ -34,6 +37,10 @@ impl Known {
                 }
                 _ => return Err(wrong()),
             }
+        }
+        let first = known.differences.values().filter(|level| **level == Level::Status).count();
+        if first > MOST_AT_FIRST_LEVEL {
+            return Err(format!("known-differences.txt lists {first} at the first level"));
         }
         Ok(known)
     }

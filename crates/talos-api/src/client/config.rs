@@ -42,7 +42,7 @@ pub struct Apply<'a> {
 /// What came of it. `Debug` shows no text: there may be keys in it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Applied {
-    /// What the node chose; nothing if it says what we do not know.
+    /// What the node chose; nothing if it does not say, or says what we do not know.
     pub mode: Option<ApplyMode>,
     /// For the user who wrote the config, and for no log.
     pub warnings: Vec<String>,
@@ -83,7 +83,11 @@ impl Client {
         let answer = machine.apply_configuration(request);
         let applied = self.ask_one("ApplyConfiguration", answer, |all| all.messages).await;
         let applied = applied.map_err(without_config)?;
-        let mode = Mode::try_from(applied.mode).ok().map(ApplyMode::from);
+        // In maintenance, nodes up to 1.12 choose nothing, and send what stands for a reboot as well. Who does
+        // reboot always says so.
+        let is_told =
+            applied.mode != i32::from(Mode::Reboot) || applied.mode_details.contains("reboot");
+        let mode = Mode::try_from(applied.mode).ok().filter(|_| is_told).map(ApplyMode::from);
         let details = SecretText::new(applied.mode_details);
         Ok(Applied { mode, warnings: applied.warnings, details })
     }

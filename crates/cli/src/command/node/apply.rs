@@ -138,7 +138,7 @@ fn tell(
     applied: &Applied,
     printer: &Printer,
 ) -> Result<(), CommandError> {
-    let mode = applied.mode.map_or("unknown", name);
+    let mode = applied.mode.map(name);
     let details = Some(applied.details.expose()).filter(|_| args.details);
     if printer.format == Format::Json {
         let result = json!({
@@ -157,10 +157,11 @@ fn tell(
         printer.result(&format!("{}\n", details.trim_end()))?;
     }
     let title = target.title();
+    let mode = mode.map(|mode| format!(" (mode {mode})")).unwrap_or_default();
     printer.say(&if args.dry_run {
-        format!("{title} would take it over (mode {mode}); nothing was changed")
+        format!("{title} would take it over{mode}; nothing was changed")
     } else {
-        format!("{title} took it over (mode {mode})")
+        format!("{title} took it over{mode}")
     });
     Ok(())
 }

@@ -261,7 +261,7 @@ mod tests {
                 "\nProxmox does not answer: cannot connect to\n  10.0.0.11:50000: connection refused\n\
                  Talos does not answer on cp-1 and 2 more: cannot connect\n  \
                  to 10.0.0.11:50000: connection refused\n\
-                 wk-9: Kubernetes lists it as a node, and the\n  inventory does not have it\n\
+                 wk-9: Kubernetes lists it as a node, and the inventory\n  does not have it\n\
                  drift: create add-on shop\n"
             ),
             "{shown}"

@@ -41,7 +41,7 @@ pub(super) use template::make_template;
 impl StepContext {
     /// Sends a request, and remembers it until it is answered.
     pub(super) async fn send<T>(&self, request: &Request<T>) -> Result<T, PveError> {
-        self.answered(request.operation(), self.run.pve.send(request)).await
+        self.answered(request.operation(), Box::pin(self.run.pve.send(request))).await
     }
 
     /// Asks Proxmox for something, while `doing`.
@@ -52,7 +52,8 @@ impl StepContext {
     /// Changes something at once.
     async fn change(&self, request: &Request<()>, doing: &str) -> Result<(), StepError> {
         let room = self.turn(request.scope(), self.run.pve.room_to_send(request)).await?;
-        let send = self.answered(request.operation(), self.run.pve.send_in(room, request));
+        let send = Box::pin(self.run.pve.send_in(room, request));
+        let send = self.answered(request.operation(), send);
         self.act(async { send.await.map_err(|error| error::of(doing, error)) }).await
     }
 
@@ -79,7 +80,7 @@ impl StepContext {
     ) -> Result<Result<Running, PveError>, StepError> {
         // Who wants to stop must not begin something when others have made room.
         let room = self.room(request.scope()).await?;
-        let start = self.run.pve.start_in(room, request);
+        let start = Box::pin(self.run.pve.start_in(room, request));
         self.act(async { Ok(self.answered(request.operation(), start).await) }).await
     }
 

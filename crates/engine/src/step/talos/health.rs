@@ -1,13 +1,15 @@
 //! Waits until the cluster is well, by the checks that talosctl makes.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use talmox_talos_api::Look;
-use talmox_talos_api::health::{Check, Health, Settings, State, Subject, look};
+use talmox_talos_api::health::{Check, Health, NodeView, Seen, Settings, State, Subject, look};
 
 use super::{StepWait, locate, or_wait};
 use crate::kube::{KubeClient, NodeFacts};
 use crate::patience::NETWORK;
+use crate::plan::split::{WAY_OUT, two_clusters};
 use crate::plan::{AwaitHealth, HealthGoal};
 use crate::settled::Reason;
 use crate::step::{Done, StepContext, StepError};
@@ -45,6 +47,9 @@ pub(in crate::step) async fn await_health(
             wait.not_yet("the pods have no network yet: an add-on may still bring one").await?;
             continue;
         };
+        if let Some(message) = two_clusters(nodes.iter().filter_map(voters)) {
+            return Err(StepError::failed(message).hint(WAY_OUT));
+        }
         let passed = health.reports().iter().filter(|one| one.state == State::Passed).count();
         let all = health.reports().len();
         let reason = first_of(reason);
@@ -55,6 +60,7 @@ pub(in crate::step) async fn await_health(
         let advice = (check == Check::NodesReport).then_some(FORGOTTEN);
         wait.not_yet(Reason { text: said, advice }).await?;
     }
+    note_skipped(&health, context);
     for report in health.reports() {
         if let Some(untold) = &report.untold {
             context.note(format!("not checked whether {} ({untold})", report.check.name()));
@@ -64,6 +70,13 @@ pub(in crate::step) async fn await_health(
         note_unready(step, &kube, context).await;
     }
     Ok(Done::Already)
+}
+
+/// Who votes in etcd, as a node sees it.
+fn voters(node: &NodeView) -> Option<BTreeSet<&str>> {
+    let Seen::Is(members) = &node.etcd_members else { return None };
+    let voters = members.iter().filter(|member| !member.is_learner);
+    Some(voters.map(|member| member.hostname.as_str()).filter(|name| !name.is_empty()).collect())
 }
 
 /// A check that many nodes do not pass yet is waited for by the first of them.
@@ -94,6 +107,19 @@ async fn all(step: &AwaitHealth, context: &StepContext) -> Result<Look<Vec<Subje
         });
     }
     Ok(Look::Done(subjects))
+}
+
+/// What could not be waited for, and why: a line for each reason.
+fn note_skipped(health: &Health, context: &StepContext) {
+    let mut skipped: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for report in health.reports() {
+        if let (State::Skipped(why), None) = (&report.state, &report.untold) {
+            skipped.entry(why).or_default().push(report.check.name());
+        }
+    }
+    for (why, checks) in skipped {
+        context.note(format!("not waited for: {} ({why})", checks.join("; ")));
+    }
 }
 
 /// Without a network for pods this is the end that is expected; people should know it is one.

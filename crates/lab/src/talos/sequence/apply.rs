@@ -104,14 +104,15 @@ impl Realm {
         let needs = current.as_ref().map(|current| reasons_to_reboot(&current.config, &config));
         let needs = needs.unwrap_or_default();
         let mode = choose(mode, &needs, &version)?;
+        // Maintenance had a server of its own up to 1.12, which tells no mode.
+        let is_old = is_anonymous && !version.is_at_least(13);
         let mut answer = ApplyConfiguration {
             metadata: None,
             warnings: verdict.warnings,
-            mode: mode.into(),
+            mode: if is_old { 0 } else { mode.into() },
             mode_details: done(mode).to_owned(),
         };
         if request.dry_run {
-            let is_old = is_anonymous && !version.is_at_least(13);
             answer.mode_details = if is_old {
                 NO_CONFIG_YET.to_owned()
             } else {
@@ -125,7 +126,7 @@ impl Realm {
             Mode::Try => format!("{TRIED_FOR}{}", as_go_writes(tried_for(request))),
             _ => String::new(),
         };
-        if is_anonymous && !version.is_at_least(13) {
+        if is_old {
             answer.mode_details.clear();
         }
         let is_whole = config.v1alpha1().is_some();

@@ -56,7 +56,7 @@ fn a_dry_run_shows_what_would_be_different() {
         let tried = until("maintenance", || async { try_on(&anonymous, &config).await.ok() }).await;
         let wanted =
             "Dry run summary:\nNode is running in maintenance mode and does not have a config yet.";
-        assert_eq!(tried.details.expose(), wanted);
+        assert_eq!((tried.mode, tried.details.expose()), (None, wanted));
     });
     world.lab.stop();
 }
