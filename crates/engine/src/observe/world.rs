@@ -178,7 +178,13 @@ pub enum EtcdSeen {
     /// It waits for a cluster to join.
     Waiting,
     /// It has run, so there is data, but it is not well.
-    Ill(String),
+    Ill {
+        reason: String,
+        /// Who votes in it, as this member last knew them; empty where it does not tell.
+        voters: Vec<String>,
+        /// It runs, and finds no leader.
+        is_leaderless: bool,
+    },
     /// It is a member, and knows these.
     Member { names: Vec<String> },
 }

@@ -31,6 +31,7 @@ pub(super) use clone::clone;
 pub(super) use create::create;
 pub(super) use destroy::destroy;
 pub(super) use detach::detach_cidata;
+pub(super) use error::UNANSWERED;
 pub(super) use finish::finish;
 pub(super) use image::{delete_image, fetch_image};
 pub(super) use mapping::create_mapping;
