@@ -25,5 +25,5 @@ mod tidy;
 pub use fault::{Boot, Disguise, Known, NodeAction, Who};
 pub use lab::{FactoryReady, Lab, PveReady, Ready, Settings, TimeReady};
 pub use scenario::{Scenario, ScenarioError};
-pub use state::{has_state, saved_seed};
+pub use state::{has_state, saved_seed, saved_time};
 pub use talos::{NodeSettings, RealKubernetes};

@@ -40,6 +40,11 @@ pub fn saved_seed(folder: &Path) -> Option<u64> {
     serde_json::from_slice::<Seeded>(&bytes).ok().map(|saved| saved.seed)
 }
 
+/// What time it was in the lab that was kept in this folder, in seconds since 1970.
+pub fn saved_time(folder: &Path) -> Option<u64> {
+    serde_json::from_slice(&std::fs::read(folder.join(TIME)).ok()?).ok()
+}
+
 /// The time of a lab in this folder: it goes on from where it was, and never jumps back. A fast one may have been far
 /// ahead of ours.
 pub(crate) fn clock(folder: &Folder, speed: f64) -> io::Result<Clock> {

@@ -27,7 +27,7 @@ pub enum TalosError {
     #[error("{call} {}: the connection broke", lost(call))]
     Lost { call: Call, status: Arc<Status> },
     /// The answer did not come in time: look before asking again.
-    #[error("{call} was not answered in time")]
+    #[error("{call} was not answered in time{}", late(call))]
     Late { call: Call },
     /// The answer is not what it should be.
     #[error("{call} was answered with what makes no sense: {what}")]
@@ -80,6 +80,10 @@ impl Call {
 
 fn lost(call: &Call) -> &'static str {
     if call.is_read() { "was cut short" } else { "may or may not have been done" }
+}
+
+fn late(call: &Call) -> &'static str {
+    if call.is_read() { "" } else { ", and may have been carried out" }
 }
 
 impl TalosError {
@@ -160,9 +164,15 @@ const CUT: [&str; 3] = ["reading from server", "EOF", "transport is closing"];
 /// install on, a snapshot, the right machine), somebody has to see to.
 const WAITS: [&str; 4] = [" yet", " already in progress", " node is rebooting", " locked"];
 
-/// How etcd says the same: its members come up, and its learners catch up. machined passes that on, often without the
-/// code.
-const ETCD_WAITS: [&str; 5] = [
+/// How etcd says the same: its members come up, find a leader, and its learners catch up. machined passes that on,
+/// mostly without the code.
+const ETCD_WAITS: [&str; 11] = [
+    " etcdserver: no leader",
+    " etcdserver: leader changed",
+    " etcdserver: request timed out",
+    " etcdserver: server stopped",
+    " etcdserver: too many requests",
+    " etcdserver: unhealthy cluster",
     " re-configuration failed due to not enough started members",
     " can only promote a learner member which is in sync with leader",
     " too many learner members in cluster",
@@ -238,6 +248,20 @@ mod tests {
             (FailedPrecondition, "etcdserver: can only promote a learner member", false),
             (FailedPrecondition, "etcdserver: too many learner members in cluster", true),
             (Unknown, "etcdserver: rpc not supported for learner", true),
+            (Unknown, "etcdserver: no leader", true),
+            (Unknown, "failed to list etcd alarms: etcdserver: request timed out", true),
+            (
+                Unknown,
+                "failed to leave cluster: 1 error(s) occurred:\n\tfailed to remove member 7: \
+                 etcdserver: unhealthy cluster",
+                true,
+            ),
+            (
+                Unknown,
+                "failed to forfeit leadership: cannot forfeit leadership, only one member",
+                false,
+            ),
+            (Unknown, "service \"etcd\" doesn't support restart operation via API", false),
             (
                 Unknown,
                 "failed to acquire upgrade mutex: error trying to lock etcd upgrade mutex: mutex: \
@@ -261,7 +285,7 @@ mod tests {
             // Such a text quotes what it was sent.
             (Unknown, "unknown keys found during decoding: machine: {locked: not yet}", false),
             (InvalidArgument, "configuration validation failed: not yet", false),
-            (NotFound, "member not found", false),
+            (NotFound, "failed to remove member 7: etcdserver: member not found", false),
         ] {
             let error = TalosError::new(call(), Status::new(code, message));
             let found = matches!(error, TalosError::NotYet { .. });
@@ -291,6 +315,13 @@ mod tests {
             lost.to_string(),
             "Dmesg on 10.0.0.11:50000 was cut short: the connection broke"
         );
+        let late = TalosError::new(call(), Status::deadline_exceeded("context deadline exceeded"));
+        assert_eq!(
+            late.to_string(),
+            "Bootstrap on 10.0.0.11:50000 was not answered in time, and may have been carried out"
+        );
+        let late = TalosError::Late { call: Call { operation: "Dmesg", ..call() } };
+        assert_eq!(late.to_string(), "Dmesg on 10.0.0.11:50000 was not answered in time");
         // What libraries say of it is no cause that tells anybody more.
         assert!(std::error::Error::source(&lost).is_none());
         for cut in [

@@ -23,6 +23,15 @@ use crate::machine::Machine;
 use crate::pin::Pin;
 use crate::tls::{self, SetupError};
 
+macro_rules! hangs {
+    () => {
+        "it hangs (its console tells), or large packets get lost on the way (`mtu:`)"
+    };
+}
+
+/// What may be with a node that takes connections and does not answer.
+pub const HANGS: &str = hangs!();
+
 /// What is there.
 #[derive(Debug)]
 pub enum Verdict {
@@ -248,8 +257,7 @@ impl Verdict {
                  reached from here"
             }
             Self::Mute(_) => {
-                "it may be about to come up; if it stays so, it hangs (its console tells), or large \
-                 packets get lost on the way (`mtu:`)"
+                concat!("it may be about to come up; if it stays so, ", hangs!())
             }
             Self::NoNode(_) => {
                 "another machine has the address: turn it off, or give the node another `ip:`"

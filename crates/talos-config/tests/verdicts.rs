@@ -207,3 +207,84 @@ sysctls:
     let twice = format!("{before}---\n{before}");
     assert!(Config::parse(&twice, Release::V1_14).is_err());
 }
+
+#[test]
+fn keys_of_1_14_have_their_rules() {
+    for (kind, keys, wanted) in [
+        ("VolumeConfig", "name: ETCD", None),
+        (
+            "VolumeConfig",
+            "name: ETCD\nmount: {disableAccessTime: true}",
+            Some(
+                "mount config for the \"ETCD\" volume is only supported when it is provisioned onto a dedicated \
+                 partition",
+            ),
+        ),
+        (
+            "VolumeConfig",
+            "name: STATE\nmount: {secure: false}",
+            Some("mount config is not allowed for the \"STATE\" volume"),
+        ),
+        (
+            "VolumeConfig",
+            "name: EPHEMERAL\nscrub: {interval: 5s}",
+            Some("scrub interval: minimum value is 10s"),
+        ),
+        (
+            "VolumeConfig",
+            "name: EPHEMERAL\ntrim: {interval: -1s}",
+            Some("trim interval cannot be negative"),
+        ),
+        (
+            "VolumeConfig",
+            "name: OTHER",
+            Some(
+                "only [\"STATE\" \"EPHEMERAL\" \"IMAGECACHE\" \"ETCD\" \"CRI\" \"KUBELET\" \"LOG\"] volumes are \
+                 supported",
+            ),
+        ),
+        (
+            "UserVolumeConfig",
+            "name: a\nprovisioning: {diskSelector: {match: 'true'}, minSize: 1GiB}\nfilesystem: {type: btrfs, xfs: {}}",
+            Some("xfs options are only available for xfs filesystem"),
+        ),
+        (
+            "TimeSyncConfig",
+            "ntp: {servers: [10.0.0.1], useNTS: true}",
+            Some("NTS requires hostnames, not IP addresses: \"10.0.0.1\""),
+        ),
+        (
+            "ResolverConfig",
+            "nameservers: [{address: 9.9.9.9, protocol: dot}]",
+            Some("tlsServerName must be set when protocol is DoT: entry 0"),
+        ),
+        (
+            "ResolverConfig",
+            "nameservers: [{address: 9.9.9.9, tlsServerName: a}]",
+            Some("tlsServerName must be empty when protocol is Do53: entry 0"),
+        ),
+        (
+            "ResolverConfig",
+            "hostDNS: {resolveMemberNames: true}",
+            Some("hostDNS.resolveMemberNames cannot be enabled when hostDNS.enabled is false"),
+        ),
+    ] {
+        let text = format!("apiVersion: v1alpha1\nkind: {kind}\n{keys}\n");
+        let found = error(&text, Mode::Cloud, Release::V1_14);
+        match wanted {
+            None => assert_eq!(found, None, "{text}"),
+            Some(wanted) => assert!(
+                found.as_deref().is_some_and(|found| found.contains(wanted)),
+                "{text}{found:?}"
+            ),
+        }
+    }
+    let btrfs =
+        "apiVersion: v1alpha1\nkind: UserVolumeConfig\nname: a\nfilesystem: {type: btrfs}\n";
+    assert_eq!(validate(btrfs, Mode::Cloud, Release::V1_13).stage, Stage::Decode);
+    let both = with_machine("features: {hostDNS: {enabled: true}}")
+        + "---\napiVersion: v1alpha1\nkind: ResolverConfig\nhostDNS: {enabled: true}\n";
+    let verdict = validate(&both, Mode::Cloud, Release::V1_14).error.unwrap_or_default();
+    let conflict = ".machine.features.hostDNS is already set in v1alpha1 config";
+    assert!(verdict.contains(conflict), "{verdict}");
+}

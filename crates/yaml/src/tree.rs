@@ -63,7 +63,9 @@ pub struct Entry {
 impl Map {
     /// The value of the first entry with this key.
     pub fn get(&self, key: &str) -> Option<&Node> {
-        self.entries.iter().find(|entry| entry.key.as_str() == Some(key)).map(|entry| &entry.value)
+        let is_it =
+            |entry: &&Entry| entry.key.as_str() == Some(key) && entry.as_comment().is_none();
+        self.entries.iter().find(is_it).map(|entry| &entry.value)
     }
 }
 

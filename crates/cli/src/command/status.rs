@@ -7,16 +7,15 @@ use std::time::Duration;
 
 use clap::Args;
 use serde_json::{Value as Json, json};
-use talmox_clock::Clock;
-use talmox_engine::observe::World;
-use talmox_engine::plan::{self, Change, OwnVm, locations, strangers};
-use talmox_engine::status::{NodeStatus, Part, Role, Sources, Status, Subject, gather};
+use talmox_engine::observe::{KubernetesSeen, World};
+use talmox_engine::plan::{self, OwnVm, locations, strangers};
+use talmox_engine::status::{Found, NodeStatus, Part, Role, Sources, Status, Subject, gather};
 use talmox_pve::api::qemu::Vm;
 
 use crate::args::{Format, Global};
 use crate::choose;
 use crate::command::{Outcome, look_at_each};
-use crate::error::{CommandError, Exit};
+use crate::error::Exit;
 use crate::printer::Printer;
 use crate::rehearsal::RehearsalArgs;
 use crate::runtime;
@@ -74,22 +73,22 @@ pub(crate) fn run(args: &StatusArgs, global: &Global, printer: &Printer) -> Outc
 }
 
 async fn show(args: &StatusArgs, session: &Session, printer: &Printer) -> Outcome {
-    let end = Clock::real().deadline(args.timeout);
-    // A plan needs an answer of Proxmox and of the nodes after it; the rest of the time is for the status itself.
-    let most = args.timeout * 2 / 3;
-    let world = match Clock::real().timeout(most, Box::pin(session.observe_only())).await {
-        Ok(world) => world,
-        Err(_) => Err(CommandError::failed("the world was not seen in time")),
+    let world = async {
+        let world = session.observe_only().await.map_err(|error| error.chain())?;
+        let subjects = subjects(session, Some(&world));
+        let plan = plan::plan(&session.desired, &world, session.options());
+        let of_all = plan.errors().filter(|error| error.subject == session.desired.cluster);
+        let errors = of_all.map(|error| error.message.clone()).collect();
+        let health = match world.kubernetes {
+            KubernetesSeen::Answers(registered) => registered.checks,
+            KubernetesSeen::NotAsked | KubernetesSeen::Silent(_) => vec![],
+        };
+        Ok(Found { subjects, changes: plan.changes, health, errors })
     };
-    let (world, trouble) = match world {
-        Ok(world) => (Some(world), None),
-        Err(error) => (None, Some(error.chain())),
-    };
-    let changes = world.as_ref().map(|world| changes(session, world)).unwrap_or_default();
-    let subjects = subjects(session, world.as_ref());
     let cluster = session.cluster_access(Arc::new(|_| Ok(())));
-    let sources = Sources { pve: session.pve.clone(), cluster, limit: end.left() };
-    let status = gather(&session.desired.cluster, &subjects, &sources, &changes).await;
+    let sources = Sources { pve: session.pve.clone(), cluster, limit: args.timeout };
+    let known = subjects(session, None);
+    let (status, trouble) = gather(&session.desired.cluster, &known, &sources, world).await;
     match printer.format {
         Format::Json => {
             let mut told = json!(status);
@@ -116,10 +115,6 @@ fn is_silent(status: &Status, is_world_known: bool) -> bool {
     let answers: Vec<bool> = asked.map(|talos| talos.get().is_some()).collect();
     let is_proxmox = status.unreachable.iter().any(|silent| silent.part == Part::Proxmox);
     is_proxmox || (!answers.is_empty() && !answers.contains(&true))
-}
-
-fn changes(session: &Session, world: &World) -> Vec<Change> {
-    plan::plan(&session.desired, world, session.options()).changes
 }
 
 /// The nodes of the inventory, each with its VM as far as that is known.
@@ -177,6 +172,8 @@ mod tests {
             authorities: vec![],
             drift: vec![],
             unknown_nodes: vec![],
+            health: vec![],
+            errors: vec![],
         };
         let all = status(vec![node(Some(1), silent()), node(Some(2), silent())]);
         assert!(is_silent(&all, true));

@@ -301,8 +301,11 @@ fn a_document_that_the_nodes_do_not_know_is_told() {
     let folder = folder();
     folder.write("span.yaml", "apiVersion: v1alpha1\nkind: KubeSpanConfig\nenabled: true\n");
     let run = folder.talmox(&format!("{GEN} --config-patch span.yaml --talos-version v1.11"));
-    assert_eq!(run.code, 0, "{}", run.stderr);
-    assert!(run.stderr.contains("lint: KubeSpanConfig: "), "{}", run.stderr);
+    assert_eq!(run.code, 1, "{}", run.stderr);
+    let hint = "hint: KubeSpanConfig came with Talos v1.13; v1.11 refuses the config";
+    assert!(run.stderr.contains(hint), "{}", run.stderr);
+    let config = printed(&folder, "-t worker --talos-version v1.11");
+    folder.write("worker.yaml", &format!("{config}---\n{}", folder.read("span.yaml")));
     let run = folder.talmox("config validate worker.yaml -m metal --talos-version v1.11");
     assert_eq!(run.code, 1, "{}", run.stderr);
     assert!(
@@ -403,4 +406,23 @@ fn verdicts_are_there_for_programs() {
     assert_eq!(worker["lints"][0]["path"], "machine.network.hostname");
     assert_eq!((&bad["valid"], &bad["stage"]), (&Json::Bool(false), &"decode".into()));
     assert!(bad["error"].as_str().unwrap().contains("tpye"), "{bad}");
+}
+
+#[test]
+fn patches_are_read_as_the_version_that_is_asked_for_does() {
+    let folder = folder();
+    let discard =
+        "apiVersion: v1alpha1\nkind: VolumeConfig\nname: EPHEMERAL\ntrim: {enabled: true}\n";
+    folder.write("trim.yaml", discard);
+    let made = |version: &str| {
+        folder.talmox(&format!(
+            "{GEN} -t worker -o - --config-patch trim.yaml --talos-version {version}"
+        ))
+    };
+    let run = made("v1.14.0");
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    assert!(run.stdout.contains("trim:\n    enabled: true\n"), "{}", run.stdout);
+    let run = made("v1.13.6");
+    assert_eq!((run.code, run.stdout.as_str()), (1, ""));
+    assert!(run.stderr.contains("unknown keys found during decoding:"), "{}", run.stderr);
 }

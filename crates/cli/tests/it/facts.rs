@@ -93,12 +93,13 @@ fn who_hangs_is_marked_and_everybody_else_is_shown() {
         Served::in_file(&cluster, "--inventory inventory/dev --speed 20 --faults faults.yaml");
     fine(cluster.run(&format!("up --yes {IN_FILE}")));
 
-    let run = cluster.run(&format!("status --timeout 30s --format json {IN_FILE}"));
+    let run = cluster.run(&format!("status --timeout 10s --format json {IN_FILE}"));
     let told = parsed(&run);
     assert_eq!(told["drift_unknown"], "the world was not seen in time", "{told:#}");
     for node in told["nodes"].as_array().unwrap() {
         assert_eq!(node["talos"]["is"]["stage"], "running", "{told:#}");
         assert_eq!(node["kubernetes"]["is"]["ready"], true, "{told:#}");
+        assert_eq!(node["vm"]["unknown"], "the world was not seen in time", "{told:#}");
     }
 
     assert_eq!(lab.signal("TERM"), Some(0));

@@ -6,6 +6,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use serde_json::Value as Json;
+use talmox_clock::Clock;
 
 use crate::support::{Cluster, Folder, cannot_try};
 
@@ -259,6 +260,13 @@ fn what_cannot_be_started_is_explained() {
     assert_eq!(run.code, 64);
     assert!(run.stderr.contains("--kube-apiserver goes by the real clock"), "{}", run.stderr);
     assert!(run.stderr.contains("--speed 1"), "{}", run.stderr);
+    // In a kept lab it may be tomorrow already.
+    let tomorrow = Clock::real().unix() + 24 * 3600;
+    folder.write("kept/time.json", &tomorrow.to_string());
+    let run = folder.talmox("lab serve --kube-apiserver /bin/sh --etcd /bin/sh --state kept");
+    assert_eq!(run.code, 64, "{}", run.stderr);
+    assert!(run.stderr.contains("minutes ahead of it"), "{}", run.stderr);
+    assert!(run.stderr.contains("hint: begin a new lab"), "{}", run.stderr);
 
     assert_eq!(folder.talmox("lab serve --scenario none.yaml").code, 1);
     for usage in ["--speed 0", "--speed fast", "--release 7", "--profile quick", "--listen here"] {

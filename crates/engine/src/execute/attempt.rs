@@ -10,10 +10,16 @@ use crate::step::{self, Done, ErrorKind, Moment, StepContext, StepError};
 /// Steps keep to their deadlines by themselves; one that does not is broken off a little later, so
 /// that nothing can hang.
 pub(super) async fn attempt(action: &Action, context: StepContext) -> Result<Done, StepError> {
-    let (clock, latest) = (context.run.clock, context.deadline.left() + OVERTIME);
     let last = context.clone();
-    let attempts = clock.timeout(latest, attempts(action, context)).await;
-    attempts.unwrap_or_else(|_| Err(overdue(action, &last.unanswered_or_last_reason())))
+    let latest = async {
+        last.deadline.passed().await;
+        last.run.clock.sleep(OVERTIME).await;
+    };
+    tokio::select! {
+        biased;
+        done = attempts(action, context) => done,
+        () = latest => Err(overdue(action, &last.unanswered_or_last_reason())),
+    }
 }
 
 fn overdue(action: &Action, reason: &str) -> StepError {

@@ -18,7 +18,7 @@ use tokio::task::JoinSet;
 
 use crate::event::{Event, Events, RunEnd, StepEnd, StepInfo};
 use crate::plan::{Plan, Step, StepId};
-use crate::step::{Context, Done, ErrorKind, Seen, StepContext, StepError, Undone};
+use crate::step::{Context, Done, ErrorKind, Seen, StepContext, StepDeadline, StepError, Undone};
 
 pub use cancel::Cancel;
 use graph::Graph;
@@ -164,7 +164,7 @@ impl Run<'_> {
             let begun = run.clock.moment();
             let clock = run.clock;
             let context = StepContext {
-                deadline: clock.deadline(step.action.deadline()),
+                deadline: StepDeadline::new(clock, step.action.deadline()),
                 step: step.id.clone(),
                 attempt: 1,
                 told: Arc::default(),

@@ -26,9 +26,9 @@ use crate::kube::KubeClient;
 use crate::web::Web;
 
 pub use world::{
-    AddonRead, AddonSeen, Addons, Configured, EtcdSeen, IdSeen, ImagesSeen, KubernetesSeen,
-    PassedOn, PortSeen, Pve, Registered, SourceSeen, TalosSeen, Told, Unread, VipSeen, VmSeen,
-    World,
+    AddonRead, AddonSeen, Addons, CheckSeen, CheckState, Configured, EtcdSeen, IdSeen, ImagesSeen,
+    KubernetesSeen, PassedOn, PortSeen, Pve, Registered, SourceSeen, TalosSeen, Told, Unread,
+    VipSeen, VmSeen, World,
 };
 
 /// The port of the Kubernetes API.
@@ -98,9 +98,9 @@ pub async fn observe(desired: &Desired, sources: &Sources<'_>) -> Result<World, 
     let read = addon::read(desired, sources.web);
     let ((mut nodes, ports), offers, read) =
         tokio::join!(nodes.finish(desired, &pve, client, access), offers, read);
-    silent::look_again(desired, &mut pve, &nodes, client, access).await;
+    silent::look_again(desired, &mut pve, &nodes, client).await;
     talos::look_elsewhere(desired, &pve, client, access, &mut nodes).await;
-    let silent = other_system::look_at_all(desired, &pve, client, access).await;
+    let silent = other_system::look_at_all(desired, &mut pve, client, access).await;
     let (kubernetes, addons) = kubernetes::observe(desired, &nodes, sources, read).await;
     let (vip, images) = (vip.finish().await, ImagesSeen::default());
     let sources = offers;

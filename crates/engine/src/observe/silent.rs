@@ -2,33 +2,21 @@
 //! still runs by it, so these are asked about one by one.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use talmox_pve::Client;
 use talmox_pve::api::qemu;
-use talmox_talos_api::Address;
-use tokio::net::TcpStream;
 use tokio::task::JoinSet;
-use tokio::time::timeout;
 
-use super::TalosAccess;
 use super::world::{Pve, TalosSeen};
-use crate::desired::{Desired, DesiredNode};
-use crate::plan::Contact;
+use crate::desired::Desired;
+use crate::ownership::Stage;
 use crate::plan::place::{State, places};
-
-/// Of a socket, hence in real time.
-const PATIENCE: Duration = Duration::from_secs(3);
-
-/// Where a system answers that does not speak Talos's language.
-const SSH: u16 = 22;
 
 pub(super) async fn look_again(
     desired: &Desired,
     pve: &mut Pve,
     nodes: &BTreeMap<String, TalosSeen>,
     client: &Client,
-    access: &TalosAccess,
 ) {
     let mut looks = JoinSet::new();
     for placed in places(desired, pve).nodes {
@@ -38,18 +26,13 @@ pub(super) async fn look_again(
             nodes.get(&node.name),
             Some(TalosSeen::Ours(_) | TalosSeen::Maintenance { mismatch: None })
         );
-        if is_heard || !found.seen.is_running {
+        // Those that do not run Talos are looked at in another way, once they are made.
+        let is_other = !node.is_talos && found.marker.stage == Stage::Made;
+        if is_heard || is_other || !found.seen.is_running {
             continue;
         }
         let (client, vm) = (client.clone(), placed.own.vm.clone());
-        let door = door(node, access);
         looks.spawn(async move {
-            if let Some(door) = door
-                && let Ok(Ok(_)) =
-                    timeout(PATIENCE, TcpStream::connect((door.host.as_str(), door.port))).await
-            {
-                return (vm.vmid, true);
-            }
             let now = client.send(&qemu::current(&vm)).await;
             (vm.vmid, now.map_or(true, |now| now.running))
         });
@@ -59,11 +42,4 @@ pub(super) async fn look_again(
             seen.is_running = is_running;
         }
     }
-}
-
-/// Where a system other than Talos can be knocked at.
-fn door(node: &DesiredNode, access: &TalosAccess) -> Option<Address> {
-    let Contact::At(address) = node.contact else { return None };
-    let door = Address { host: address.to_string(), port: SSH };
-    (!node.is_talos).then(|| access.settings.reach.target(&door))
 }

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
+use std::time::Duration;
 
+use talmox_clock::Clock;
 use talmox_pve::Client as PveClient;
 use talmox_pve::api::qemu::{self, AgentAddress, Vm};
 use talmox_pve::config::VmConfig;
@@ -23,6 +25,9 @@ use crate::plan::place::{State, places};
 
 /// Where one logs in to systems that are no Talos.
 const SSH: u16 = 22;
+
+/// More than members of etcd that hear enough others take to elect a leader.
+const ELECTION: Duration = Duration::from_secs(5);
 
 /// What answers at the address of each node, and who at further ports of it.
 type Seen = (BTreeMap<String, TalosSeen>, BTreeMap<(String, u16), PortSeen>);
@@ -221,7 +226,7 @@ async fn look(
         Verdict::Maintenance(found) => maintenance(&found.machine, expected),
         Verdict::Ours => match Client::new(address.clone(), &access.credentials, &settings) {
             Ok(client) => {
-                let found = Box::pin(configured(&client, is_control_plane)).await;
+                let found = Box::pin(configured(&client, is_control_plane, settings.clock)).await;
                 TalosSeen::Ours(Box::new(Configured { address: Some(at), ..found }))
             }
             Err(error) => TalosSeen::Estranged(error.to_string()),
@@ -259,7 +264,7 @@ async fn unheard(
     }
 }
 
-async fn configured(client: &Client, is_control_plane: bool) -> Configured {
+async fn configured(client: &Client, is_control_plane: bool, clock: Clock) -> Configured {
     let (version, services, extensions, config) = tokio::join!(
         client.version(),
         client.services(),
@@ -276,7 +281,7 @@ async fn configured(client: &Client, is_control_plane: bool) -> Configured {
         services.as_ref().is_ok_and(|all| all.iter().any(|one| one.id == id && one.is_fine()))
     };
     let etcd = match &services {
-        Ok(services) if is_control_plane => etcd(client, services).await,
+        Ok(services) if is_control_plane => etcd(client, services, clock).await,
         _ => EtcdSeen::Unknown,
     };
     Configured {
@@ -290,21 +295,36 @@ async fn configured(client: &Client, is_control_plane: bool) -> Configured {
 }
 
 /// A member that waits has no data yet. One that ran, or tried to, has.
-async fn etcd(client: &Client, services: &[Service]) -> EtcdSeen {
+async fn etcd(client: &Client, services: &[Service], clock: Clock) -> EtcdSeen {
     let Some(service) = services.iter().find(|service| service.id == "etcd") else {
         return EtcdSeen::Waiting;
     };
+    let ill = |reason, voters, is_leaderless| EtcdSeen::Ill { reason, voters, is_leaderless };
     match service.state.as_str() {
         "Running" => match client.etcd_members().await {
             Ok(members) if service.is_fine() => {
                 EtcdSeen::Member { names: members.into_iter().map(|one| one.hostname).collect() }
             }
-            Ok(_) => EtcdSeen::Ill(service.describe()),
-            Err(error) => EtcdSeen::Ill(error.to_string()),
+            Ok(members) => {
+                let voters = members.into_iter().filter(|one| !one.is_learner);
+                ill(service.describe(), voters.map(|one| one.hostname).collect(), false)
+            }
+            // Without a leader nobody tells who the members are.
+            Err(error) => ill(error.to_string(), vec![], is_leaderless(client, clock).await),
         },
-        "Failed" | "Finished" | "Stopping" => EtcdSeen::Ill(service.describe()),
+        "Failed" | "Finished" | "Stopping" => ill(service.describe(), vec![], false),
         _ => EtcdSeen::Waiting,
     }
+}
+
+/// Whether it stays without a leader: who is alone in etcd, and has just begun, elects itself within seconds.
+async fn is_leaderless(client: &Client, clock: Clock) -> bool {
+    let has_none = async || client.etcd_status().await.is_ok_and(|status| status.leader == 0);
+    if !has_none().await {
+        return false;
+    }
+    clock.sleep(ELECTION).await;
+    has_none().await
 }
 
 /// The config is a text inside of the resource's own YAML.

@@ -178,7 +178,13 @@ pub enum EtcdSeen {
     /// It waits for a cluster to join.
     Waiting,
     /// It has run, so there is data, but it is not well.
-    Ill(String),
+    Ill {
+        reason: String,
+        /// Who votes in it, as this member last knew them; empty where it does not tell.
+        voters: Vec<String>,
+        /// It runs, and finds no leader.
+        is_leaderless: bool,
+    },
     /// It is a member, and knows these.
     Member { names: Vec<String> },
 }
@@ -222,6 +228,26 @@ pub struct Registered {
     pub trouble: Option<String>,
     /// What is said of members of etcd that are none of the inventory's control planes.
     pub strange_members: Option<String>,
+    /// How each check stands; none if not all nodes have joined.
+    pub checks: Vec<CheckSeen>,
+}
+
+/// How one of the checks stands that end a bring-up.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct CheckSeen {
+    /// What must be so.
+    pub name: &'static str,
+    pub state: CheckState,
+    /// Why it does not pass.
+    pub reason: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CheckState {
+    Passed,
+    Waiting,
+    Skipped,
 }
 
 /// What is known of add-ons.

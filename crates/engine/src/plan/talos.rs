@@ -252,6 +252,7 @@ fn bootstrap(
                 builder.findings.push(Finding::error(name, message).hint(hint));
             }
         }
+        builder.findings.extend(lost::majority(builder, vms));
         return None;
     }
     let is_whole = builder.desired.control_planes().count() == control_planes.len();
@@ -311,7 +312,7 @@ fn members(builder: &mut Builder<'_>) -> Option<Members> {
             EtcdSeen::Member { names } => {
                 return Some(Members { names: names.clone(), told_at: found.address });
             }
-            EtcdSeen::Ill(reason) => {
+            EtcdSeen::Ill { reason, .. } => {
                 all = Some(Members::default());
                 let message = format!("its etcd is not well: {reason}");
                 let hint = "nothing is bootstrapped while there is etcd data anywhere";

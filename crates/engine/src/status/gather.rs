@@ -21,6 +21,7 @@ use super::{
 use crate::access::ClusterAccess;
 use crate::kube::NodeFacts;
 use crate::locate::locate;
+use crate::observe::CheckSeen;
 use crate::plan::{Change, Contact};
 
 /// Whom to ask, and how long that may take.
@@ -40,23 +41,44 @@ pub(super) struct Asking {
     pub(super) end: Deadline,
 }
 
-/// Looks at everything. `changes` are those of a plan, and become the drift.
+/// What is known once the world was looked at.
+#[derive(Clone, Debug, Default)]
+pub struct Found {
+    /// The same nodes, with their VMs.
+    pub subjects: Vec<Subject>,
+    /// Those of a plan, which become the drift.
+    pub changes: Vec<Change>,
+    pub health: Vec<CheckSeen>,
+    /// What is wrong with the cluster as a whole.
+    pub errors: Vec<String>,
+}
+
+/// Looks at everything, while `world` does the same for a plan. What needs no plan does not wait for it: whoever has a
+/// known address is asked at once. Says as well why the world is not known, if it is not.
 pub async fn gather(
     cluster: &str,
     subjects: &[Subject],
     sources: &Sources,
-    changes: &[Change],
-) -> Status {
+    world: impl Future<Output = Result<Found, String>>,
+) -> (Status, Option<String>) {
     let asking = Arc::new(Asking {
         pve: sources.pve.clone(),
         cluster: sources.cluster.clone(),
         end: Clock::real().deadline(sources.limit),
     });
+    let is_at_hand = |subject: &Subject| matches!(subject.contact, Contact::At(_));
     // None of the three waits for another: one that is silent takes nobody else's time.
     let looks = Box::pin(async {
-        tokio::join!(proxmox(subjects, &asking), kubernetes(&asking), insides(subjects, &asking),)
+        tokio::join!(
+            proxmox(subjects, &asking, world, |subject| !is_at_hand(subject)),
+            kubernetes(&asking),
+            insides(subjects, &asking, is_at_hand),
+        )
     });
-    let ((guests, vms), (kubernetes, registered), insides) = looks.await;
+    let (Proxmox { guests, found, trouble, vms, insides: told }, (kubernetes, registered), at_hand) =
+        looks.await;
+    let Found { subjects, changes, health, errors } = &found;
+    let insides = in_order(at_hand.into_iter().chain(told).collect());
     let parts = subjects.iter().zip(vms).zip(insides);
     let nodes: Vec<NodeStatus> = parts
         .map(|((subject, vm), inside)| NodeStatus {
@@ -72,7 +94,7 @@ pub async fn gather(
         })
         .collect();
     let is_known = |name: &str| subjects.iter().any(|subject| subject.name == name);
-    Status {
+    let status = Status {
         cluster: cluster.to_owned(),
         unreachable: unreachable(&guests, &kubernetes, &nodes),
         kubernetes,
@@ -87,17 +109,25 @@ pub async fn gather(
             .flatten()
             .filter(|name| !is_known(name))
             .collect(),
-    }
+        health: health.clone(),
+        errors: errors.clone(),
+    };
+    (status, trouble)
 }
 
-/// What all nodes say, asked at the same time.
-async fn insides(subjects: &[Subject], asking: &Arc<Asking>) -> Vec<Inside> {
+/// What these nodes say, asked at the same time; each with its place among all.
+async fn insides(
+    subjects: &[Subject],
+    asking: &Arc<Asking>,
+    is_meant: impl Fn(&Subject) -> bool,
+) -> Vec<(usize, Inside)> {
     let mut asked = JoinSet::new();
-    for (at, subject) in subjects.iter().cloned().enumerate() {
+    let meant = subjects.iter().enumerate().filter(|(_, subject)| is_meant(subject));
+    for (at, subject) in meant.map(|(at, subject)| (at, subject.clone())) {
         let asking = Arc::clone(asking);
         asked.spawn(async move { (at, Box::pin(inside(&subject, &asking)).await) });
     }
-    in_order(asked.join_all().await)
+    asked.join_all().await
 }
 
 pub(super) fn in_order<T>(mut answers: Vec<(usize, T)>) -> Vec<T> {
@@ -144,23 +174,46 @@ pub(super) async fn soon<T>(
     }
 }
 
-/// The list of guests, and how the VM of each node is.
+/// What Proxmox tells, and what cannot be asked before it has told.
+struct Proxmox {
+    guests: Seen<Vec<Guest>>,
+    found: Found,
+    /// Why the world is not known.
+    trouble: Option<String>,
+    vms: Vec<Seen<VmStatus>>,
+    insides: Vec<(usize, Inside)>,
+}
+
 async fn proxmox(
     subjects: &[Subject],
     asking: &Arc<Asking>,
-) -> (Seen<Vec<Guest>>, Vec<Seen<VmStatus>>) {
+    world: impl Future<Output = Result<Found, String>>,
+    is_hidden: impl Fn(&Subject) -> bool,
+) -> Proxmox {
     let guests = soon(asking.end, async {
         let found = asking.pve.send(&cluster::resources()).await.map_err(|error| chain(&error))?;
         Ok(found.guests)
-    })
-    .await;
+    });
+    let clock = Clock::real();
+    let world = clock.timeout(asking.end.left(), Box::pin(world));
+    let (guests, world) = tokio::join!(guests, world);
+    let (found, trouble) = match world {
+        Ok(Ok(found)) => (found, None),
+        Ok(Err(why)) => (Found { subjects: subjects.to_vec(), ..Found::default() }, Some(why)),
+        Err(_) => {
+            let why = "the world was not seen in time".to_owned();
+            (Found { subjects: subjects.to_vec(), ..Found::default() }, Some(why))
+        }
+    };
+    let none = trouble.as_deref().unwrap_or("there is no such VM");
     let mut asked = JoinSet::new();
-    for (at, subject) in subjects.iter().enumerate() {
-        let (guest, asking) = (guest_of(&guests, subject), Arc::clone(asking));
+    for (at, subject) in found.subjects.iter().enumerate() {
+        let (guest, asking) = (guest_of(&guests, subject, none), Arc::clone(asking));
         asked.spawn(async move { (at, vm(guest, &asking).await) });
     }
-    let vms = in_order(asked.join_all().await);
-    (guests, vms)
+    let (vms, insides) =
+        tokio::join!(asked.join_all(), insides(&found.subjects, asking, is_hidden));
+    Proxmox { guests, found, trouble, vms: in_order(vms), insides }
 }
 
 pub(super) async fn kubernetes(sources: &Asking) -> (Seen<String>, Seen<Vec<NodeFacts>>) {
@@ -176,7 +229,8 @@ pub(super) async fn kubernetes(sources: &Asking) -> (Seen<String>, Seen<Vec<Node
     tokio::join!(version, nodes)
 }
 
-fn guest_of(guests: &Seen<Vec<Guest>>, subject: &Subject) -> Seen<Vm> {
+/// The VM of a node; `none` says why there is none, if nothing else does.
+fn guest_of(guests: &Seen<Vec<Guest>>, subject: &Subject, none: &str) -> Seen<Vm> {
     let guests = match guests {
         Seen::Unknown(why) => return Seen::Unknown(why.clone()),
         Seen::Is(guests) => guests,
@@ -186,8 +240,7 @@ fn guest_of(guests: &Seen<Vec<Guest>>, subject: &Subject) -> Seen<Vm> {
     if let Some(guest) = found {
         return Seen::Is(Vm::new(&guest.node, guest.vmid));
     }
-    let none = || "there is no such VM".to_owned();
-    Seen::Unknown(subject.stranger.clone().unwrap_or_else(none))
+    Seen::Unknown(subject.stranger.clone().unwrap_or_else(|| none.to_owned()))
 }
 
 pub(super) fn registered_as(

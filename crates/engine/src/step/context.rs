@@ -5,11 +5,11 @@ use std::future::Future;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use talmox_clock::{Clock, Deadline};
+use talmox_clock::Clock;
 use talmox_pve::Client;
 
 use super::seen::Seen;
-use super::{ErrorKind, StepError, Undone};
+use super::{ErrorKind, StepDeadline, StepError, Undone};
 use crate::access::ClusterAccess;
 use crate::event::{Event, Events};
 use crate::execute::Cancel;
@@ -65,7 +65,7 @@ pub struct StepContext {
     pub run: Context,
     pub step: StepId,
     /// Until when the step must be done, all attempts together.
-    pub deadline: Deadline,
+    pub deadline: StepDeadline,
     /// Which attempt this is, counted from 1.
     pub attempt: u32,
     /// What it said last about what it waits for.

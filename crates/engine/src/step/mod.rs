@@ -4,6 +4,7 @@
 //! in its action. An error says whether running the step again, from its first look, is worth it.
 
 mod context;
+mod deadline;
 mod error;
 mod pve;
 mod schematic;
@@ -14,6 +15,7 @@ mod undone;
 use crate::plan::Action;
 
 pub use context::{Context, Cut, CutHook, Moment, StepContext};
+pub use deadline::StepDeadline;
 pub use error::{ErrorKind, StepError};
 pub(crate) use seen::Seen;
 pub(crate) use undone::Undone;

@@ -17,6 +17,10 @@ pub(crate) const ADMIN: &str = "root@pam!lab=00000000-1111-4222-8333-44444444444
 pub(crate) const TALMOX: &str = "talmox@pve!ci=aaaaaaaa-bbbb-4ccc-8ddd-eeeeeeeeeeee";
 
 pub(crate) fn client(lab: &Lab, token: &str) -> Client {
+    client_within(lab, token, Limits::default())
+}
+
+pub(crate) fn client_within(lab: &Lab, token: &str, limits: Limits) -> Client {
     let address = lab.address();
     let endpoint = Endpoint {
         reach: Some((address.ip().to_string(), address.port())),
@@ -26,7 +30,7 @@ pub(crate) fn client(lab: &Lab, token: &str) -> Client {
         endpoints: vec![endpoint],
         trust: Trust::Authorities(std::fs::read(lab.ready().pve.ca).unwrap()),
         credentials: Credentials::Token(token.parse().unwrap()),
-        limits: Limits::default(),
+        limits,
         timeouts: Timeouts::default(),
         clock: lab.clock(),
         seed: 0,

@@ -12,7 +12,7 @@ use talmox_engine::execute::{Cancel, Outcome, StepResult, execute};
 use talmox_engine::kube::{KubeClient, endpoints};
 use talmox_engine::observe::{self, TalosAccess};
 use talmox_engine::plan::{Options, OwnVm, Plan, Severity, plan};
-use talmox_engine::status::{Role, Sources, Status, Subject, gather};
+use talmox_engine::status::{Found, Role, Sources, Status, Subject, gather};
 use talmox_engine::step::Context;
 use talmox_engine::web::{Web, WebSettings};
 use talmox_lab::pve::Profile;
@@ -154,7 +154,10 @@ impl Whole {
             limit: Duration::from_secs(20),
         };
         let plan = self.plan().await;
-        gather(&self.desired.cluster, &subjects, &sources, &plan.changes).await
+        let world = async {
+            Ok(Found { subjects: subjects.clone(), changes: plan.changes, ..Found::default() })
+        };
+        gather(&self.desired.cluster, &subjects, &sources, world).await.0
     }
 }
 

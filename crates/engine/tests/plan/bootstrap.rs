@@ -13,6 +13,11 @@ fn bootstrap(plan: &Plan) -> Option<&BootstrapEtcd> {
     })
 }
 
+fn ill(voters: &[&str], is_leaderless: bool) -> EtcdSeen {
+    let voters = voters.iter().map(|name| (*name).to_owned()).collect();
+    EtcdSeen::Ill { reason: "no leader".to_owned(), voters, is_leaderless }
+}
+
 /// A cluster whose VMs all run, and none of which has etcd.
 fn before_bootstrap() -> World {
     let desired = home();
@@ -73,7 +78,7 @@ fn etcd_that_is_not_well_has_data() {
     let mut world = settled(&home());
     for name in ["cp-1", "cp-2", "cp-3"] {
         let Some(TalosSeen::Ours(found)) = world.nodes.get_mut(name) else { panic!() };
-        found.etcd = EtcdSeen::Ill("no leader".to_owned());
+        found.etcd = ill(&["cp-1", "cp-2", "cp-3"], false);
     }
     let plan = plan(&home(), &world);
     assert!(bootstrap(&plan).is_none());
@@ -146,6 +151,47 @@ fn an_empty_cluster_in_the_place_of_one_that_lost_its_control_planes_is_not_begu
     assert_eq!(told(&empty(), true), (vec![], vec![]), "it was destroyed");
     let rebuilt = first_vm_lost();
     assert_eq!(told(&rebuilt, true), (vec![], vec![]), "the others have what was in it");
+}
+
+/// The VMs of these control planes are gone, and etcd of the others is so.
+fn lost(gone: &[&str], etcd: &EtcdSeen) -> World {
+    let mut world = settled(&home());
+    for (number, name) in [(300, "cp-1"), (301, "cp-2"), (302, "cp-3")] {
+        if gone.contains(&name) {
+            world.pve.vms.remove(&vmid(number)).unwrap();
+            world.pve.resources.guests.retain(|guest| guest.vmid != vmid(number));
+            world.nodes.insert(name.to_owned(), TalosSeen::Nothing("timed out".to_owned()));
+        } else {
+            let Some(TalosSeen::Ours(found)) = world.nodes.get_mut(name) else { panic!() };
+            found.etcd = etcd.clone();
+        }
+    }
+    world
+}
+
+#[test]
+fn etcd_that_lost_its_majority_for_good_is_not_waited_for() {
+    const ALL: [&str; 3] = ["cp-1", "cp-2", "cp-3"];
+    let (two, no_errors) = (["cp-1", "cp-3"], Vec::<String>::new());
+    let named = vec![
+        "home: etcd has lost its majority: the VMs of cp-1, cp-3 are gone, and those that are left can neither go on \
+         without them nor take new ones in"
+            .to_owned(),
+    ];
+    let errors = |world: &World, was_up| told(world, was_up).0;
+    assert_eq!(errors(&lost(&two, &ill(&ALL, false)), false), named, "it says who votes");
+    assert_eq!(errors(&lost(&two, &ill(&[], true)), true), named, "it says that nobody leads");
+    let growing = lost(&two, &ill(&["cp-2"], false));
+    assert_eq!(errors(&growing, true), no_errors, "they were never in it");
+    assert_eq!(errors(&lost(&two, &ill(&[], true)), false), no_errors, "they may never have been");
+    assert_eq!(errors(&lost(&two, &ill(&[], false)), true), no_errors, "it says nothing");
+    assert_eq!(errors(&lost(&["cp-1"], &ill(&ALL, true)), true), no_errors, "two are left");
+    assert_eq!(errors(&lost(&[], &ill(&ALL, true)), true), no_errors, "all are left");
+    // One that is off is not gone: with it there are two.
+    let mut world = lost(&["cp-1"], &ill(&ALL, true));
+    world.pve.vms.get_mut(&vmid(302)).unwrap().is_running = false;
+    world.nodes.insert("cp-3".to_owned(), TalosSeen::Nothing("timed out".to_owned()));
+    assert_eq!(errors(&world, true), no_errors);
 }
 
 /// The steps that a step waits for.

@@ -198,6 +198,22 @@ fn the_first_control_plane_is_gone() {
 }
 
 #[test]
+fn most_control_planes_are_gone() {
+    let desired = home();
+    let mut world = settled(&desired);
+    for (number, name) in [(300, "cp-1"), (302, "cp-3")] {
+        world.pve.vms.remove(&vmid(number)).unwrap();
+        world.pve.resources.guests.retain(|guest| guest.vmid != vmid(number));
+        world.nodes.insert(name.to_owned(), TalosSeen::Nothing("no route".to_owned()));
+    }
+    let Some(TalosSeen::Ours(second)) = world.nodes.get_mut("cp-2") else { panic!() };
+    let reason = "etcd is Running, and not well: no leader".to_owned();
+    let voters = ["cp-1", "cp-2", "cp-3"].map(str::to_owned).to_vec();
+    second.etcd = EtcdSeen::Ill { reason, voters, is_leaderless: false };
+    assert_snapshot!(text(&desired, &world));
+}
+
+#[test]
 fn an_impostor() {
     let desired = home();
     let mut world = empty();

@@ -378,6 +378,7 @@ async fn a_cluster_that_lost_its_control_plane_is_begun_anew_only_on_purpose() {
     let failures = ran.failures();
     assert!(failures.contains("wk-1 has not reported"), "{failures}");
     assert!(failures.contains("service kubelet restart"), "{failures}");
-    rig.stop_vm(301).await;
+    let worker = rig.talos("10.0.0.21".parse().unwrap());
+    worker.restart_service("kubelet").await.unwrap();
     goes_on(&rig, &pair()).await;
 }

@@ -11,6 +11,7 @@ mod drift;
 mod ending;
 mod fault;
 mod inventory;
+mod lost;
 mod machine;
 mod matrix;
 mod ownership;

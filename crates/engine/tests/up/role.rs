@@ -2,6 +2,7 @@
 
 use talmox_engine::observe::free_numbers;
 use talmox_engine::plan::{self, Plan, show};
+use talmox_lab::pve::Action as FaultAction;
 
 use super::inventory::{self, PAIR, pair};
 use super::rig::{Rig, Yard};
@@ -156,4 +157,15 @@ async fn the_printed_roles_are_enough_for_other_systems() {
     for release in RELEASES {
         comes_up_with_its_roles(bare(release), &text).await;
     }
+}
+
+/// A busy machine may be too late with an answer, which is none of what the lines are about.
+#[tokio::test(flavor = "multi_thread")]
+async fn lines_are_carried_out_however_late_the_answers_are() {
+    let rig = Rig::of(bare("9.2"));
+    for (method, path) in [("POST", "/access/roles"), ("PUT", "/access/acl")] {
+        rig.strike(method, path, 2, FaultAction::TimedOut);
+    }
+    rig.pveum(&inventory::grants(&pair()).lines(&rig.desired(&pair()).login)).await;
+    assert_sound(&rig.plan(&pair()).await);
 }

@@ -57,6 +57,18 @@ impl Way {
         Self { others: &["ub-1"], ..Self::two(text, false) }
     }
 
+    /// The same with more of them than a plan can ask.
+    pub(crate) fn many_others() -> Self {
+        let all: String = (1..=5)
+            .map(|nth| {
+                UBUNTU.replace("ub-1", &format!("ub-{nth}")).replace("0.31", &format!("0.3{nth}"))
+            })
+            .collect();
+        let Self { text, .. } = Self::volumes();
+        let others = &["ub-1", "ub-2", "ub-3", "ub-4", "ub-5"];
+        Self { others, ..Self::two(text.replace(UBUNTU, &all), false) }
+    }
+
     fn two(text: String, is_cloned: bool) -> Self {
         let control_planes = &["cp-1", "cp-2"];
         Self { text, control_planes, workers: &[], others: &[], is_cloned }

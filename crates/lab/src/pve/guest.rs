@@ -186,6 +186,15 @@ impl Site {
         }
     }
 
+    /// An agent that answers looks at what is there now; one that is silent stays so.
+    pub(crate) fn renew_agent(&self, vmid: u32, agent: Agent) {
+        let mut world = self.world();
+        let run = world.vms.get_mut(&vmid).and_then(|vm| vm.run.as_mut());
+        if let Some(known) = run.and_then(|run| run.agent.as_mut()) {
+            *known = agent;
+        }
+    }
+
     /// Looks at the run of a VM, if it runs.
     fn run<T>(&self, vmid: u32, look: impl FnOnce(&Run) -> T) -> Option<T> {
         self.world().vms.get(&vmid).and_then(|vm| vm.run.as_ref()).map(look)

@@ -26,6 +26,8 @@ pub enum Work {
     Transfer { bytes: u64 },
     /// Getting bytes from elsewhere on the network.
     Fetch { bytes: u64 },
+    /// Going on with getting them.
+    Receive { bytes: u64 },
     /// QEMU, from its start until it runs.
     Start,
     /// A guest that is told to power down.
@@ -75,6 +77,7 @@ impl Profile {
             Work::Copy { bytes } => allocate + moved(bytes, disk),
             Work::Transfer { bytes } => moved(bytes, disk),
             Work::Fetch { bytes } => allocate + moved(bytes, network),
+            Work::Receive { bytes } => moved(bytes, network),
             Work::Start => start,
             Work::PowerDown => power_down,
             Work::Stop => stop,

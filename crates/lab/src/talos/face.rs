@@ -150,7 +150,7 @@ impl Face {
 
     async fn accept(self: Arc<Self>, realm: Arc<Realm>, vmid: u32, boot: u64, address: IpAddr) {
         // An address that loopback cannot stand for: nobody reaches this node there.
-        let Ok(mut incoming) = realm.wire.answer(address, APID, vmid) else { return };
+        let Some(mut incoming) = realm.wire.answer_soon(address, APID, vmid).await else { return };
         let mut connections = JoinSet::new();
         let mut leaving = pin!(self.leaving(&realm, vmid));
         loop {

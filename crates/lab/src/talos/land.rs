@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use talmox_clock::Clock;
+use tokio::sync::Notify;
 
 use super::config::Applied;
 use super::etcd::EtcdCluster;
@@ -80,6 +81,8 @@ pub(crate) struct Node {
     /// How far its clock is off, in seconds, before and unless it is in sync.
     pub(crate) clock_skew: i64,
     pub(crate) services: BTreeMap<String, Service>,
+    /// Tells the kubelet to begin anew.
+    pub(crate) kubelet_order: Arc<Notify>,
     pub(crate) events: Events,
     /// The kernel's log, line by line.
     pub(crate) dmesg: Vec<String>,
@@ -166,6 +169,7 @@ impl Node {
             is_time_in_sync: false,
             clock_skew: 0,
             services: BTreeMap::new(),
+            kubelet_order: Arc::default(),
             events: Events::new(format!("{boot:08x}"), clock),
             dmesg: vec![],
             sequence: None,

@@ -206,7 +206,7 @@ impl Realm {
         let disk = self.look(|land| land.nodes.get(&vmid)?.system_disk.clone());
         let cached = disk.and_then(|disk| self.site.written(&disk).state);
         let cached = cached.unwrap_or_default().platform_addresses;
-        self.change_node(vmid, boot, |node| {
+        let told = self.change_node(vmid, boot, |node| {
             let shared = std::mem::take(&mut node.network.shared);
             let fallback = fallback_name(&node.hardware.uuid);
             node.network = Network::of(&Sources {
@@ -218,7 +218,11 @@ impl Realm {
                 fallback: &fallback,
             });
             node.network.shared = shared;
+            node.network.as_agent_tells()
         });
+        if let Some(told) = told {
+            self.site.renew_agent(vmid, told);
+        }
         self.rewire(vmid);
     }
 }

@@ -15,6 +15,8 @@ pub(crate) struct Service {
     pub(crate) is_checked: bool,
     /// None where nobody has looked since it runs.
     pub(crate) health: Option<Health>,
+    /// How often it began to start.
+    pub(crate) starts: u64,
     pub(crate) log: VecDeque<String>,
 }
 
@@ -66,6 +68,7 @@ impl Service {
             events: VecDeque::new(),
             is_checked: is_checked(name),
             health: None,
+            starts: 0,
             log: VecDeque::new(),
         }
     }
@@ -75,11 +78,18 @@ impl Service {
         if state != ServiceState::Running {
             self.health = None;
         }
+        self.starts += u64::from(state == ServiceState::Starting);
         self.events.push_back(ServiceMoment { message: message.to_owned(), state, at });
         if self.events.len() > REMEMBERED {
             self.events.pop_front();
         }
         self.write(message);
+    }
+
+    /// Somebody sees to it that it runs, even if it only waits for something.
+    pub(crate) fn is_under_way(&self) -> bool {
+        use ServiceState::{Failed, Finished, Initialized};
+        !matches!(self.state, Initialized | Finished | Failed)
     }
 
     pub(crate) fn is_healthy(&self) -> bool {

@@ -9,8 +9,9 @@ use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
-use talmox_clock::Chance;
+use talmox_clock::{Chance, Clock};
 use tokio::net::TcpListener;
 use tokio::sync::{Notify, mpsc};
 
@@ -26,6 +27,8 @@ const ATTEMPTS: u64 = 512;
 pub(crate) const FIRST_STRANGER: u32 = 0xf000_0000;
 /// Connections that wait for a node to take them.
 const WAITING: usize = 64;
+/// Between two attempts to listen, in real time.
+const AGAIN: Duration = Duration::from_millis(100);
 
 pub(crate) struct Wire {
     chance: Chance,
@@ -185,6 +188,23 @@ impl Wire {
         Ok(Incoming { wire: Arc::clone(self), at, number, connections })
     }
 
+    /// The same, as soon as this system lets it: what somebody else listens on, or that there are no more sockets,
+    /// passes. None where nothing on loopback can stand for the address.
+    pub(crate) async fn answer_soon(
+        self: &Arc<Self>,
+        address: IpAddr,
+        port: u16,
+        vmid: u32,
+    ) -> Option<Incoming> {
+        loop {
+            match self.answer(address, port, vmid) {
+                Ok(incoming) => return Some(incoming),
+                Err(error) if is_for_good(&error) => return None,
+                Err(_) => Clock::real().sleep(AGAIN).await,
+            }
+        }
+    }
+
     fn listen(&self, address: IpAddr, port: u16) -> io::Result<TcpListener> {
         let (network, last) = parts(address).ok_or(io::ErrorKind::Unsupported)?;
         let places = locked(&self.places);
@@ -251,6 +271,11 @@ async fn accept(wire: Arc<Wire>, at: (IpAddr, u16), listener: TcpListener, deser
     }
 }
 
+/// Whether there is no such place on loopback, and never will be.
+fn is_for_good(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::Unsupported | io::ErrorKind::NotFound)
+}
+
 /// Every address of the network gets its ports on 127.0.0.1.
 fn ports_for_all() -> io::Result<Place> {
     let mut ports = BTreeMap::new();
@@ -300,5 +325,33 @@ impl std::fmt::Debug for Wire {
 impl std::fmt::Debug for Incoming {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Incoming").field("at", &self.at).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_port_that_somebody_else_has_is_answered_on_once_it_is_free() {
+        let wire = Wire::new(Chance::new(7), false);
+        let address = IpAddr::from([10, 0, 0, 11]);
+        wire.prepare(address).unwrap();
+        let Some(loopback) = wire.loopback(address).filter(|own| *own != Ipv4Addr::LOCALHOST)
+        else {
+            // A system with one loopback address has ports that nobody else can take.
+            return;
+        };
+        let other = std::net::TcpListener::bind((loopback, 50000)).unwrap();
+        assert!(wire.answer(address, 50000, 111).is_err());
+        let waiting = tokio::spawn({
+            let wire = Arc::clone(&wire);
+            async move { wire.answer_soon(address, 50000, 111).await }
+        });
+        drop(other);
+        let incoming = waiting.await.unwrap();
+        assert!(incoming.is_some() && wire.answering(address, 50000) == [111]);
+        let nowhere = IpAddr::from([0xfd00, 0, 0, 0, 0, 0, 0, 11]);
+        assert!(wire.answer_soon(nowhere, 50000, 111).await.is_none());
     }
 }

@@ -31,8 +31,7 @@ pub struct Permits {
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Key {
-    /// Without a node if it is shared. Before hosts: who waits for a storage takes up no room on a
-    /// host.
+    /// Without a node if it is shared.
     Storage(StorageId, Option<NodeName>),
     Host(NodeName),
 }
@@ -53,14 +52,25 @@ impl Limiter {
         *self.shared.lock().expect("invariant: nobody panics holding it") = storages;
     }
 
-    /// Waits until there is room. Everybody asks in the same order, so nobody waits for each other.
+    /// Waits until there is room everywhere at once. Who waits takes up no room: what is full on one storage holds up
+    /// nobody on another.
     pub(super) async fn acquire(&self, scope: &Scope) -> Permits {
-        let mut held = vec![];
-        for key in self.keys(scope) {
-            let semaphore = self.semaphore(key);
-            held.push(semaphore.acquire_owned().await.expect("invariant: never closed"));
+        let rooms: Vec<Arc<Semaphore>> =
+            self.keys(scope).into_iter().map(|key| self.semaphore(key)).collect();
+        let mut full = 0;
+        loop {
+            let mut held = vec![];
+            // Room where there was none last time.
+            if let Some(room) = rooms.get(full) {
+                let permit = Arc::clone(room).acquire_owned().await;
+                held.push(permit.expect("invariant: never closed"));
+            }
+            let others = (0..rooms.len()).filter(|other| *other != full);
+            match take(&rooms, others, &mut held) {
+                Ok(()) => return Permits { _held: held },
+                Err(other) => full = other,
+            }
         }
-        Permits { _held: held }
     }
 
     fn keys(&self, scope: &Scope) -> BTreeSet<Key> {
@@ -82,8 +92,23 @@ impl Limiter {
     }
 }
 
+/// Takes room in all of these, or says which of them has none.
+fn take(
+    rooms: &[Arc<Semaphore>],
+    which: impl Iterator<Item = usize>,
+    held: &mut Vec<OwnedSemaphorePermit>,
+) -> Result<(), usize> {
+    for one in which {
+        held.push(Arc::clone(&rooms[one]).try_acquire_owned().map_err(|_| one)?);
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
+    use std::pin::Pin;
+    use std::task::Poll;
+
     use super::*;
 
     fn scope(node: &str, storages: &[&str]) -> Scope {
@@ -95,11 +120,12 @@ mod tests {
 
     /// Whether somebody gets in at once.
     async fn is_free(limiter: &Limiter, scope: &Scope) -> bool {
-        let mut waiting = Box::pin(limiter.acquire(scope));
-        std::future::poll_fn(|context| {
-            std::task::Poll::Ready(waiting.as_mut().poll(context).is_ready())
-        })
-        .await
+        !is_pending(&mut Box::pin(limiter.acquire(scope))).await
+    }
+
+    async fn is_pending(waiting: &mut Pin<Box<impl Future>>) -> bool {
+        std::future::poll_fn(|context| Poll::Ready(waiting.as_mut().poll(context).is_pending()))
+            .await
     }
 
     #[tokio::test]
@@ -121,6 +147,31 @@ mod tests {
         limiter.set_shared(["ceph".parse().unwrap()].into());
         let _held = limiter.acquire(&scope("pve1", &["ceph"])).await;
         assert!(!is_free(&limiter, &scope("pve2", &["ceph"])).await);
+    }
+
+    #[tokio::test]
+    async fn who_waits_for_one_storage_takes_up_no_room_on_another() {
+        let limiter = Limiter::new(Limits { requests: 1, per_host: 2, per_storage: 1 });
+        limiter.set_shared(["ceph".parse().unwrap()].into());
+        let slow = limiter.acquire(&scope("pve1", &["slow"])).await;
+        let both = scope("pve1", &["fast", "slow"]);
+        let mut waiting = Box::pin(limiter.acquire(&both));
+        assert!(is_pending(&mut waiting).await);
+        assert!(is_free(&limiter, &scope("pve1", &["fast"])).await);
+        drop(slow);
+        let held = waiting.await;
+        assert!(!is_free(&limiter, &scope("pve1", &["fast"])).await);
+
+        let plain = limiter.acquire(&scope("pve1", &[])).await;
+        let shared = scope("pve1", &["ceph"]);
+        let mut waiting = Box::pin(limiter.acquire(&shared));
+        assert!(is_pending(&mut waiting).await, "its host is full");
+        assert!(
+            is_free(&limiter, &scope("pve2", &["ceph"])).await,
+            "another host waits not for it"
+        );
+        drop((held, plain));
+        waiting.await;
     }
 
     #[tokio::test]

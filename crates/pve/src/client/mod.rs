@@ -12,6 +12,7 @@ mod limits;
 mod send;
 mod session;
 mod task;
+mod task_log;
 mod upload;
 
 use std::collections::BTreeSet;
@@ -34,6 +35,7 @@ pub use auth::{ApiToken, BadToken, Credentials};
 pub use endpoint::Endpoint;
 pub use limits::{Limits, Permits};
 pub use task::{Running, TaskDone, TaskPatience};
+pub use task_log::TaskLog;
 pub use upload::FileSource;
 
 /// All that a client is made from.
@@ -125,10 +127,22 @@ impl Client {
 
     /// Sends one request. A change that burdens storages waits for room on them.
     pub async fn send<T>(&self, request: &Request<T>) -> Result<T, PveError> {
+        let room = self.room_to_send(request).await;
+        self.send_in(room, request).await
+    }
+
+    /// Waits for room for a request that has no task.
+    pub async fn room_to_send<T>(&self, request: &Request<T>) -> Permits {
         let is_burden = request.method() != Method::Get && !request.scope().storages.is_empty();
         let scope = if is_burden { request.scope() } else { &Scope::default() };
-        let _permits = self.0.limiter.acquire(scope).await;
-        self.send_now(request).await
+        self.room(scope).await
+    }
+
+    /// Sends the request, for which there is room.
+    pub async fn send_in<T>(&self, room: Permits, request: &Request<T>) -> Result<T, PveError> {
+        let answer = self.send_now(request).await;
+        drop(room);
+        answer
     }
 
     async fn send_now<T>(&self, request: &Request<T>) -> Result<T, PveError> {

@@ -1,5 +1,6 @@
 //! Tasks: started, followed to their end, and told about.
 
+use std::convert::Infallible;
 use std::fmt;
 use std::time::Duration;
 
@@ -9,7 +10,7 @@ use super::{Client, Permits};
 use crate::api::task::{self, TaskState};
 use crate::error::{Lost, PveError, TaskFailure};
 use crate::id::Upid;
-use crate::request::Request;
+use crate::request::{Request, Scope};
 
 /// Shortest and longest time between two looks at a task.
 const SHORTEST: Duration = Duration::from_millis(200);
@@ -22,10 +23,14 @@ const SHARE: u32 = 10;
 /// first answer comes.
 const GRACE: Duration = Duration::from_secs(15);
 const LOOKS: u32 = 6;
+/// How long a task counts as a burden. One that takes longer than it takes any disk to be filled waits for something else,
+/// and must not make everybody wait with it.
+const LONGEST_BURDEN: Duration = Duration::from_mins(5);
 /// How many lines of a failed task's log are told.
 const TAIL: u64 = 25;
 
-/// A task that was started. As long as this is kept, its host and storages count as burdened.
+/// A task that was started. As long as this is kept, or for some minutes of waiting for it, its host and storages count as
+/// burdened.
 #[derive(Debug)]
 pub struct Running {
     pub upid: Upid,
@@ -80,13 +85,13 @@ impl Client {
 
     /// Waits for room and sends the request.
     pub async fn start(&self, request: &Request<Upid>) -> Result<Running, PveError> {
-        let room = self.room(request).await;
+        let room = self.room(request.scope()).await;
         self.start_in(room, request).await
     }
 
-    /// Waits until host and storages of the request have room for it.
-    pub async fn room(&self, request: &Request<Upid>) -> Permits {
-        self.0.limiter.acquire(request.scope()).await
+    /// Waits until host and storages have room.
+    pub async fn room(&self, scope: &Scope) -> Permits {
+        self.0.limiter.acquire(scope).await
     }
 
     /// Sends the request, for which there is room.
@@ -106,9 +111,16 @@ impl Client {
         patience: impl Into<TaskPatience<'a>>,
     ) -> Result<TaskDone, PveError> {
         let Running { upid, operation, permits } = running;
-        let done = self.follow(&upid, &operation, patience.into()).await;
-        drop(permits);
-        done
+        let burden = async move {
+            self.0.clock.sleep(LONGEST_BURDEN).await;
+            drop(permits);
+            std::future::pending::<Infallible>().await
+        };
+        tokio::select! {
+            biased;
+            done = self.follow(&upid, &operation, patience.into()) => done,
+            never = burden => match never {},
+        }
     }
 
     /// Waits for a task of which only the name is known, such as one from before a crash.

@@ -9,7 +9,7 @@ use tokio::io::AsyncRead;
 use super::body::{FileForm, Outgoing};
 use super::connection::{Broken, exchange, open};
 use super::send::{Call, http};
-use super::{Client, Running};
+use super::{Client, Permits, Running};
 use crate::api::cluster;
 use crate::api::storage::Upload;
 use crate::error::{NotSent, PveError};
@@ -43,15 +43,25 @@ impl fmt::Debug for FileSource {
 }
 
 impl Client {
-    /// Sends a file, to the node that keeps it if that is an endpoint, and gives the task that puts
+    /// Waits for room and sends a file. See [`Self::upload_in`].
+    pub async fn upload(&self, upload: &Upload, file: FileSource) -> Result<Running, PveError> {
+        let room = self.room(&upload.scope()).await;
+        self.upload_in(room, upload, file).await
+    }
+
+    /// Sends a file for which there is room, to the node that keeps it if that is an endpoint, and gives the task that puts
     /// it in its place.
     ///
     /// A file of that name is overwritten, so an upload that was lost can be made again.
-    pub async fn upload(&self, upload: &Upload, file: FileSource) -> Result<Running, PveError> {
+    pub async fn upload_in(
+        &self,
+        permits: Permits,
+        upload: &Upload,
+        file: FileSource,
+    ) -> Result<Running, PveError> {
         let inner = &self.0;
         let request = upload.request();
         let operation = request.operation();
-        let permits = inner.limiter.acquire(request.scope()).await;
         // Gigabytes are no way to learn that one is not let in, and a ticket cannot be renewed amid
         // them.
         inner.call(&Call::of(&cluster::version())).await.map_err(|error| match error {

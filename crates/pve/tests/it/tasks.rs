@@ -167,3 +167,61 @@ async fn a_host_runs_only_so_many_tasks() {
     }
     assert_eq!(most.load(Ordering::SeqCst), 2);
 }
+
+/// The task does not end before its log was read twice, and its log has a line more each time.
+#[tokio::test]
+async fn a_log_is_told_while_its_task_runs() {
+    let asked = AtomicUsize::new(0);
+    let server = Server::start(move |seen, _| {
+        if !seen.line.contains("/log?") {
+            return if asked.load(Ordering::SeqCst) < 2 { running() } else { stopped("OK") };
+        }
+        let nth = asked.fetch_add(1, Ordering::SeqCst);
+        if nth == 0 {
+            assert!(seen.line.contains("/log?start=0&"), "{}", seen.line);
+            return data(r#"[{"n":1,"t":"one"},{"n":2,"t":"tw"}]"#);
+        }
+        if nth == 1 {
+            return Deed::Cut;
+        }
+        assert!(seen.line.contains("/log?start=1&"), "{}", seen.line);
+        data(r#"[{"n":2,"t":"two"},{"n":3,"t":"three"}]"#)
+    })
+    .await;
+    let (client, upid) = (server.client(), UPID.parse::<Upid>().unwrap());
+    let mut told = vec![];
+    let mut hear = |line: &str| told.push(line.to_owned());
+    let mut log = client.log(&upid);
+    tokio::select! {
+        done = client.wait(&upid, PATIENCE) => assert_eq!(done.unwrap().warnings, 0),
+        never = log.follow(&mut hear) => match never {},
+    }
+    log.look(&mut hear).await;
+    // A line that had not ended comes once more, and what was lost on the way is made up for.
+    assert_eq!(told[..2], ["one", "tw"]);
+    assert!(told.ends_with(&["two".to_owned(), "three".to_owned()]), "{told:?}");
+}
+
+/// Two tasks take all the room of their host, and never end.
+#[tokio::test]
+async fn a_task_that_does_not_end_makes_others_wait_for_a_while_only() {
+    let server = Server::start(|seen, _| {
+        let vmid = ["301", "302", "303"].into_iter().find(|vmid| seen.line.contains(vmid)).unwrap();
+        if seen.line.ends_with("/status/start") {
+            return data(&format!("{:?}", UPID.replace(":300:", &format!(":{vmid}:"))));
+        }
+        if vmid == "303" { stopped("OK") } else { running() }
+    })
+    .await;
+    let limits = Limits { per_host: 2, ..Limits::default() };
+    let client = Client::new(Settings { limits, ..server.settings() }).unwrap();
+    let start =
+        |vmid| qemu::start(&qemu::Vm::new(&"pve1".parse().unwrap(), VmId::new(vmid).unwrap()));
+    let requests = [301, 302, 303].map(start);
+    tokio::select! {
+        biased;
+        _ = client.run(&requests[0], PATIENCE) => panic!("it does not end"),
+        _ = client.run(&requests[1], PATIENCE) => panic!("it does not end"),
+        done = client.run(&requests[2], PATIENCE) => assert_eq!(done.unwrap().warnings, 0),
+    }
+}

@@ -2,7 +2,7 @@
 
 use super::Client;
 use crate::error::TalosError;
-use crate::proto::machine::{ServiceInfo, VersionInfo};
+use crate::proto::machine::{ServiceInfo, ServiceRestartRequest, VersionInfo};
 use crate::proto::storage::Disk;
 
 /// The Talos that runs.
@@ -71,6 +71,13 @@ impl Client {
         let mut machine = self.machine();
         let list = self.ask_one("ServiceList", machine.service_list(()), |all| all.messages);
         Ok(list.await?.services.into_iter().map(Service::from).collect())
+    }
+
+    /// Answered once it has stopped and begins again. Talos lets this be done to the kubelet and to extensions.
+    pub async fn restart_service(&self, id: &str) -> Result<(), TalosError> {
+        let mut machine = self.machine();
+        let answer = machine.service_restart(ServiceRestartRequest { id: id.to_owned() });
+        self.ask("ServiceRestart", answer).await.map(|_| ())
     }
 
     /// Memory in bytes.

@@ -6,7 +6,10 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use talmox_yaml::{Map, Node, Seq, Value};
 
-use super::{BACKDATED, ClientError, ContextExpiry, Merged, expiry_of, free_name, read_root, set};
+use super::{
+    BACKDATED, ClientError, ContextExpiry, Merged, expiry_of, free_name, read_commented_root,
+    read_root, set,
+};
 use crate::format::text as string;
 use crate::pki::{Certificate, LeafRequest, Name, PrivateKey, Usage};
 use crate::random::Randomness;
@@ -93,7 +96,7 @@ pub fn issue(
 
 /// Puts what [`generate`] made into `existing`, which may be empty.
 pub fn merge(existing: &str, new: &SecretText) -> Result<Merged, ClientError> {
-    let mut root = read_root(existing, FILE)?;
+    let mut root = read_commented_root(existing, FILE)?;
     let new = read_root(new.expose(), FILE)?;
     let broken = |what| ClientError::NotClientFile { file: FILE, what };
     let one = |kind| {
@@ -254,5 +257,16 @@ mod tests {
         assert!(merged.text.expose().contains("command: x\n"));
         assert!(merged.text.expose().contains("colors: true\n"));
         assert_eq!(expiry(merged.text.expose()).unwrap().len(), 1);
+    }
+
+    #[test]
+    fn merging_keeps_comments() {
+        let existing = "# mine\napiVersion: v1\nkind: Config\nclusters:\n  # at work\n  - name: work\n    #name\n    cluster: {server: x}\nusers: []\n# the end\n";
+        let merged = merge(existing, &make(&bundle(1))).unwrap();
+        let text = merged.text.expose();
+        let start = "# mine\napiVersion: v1\nkind: Config\nclusters:\n  # at work\n  - name: work\n    #name\n    cluster:\n      server: x\n  - name: home\n";
+        assert!(text.starts_with(start), "{text}");
+        assert!(text.contains("# the end\n"), "{text}");
+        assert_eq!(expiry(text).unwrap().len(), 1);
     }
 }

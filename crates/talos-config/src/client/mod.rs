@@ -66,7 +66,18 @@ pub struct ContextExpiry {
 }
 
 fn read_root(text: &str, file: &'static str) -> Result<Map, ClientError> {
-    let documents = talmox_yaml::read(text);
+    root_of(talmox_yaml::read(text), file)
+}
+
+/// The same with the comments in it: those of a file that somebody has written stay.
+fn read_commented_root(text: &str, file: &'static str) -> Result<Map, ClientError> {
+    root_of(talmox_yaml::read_with_comments(text), file)
+}
+
+fn root_of(
+    documents: Result<Vec<Node>, ReadError>,
+    file: &'static str,
+) -> Result<Map, ClientError> {
     let documents = documents.map_err(|source| ClientError::Yaml { file, source })?;
     match documents.into_iter().next() {
         None => Ok(Map::default()),
@@ -77,8 +88,9 @@ fn read_root(text: &str, file: &'static str) -> Result<Map, ClientError> {
 }
 
 fn set(map: &mut Map, key: &str, value: Node) {
-    let known = map.entries.iter_mut().find(|entry| entry.key.as_str() == Some(key));
-    match known {
+    let is_it =
+        |entry: &&mut Entry| entry.key.as_str() == Some(key) && entry.as_comment().is_none();
+    match map.entries.iter_mut().find(is_it) {
         Some(entry) => entry.value = value,
         None => map.entries.push(Entry { key: string(key), value }),
     }

@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use talmox_yaml::{Map, Node, Value, key_order};
+use talmox_yaml::{Entry, Map, Node, Value, key_order};
 
 use super::{
-    BACKDATED, ClientError, ContextExpiry, Merged, Role, expiry_of, free_name, read_root, set,
+    BACKDATED, ClientError, ContextExpiry, Merged, Role, expiry_of, free_name, read_commented_root,
+    read_root, set,
 };
 use crate::format::text as string;
 use crate::pki::{LeafRequest, Name, Usage};
@@ -46,7 +47,7 @@ pub fn generate(
 
 /// Puts the context of `new` into `existing`, which may be empty.
 pub fn merge(existing: &str, new: &SecretText) -> Result<Merged, ClientError> {
-    let mut root = read_root(existing, FILE)?;
+    let mut root = read_commented_root(existing, FILE)?;
     let mut contexts = contexts_of(&root)?;
     let new = read_root(new.expose(), FILE)?;
     let name = new.get("context").and_then(Node::as_str).unwrap_or_default();
@@ -63,14 +64,25 @@ pub fn merge(existing: &str, new: &SecretText) -> Result<Merged, ClientError> {
         }
     });
     set(&mut contexts, &name, context.clone());
-    contexts.entries.sort_by(|a, b| {
-        let text = |node: &Node| node.as_str().unwrap_or_default().to_owned();
-        key_order(&text(&a.key), &text(&b.key))
-    });
+    contexts.entries = sorted(contexts.entries);
     set(&mut root, "context", string(&name));
     set(&mut root, "contexts", Node::from(Value::Map(contexts)));
     let text = talmox_yaml::emit(&Node::from(Value::Map(root)), 4);
     Ok(Merged { text: SecretText::new(text), context: name, replaced })
+}
+
+/// By their keys; comments stay in front of what follows them.
+fn sorted(entries: Vec<Entry>) -> Vec<Entry> {
+    let (mut groups, mut open): (Vec<(String, Vec<Entry>)>, Vec<Entry>) = (vec![], vec![]);
+    for entry in entries {
+        let key = entry.key.as_str().filter(|_| entry.as_comment().is_none()).map(str::to_owned);
+        open.push(entry);
+        if let Some(key) = key {
+            groups.push((key, std::mem::take(&mut open)));
+        }
+    }
+    groups.sort_by(|a, b| key_order(&a.0, &b.0));
+    groups.into_iter().flat_map(|(_, group)| group).chain(open).collect()
 }
 
 /// When the certificates in a talosconfig expire.
@@ -195,5 +207,20 @@ mod tests {
         let merged = merge(existing, &new).unwrap();
         assert!(merged.text.expose().contains("identity: me\n"));
         assert!(matches!(merge("[]", &new), Err(ClientError::NotClientFile { .. })));
+    }
+
+    #[test]
+    fn merging_keeps_comments() {
+        let existing = "# mine\n#context\ncontext: z\ncontexts:\n    # the old one\n    z:\n        # not used\n        endpoints: []\n";
+        let new = generate(&bundle(1), &request(&[]), NOW, &mut Seeded(3)).unwrap();
+        let merged = merge(existing, &new).unwrap();
+        let text = merged.text.expose();
+        assert!(
+            text.starts_with("# mine\n#context\ncontext: home\ncontexts:\n    home:\n"),
+            "{text}"
+        );
+        let rest = "    # the old one\n    z:\n        # not used\n        endpoints: []\n";
+        assert!(text.ends_with(rest), "{text}");
+        assert_eq!(merge(text, &new).unwrap().text, merged.text);
     }
 }

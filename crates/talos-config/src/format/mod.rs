@@ -194,7 +194,8 @@ pub(crate) fn parse_port(text: &str) -> Option<u16> {
 
 fn read_word(words: &Enum, source: &str, release: Release) -> Result<String, String> {
     let unknown = if release < Release::V1_13 { words.later } else { words.gone };
-    let known = |word: &&&str| !unknown.contains(word);
+    let latest = if release < Release::V1_14 { words.latest } else { &[] };
+    let known = |word: &&&str| !unknown.contains(word) && !latest.contains(word);
     if words.legacy {
         let by_number = parse_port(source).and_then(|n| words.values.get(usize::from(n)));
         let by_name = words.values.iter().find(|word| **word == source);
@@ -216,7 +217,7 @@ fn read_word(words: &Enum, source: &str, release: Release) -> Result<String, Str
         .values
         .iter()
         .filter(known)
-        .find(|word| **word == lower)
+        .find(|word| word.to_ascii_lowercase() == lower)
         .map(|word| (*word).to_owned())
         .ok_or_else(|| format!("{source} does not belong to {} values", words.name))
 }

@@ -2,8 +2,8 @@
 
 use super::enums::{ENCRYPTION_PROVIDER_TYPE, FILESYSTEM_TYPE, VOLUME_TYPE};
 use super::{
-    CEL, FLAG, Format, INT, META, Struct, TEXT, TEXTS, Type, U64, UINT, V11, V12, V13, choice,
-    flat, keep, list, many, omit, one, ptr, record,
+    CEL, DURATION, FLAG, Format, INT, META, Struct, TEXT, TEXTS, Type, U64, UINT, V11, V12, V13,
+    V14, choice, flat, keep, list, many, omit, one, ptr, record,
 };
 
 const BYTE_SIZE: Type = Type::Scalar(Format::ByteSize);
@@ -17,9 +17,17 @@ pub(super) static EXISTING_VOLUME_CONFIG: Struct = record(
             keep("name", TEXT),
             omit("discovery", flat(&VOLUME_DISCOVERY_SPEC)),
             omit("mount", flat(&EXISTING_MOUNT_SPEC)),
+            omit("trim", one!(TRIM_CONFIG)).since(V14),
+            omit("scrub", one!(SCRUB_CONFIG)).since(V14),
         ],
     ],
 );
+
+pub(super) static TRIM_CONFIG: Struct =
+    record("block.TrimConfig", &[&[omit("enabled", FLAG), omit("interval", DURATION)]]);
+
+pub(super) static SCRUB_CONFIG: Struct =
+    record("block.ScrubConfig", &[&[omit("enabled", FLAG), omit("interval", DURATION)]]);
 
 pub(super) static VOLUME_DISCOVERY_SPEC: Struct =
     record("block.VolumeDiscoverySpec", &[&[omit("volumeSelector", flat(&VOLUME_SELECTOR))]]);
@@ -94,6 +102,7 @@ pub(super) static ENCRYPTION_SPEC: Struct = record(
         omit("keySize", UINT),
         omit("blockSize", U64),
         omit("options", TEXTS),
+        omit("allowDiscards", FLAG).since(V14),
     ]],
 )
 .counted_by(&["provider", "keys"]);
@@ -152,14 +161,23 @@ pub(super) static USER_VOLUME_CONFIG: Struct = record(
             omit("filesystem", flat(&FILESYSTEM_SPEC)),
             omit("encryption", flat(&ENCRYPTION_SPEC)),
             omit("mount", flat(&USER_MOUNT_SPEC)).since(V13),
+            omit("trim", one!(TRIM_CONFIG)).since(V14),
+            omit("scrub", one!(SCRUB_CONFIG)).since(V14),
         ],
     ],
 );
 
 pub(super) static FILESYSTEM_SPEC: Struct = record(
     "block.FilesystemSpec",
-    &[&[omit("type", choice(&FILESYSTEM_TYPE)), omit("projectQuotaSupport", FLAG).since(V11)]],
+    &[&[
+        omit("type", choice(&FILESYSTEM_TYPE)),
+        omit("projectQuotaSupport", FLAG).since(V11),
+        omit("xfs", one!(XFS_SPEC)).since(V14),
+    ]],
 );
+
+pub(super) static XFS_SPEC: Struct =
+    record("block.XFSSpec", &[&[omit("minAllocationGroupSize", BYTE_SIZE)]]);
 
 pub(super) static USER_MOUNT_SPEC: Struct =
     record("block.UserMountSpec", &[&[omit("disableAccessTime", FLAG), omit("secure", FLAG)]]);
@@ -171,14 +189,22 @@ pub(super) static VOLUME_CONFIG: Struct = record(
         &[
             keep("name", TEXT),
             omit("provisioning", flat(&PROVISIONING_SPEC)),
+            omit("filesystem", flat(&SYSTEM_VOLUME_FILESYSTEM_SPEC)).since(V14),
             omit("encryption", flat(&ENCRYPTION_SPEC)).since(V11),
             omit("mount", flat(&MOUNT_SPEC)).since(V13),
+            omit("trim", one!(TRIM_CONFIG)).since(V14),
+            omit("scrub", one!(SCRUB_CONFIG)).since(V14),
         ],
     ],
 );
 
-pub(super) static MOUNT_SPEC: Struct =
-    record("block.MountSpec", &[&[omit("secure", FLAG).since(V13)]]);
+pub(super) static SYSTEM_VOLUME_FILESYSTEM_SPEC: Struct =
+    record("block.SystemVolumeFilesystemSpec", &[&[omit("xfs", one!(XFS_SPEC))]]);
+
+pub(super) static MOUNT_SPEC: Struct = record(
+    "block.MountSpec",
+    &[&[omit("secure", FLAG).since(V13), omit("disableAccessTime", FLAG).since(V14)]],
+);
 
 pub(super) static ZSWAP_CONFIG: Struct = record(
     "block.ZswapConfigV1Alpha1",

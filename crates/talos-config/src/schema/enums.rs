@@ -9,6 +9,7 @@ const fn words(name: &'static str, values: &'static [&'static str]) -> Enum {
         zero: Some(values[0]),
         later: &[],
         gone: &[],
+        latest: &[],
         numbers: None,
         legacy: false,
     }
@@ -43,6 +44,7 @@ pub(super) static BOND_MODE: Enum = words(
 pub(super) static BOND_XMIT_HASH_POLICY: Enum =
     words("BondXmitHashPolicy", &["layer2", "layer3+4", "layer2+3", "encap2+3", "encap3+4"]);
 pub(super) static CLIENT_IDENTIFIER: Enum = words("ClientIdentifier", &["none", "mac", "duid"]);
+pub(super) static DNS_PROTOCOL: Enum = words("DNSProtocol", &["Do53", "DoT", "DoH"]);
 pub(super) static DEFAULT_ACTION: Enum = words("DefaultAction", &["accept", "block"]);
 pub(super) static ENCRYPTION_PROVIDER_TYPE: Enum =
     words("EncryptionProviderType", &["none", "luks2"]);
@@ -52,9 +54,10 @@ pub(super) static FILESYSTEM_TYPE: Enum = Enum {
     // 1.13 misspells it.
     later: &["swapi", "virtiofs"],
     gone: &["swap"],
+    latest: &["btrfs"],
     ..words(
         "FilesystemType",
-        &["none", "xfs", "vfat", "ext4", "iso9660", "swap", "swapi", "virtiofs"],
+        &["none", "xfs", "vfat", "ext4", "iso9660", "swap", "swapi", "virtiofs", "btrfs"],
     )
 };
 pub(super) static LACP_RATE: Enum = words("LACPRate", &["slow", "fast"]);

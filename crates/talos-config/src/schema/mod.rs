@@ -234,6 +234,8 @@ pub(crate) struct Enum {
     /// Words that came with 1.13, and words that left with it.
     pub(crate) later: &'static [&'static str],
     pub(crate) gone: &'static [&'static str],
+    /// Words that came with 1.14.
+    pub(crate) latest: &'static [&'static str],
     /// Names that only look like numbers (`1`…`252` of routing tables) are not listed.
     pub(crate) numbers: Option<(u32, u32)>,
     /// Reads the numbers of its words, and nothing for the first one, but no other case.

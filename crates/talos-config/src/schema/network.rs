@@ -2,12 +2,13 @@
 
 use super::enums::{
     AD_SELECT, ADLACP_ACTIVE, ARP_ALL_TARGETS, ARP_VALIDATE, AUTO_HOSTNAME_KIND, BOND_MODE,
-    BOND_XMIT_HASH_POLICY, CLIENT_IDENTIFIER, DEFAULT_ACTION, FAIL_OVER_MAC, LACP_RATE,
-    PRIMARY_RESELECT, PROTOCOL, ROUTING_RULE_ACTION, ROUTING_TABLE, VLAN_PROTOCOL, WOL_MODE,
+    BOND_XMIT_HASH_POLICY, CLIENT_IDENTIFIER, DEFAULT_ACTION, DNS_PROTOCOL, FAIL_OVER_MAC,
+    LACP_RATE, PRIMARY_RESELECT, PROTOCOL, ROUTING_RULE_ACTION, ROUTING_TABLE, VLAN_PROTOCOL,
+    WOL_MODE,
 };
 use super::{
     ADDR, ADDR_PORT, BOOL, CEL, DURATION, FLAG, Field, Format, INT, MAC, META, PREFIX, Struct,
-    TEXT, TEXTS, Type, U8, U16, U32, V12, choice, flat, keep, list, many, map, omit, one, ptr,
+    TEXT, TEXTS, Type, U8, U16, U32, V12, V14, choice, flat, keep, list, many, map, omit, one, ptr,
     record,
 };
 
@@ -112,6 +113,7 @@ pub(super) static DHCP_V4_CONFIG: Struct = record(
             keep("name", TEXT),
             omit("routeMetric", U32),
             omit("ignoreHostname", FLAG),
+            omit("ignoreRoutes", FLAG).since(V14),
             omit("clientIdentifier", ptr(&choice(&CLIENT_IDENTIFIER))),
             omit("duidRaw", MAC),
         ],
@@ -257,12 +259,28 @@ pub(super) static RESOLVER_CONFIG: Struct = record(
         &[
             omit("nameservers", many!(NAMESERVER_CONFIG)),
             omit("searchDomains", flat(&SEARCH_DOMAINS_CONFIG)),
+            omit("hostDNS", flat(&HOST_DNS_CONFIG)).since(V14),
         ],
     ],
 );
 
-pub(super) static NAMESERVER_CONFIG: Struct =
-    record("network.NameserverConfig", &[&[keep("address", ADDR)]]);
+pub(super) static NAMESERVER_CONFIG: Struct = record(
+    "network.NameserverConfig",
+    &[&[
+        keep("address", ADDR),
+        omit("protocol", choice(&DNS_PROTOCOL)).since(V14),
+        omit("tlsServerName", TEXT).since(V14),
+    ]],
+);
+
+pub(super) static HOST_DNS_CONFIG: Struct = record(
+    "network.HostDNSConfig",
+    &[&[
+        omit("enabled", FLAG),
+        omit("forwardKubeDNSToHost", FLAG),
+        omit("resolveMemberNames", FLAG),
+    ]],
+);
 
 pub(super) static SEARCH_DOMAINS_CONFIG: Struct = record(
     "network.SearchDomainsConfig",
@@ -317,7 +335,8 @@ pub(super) static TIME_SYNC_CONFIG: Struct = record(
     ],
 );
 
-pub(super) static NTP_CONFIG: Struct = record("network.NTPConfig", &[&[omit("servers", TEXTS)]]);
+pub(super) static NTP_CONFIG: Struct =
+    record("network.NTPConfig", &[&[omit("servers", TEXTS), omit("useNTS", FLAG).since(V14)]]);
 
 pub(super) static PTP_CONFIG: Struct = record("network.PTPConfig", &[&[omit("devices", TEXTS)]]);
 

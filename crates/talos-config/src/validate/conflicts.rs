@@ -27,6 +27,8 @@ pub(super) fn with_v1alpha1(document: &Document, legacy: View<'_>) -> Option<Str
                 ".machine.network.nameservers is already set in v1alpha1 config"
             } else if network.get("disableSearchDomain").is_true() {
                 ".machine.network.disableSearchDomain is already set in v1alpha1 config"
+            } else if sets_host_dns(document) && machine.at(&["features", "hostDNS"]).is_set() {
+                ".machine.features.hostDNS is already set in v1alpha1 config"
             } else {
                 return None;
             }
@@ -51,6 +53,12 @@ pub(super) fn with_v1alpha1(document: &Document, legacy: View<'_>) -> Option<Str
         _ => return None,
     };
     Some(conflict.to_owned())
+}
+
+fn sets_host_dns(document: &Document) -> bool {
+    let dns = View::of(&document.body).get("hostDNS");
+    let keys = ["enabled", "forwardKubeDNSToHost", "resolveMemberNames"];
+    keys.iter().any(|key| dns.get(key).is_set())
 }
 
 fn volume_encryption(document: &Document, machine: View<'_>) -> Option<String> {

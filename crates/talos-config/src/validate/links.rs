@@ -155,6 +155,7 @@ pub(super) fn validate_other(kind: &str, view: View<'_>, release: Release, repor
         "KubeSpanConfig" => kubespan(view, report),
         "LinkAliasConfig" => link_alias(view, release, report),
         "NetworkRuleConfig" => rule(view, report),
+        "ResolverConfig" if release >= Release::V1_14 => resolver(view, report),
         "RoutingRuleConfig" => routing_rule(view, report),
         "StaticHostConfig" => {
             require_name(view, "name is required", report);
@@ -168,8 +169,51 @@ pub(super) fn validate_other(kind: &str, view: View<'_>, release: Release, repor
                 !(view.get("ntp").is_set() && view.get("ptp").is_set()),
                 "only one of ntp or ptp configuration can be specified",
             );
+            if view.at(&["ntp", "useNTS"]).is_true() {
+                for server in view.at(&["ntp", "servers"]).texts() {
+                    if parse_addr(server).is_some() {
+                        report
+                            .error(format!("NTS requires hostnames, not IP addresses: {server:?}"));
+                    }
+                }
+            }
         }
         _ => {}
+    }
+}
+
+/// Nobody minded what was in it before 1.14.
+fn resolver(view: View<'_>, report: &mut Report) {
+    let dns = view.get("hostDNS");
+    for key in ["forwardKubeDNSToHost", "resolveMemberNames"] {
+        if dns.get(key).is_true() && !dns.get("enabled").is_true() {
+            report.error(format!("hostDNS.{key} cannot be enabled when hostDNS.enabled is false"));
+        }
+    }
+    let mut are_plain = vec![];
+    for (at, server) in view.get("nameservers").items().enumerate() {
+        let protocol = Some(server.get("protocol").text()).filter(|text| !text.is_empty());
+        let protocol = protocol.unwrap_or("Do53");
+        let (is_plain, has_name) =
+            (protocol == "Do53", !server.get("tlsServerName").text().is_empty());
+        if is_plain && has_name {
+            report.error(format!("tlsServerName must be empty when protocol is Do53: entry {at}"));
+        } else if !is_plain && !has_name {
+            report.error(format!(
+                "tlsServerName must be set when protocol is {protocol}: entry {at}"
+            ));
+        }
+        if parse_addr(server.get("address").text()).is_none() {
+            report.error(format!("nameserver address must be a valid IP: entry {at}"));
+        }
+        are_plain.push(is_plain);
+    }
+    if !are_plain.is_empty() && !are_plain.contains(&true) {
+        report.warn(
+            "all configured nameservers use encrypted DNS (DoT or DoH): validating certificates requires a correct \
+             system clock, so boot may stall when NTP servers are configured by hostname; consider keeping at least \
+             one plain-DNS fallback or configuring NTP servers by IP address",
+        );
     }
 }
 

@@ -190,6 +190,7 @@ fn validate_document(document: &Document, release: Release, report: &mut Report)
         | "Layer2VIPConfig"
         | "LinkAliasConfig"
         | "NetworkRuleConfig"
+        | "ResolverConfig"
         | "RoutingRuleConfig"
         | "StaticHostConfig"
         | "TCPProbeConfig"

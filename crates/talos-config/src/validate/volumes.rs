@@ -2,9 +2,15 @@
 
 use super::{Report, View};
 use crate::cel::{self, Environment, Wanted};
+use crate::format::duration;
 use crate::format::size::parse_bytes;
 use crate::schema::Release;
 
+/// The volumes that have a document; those after the third from 1.14 on.
+const SYSTEM_VOLUMES: [&str; 7] =
+    ["STATE", "EPHEMERAL", "IMAGECACHE", "ETCD", "CRI", "KUBELET", "LOG"];
+/// In nanoseconds.
+const MIN_SCRUB_INTERVAL: i64 = 10_000_000_000;
 /// Partition labels are 36 characters long, of which Talos takes two for a prefix.
 const MAX_NAME: usize = 34;
 
@@ -30,6 +36,7 @@ pub(super) fn validate(kind: &str, view: View<'_>, release: Release, report: &mu
                     }
                 }
             }
+            upkeep(view, report);
         }
         "ExternalVolumeConfig" => {
             name(view, true, report);
@@ -81,16 +88,29 @@ fn user_volume(view: View<'_>, release: Release, report: &mut Report) {
         "disk" | "partition" => {
             let has_size = kind == "partition";
             provisioning(view.get("provisioning"), true, has_size, release, report);
-            filesystem(view.get("filesystem"), report);
+            filesystem(view.get("filesystem"), release, report);
             encryption(view.get("encryption"), report);
         }
         other => report.error(format!("unsupported volume type {other:?}")),
     }
+    upkeep(view, report);
 }
 
-fn filesystem(view: View<'_>, report: &mut Report) {
+/// How often a volume is trimmed and scrubbed; keys that came with 1.14.
+fn upkeep(view: View<'_>, report: &mut Report) {
+    let interval = |key| duration::parse(view.at(&[key, "interval"]).text()).unwrap_or(0);
+    report.check(interval("trim") >= 0, "trim interval cannot be negative");
+    let scrubbed = interval("scrub");
+    report.check(
+        scrubbed == 0 || scrubbed >= MIN_SCRUB_INTERVAL,
+        "scrub interval: minimum value is 10s",
+    );
+}
+
+fn filesystem(view: View<'_>, release: Release, report: &mut Report) {
     let kind = view.get("type").text();
-    if !matches!(kind, "" | "none" | "xfs" | "ext4") {
+    let is_btrfs = kind == "btrfs" && release >= Release::V1_14;
+    if !matches!(kind, "" | "none" | "xfs" | "ext4") && !is_btrfs {
         report.error(format!("unsupported filesystem type: {kind}"));
         return;
     }
@@ -99,6 +119,10 @@ fn filesystem(view: View<'_>, report: &mut Report) {
     report.check(
         is_xfs || !view.get("projectQuotaSupport").is_true(),
         "project quota support is only available for xfs filesystem",
+    );
+    report.check(
+        is_xfs || !view.get("xfs").is_set(),
+        "xfs options are only available for xfs filesystem",
     );
 }
 
@@ -119,8 +143,11 @@ fn external_volume(view: View<'_>, report: &mut Report) {
 
 fn system_volume(view: View<'_>, release: Release, report: &mut Report) {
     let name = view.get("name").text();
-    if !matches!(name, "STATE" | "EPHEMERAL" | "IMAGECACHE") {
-        report.error("only [\"STATE\" \"EPHEMERAL\" \"IMAGECACHE\"] volumes are supported");
+    let known: &[&str] =
+        if release < Release::V1_14 { &SYSTEM_VOLUMES[..3] } else { &SYSTEM_VOLUMES };
+    if !known.contains(&name) {
+        let known: Vec<String> = known.iter().map(|name| format!("{name:?}")).collect();
+        report.error(format!("only [{}] volumes are supported", known.join(" ")));
         return;
     }
     if name == "STATE" {
@@ -133,8 +160,36 @@ fn system_volume(view: View<'_>, release: Release, report: &mut Report) {
             }
         }
     }
+    if release >= Release::V1_14 {
+        system_volume_parts(name, view, report);
+    }
     provisioning(view.get("provisioning"), false, true, release, report);
     encryption(view.get("encryption"), report);
+    upkeep(view, report);
+}
+
+/// What 1.14 minds about single volumes of the system.
+fn system_volume_parts(name: &str, view: View<'_>, report: &mut Report) {
+    let mount = view.get("mount");
+    let is_mounted = ["secure", "disableAccessTime"].iter().any(|key| mount.get(key).is_set());
+    match name {
+        "EPHEMERAL" => {}
+        "STATE" | "IMAGECACHE" => {
+            if is_mounted {
+                report.error(format!("mount config is not allowed for the {name:?} volume"));
+            }
+            if name == "IMAGECACHE" && view.at(&["filesystem", "xfs"]).is_set() {
+                report.error(format!("filesystem config is not allowed for the {name:?} volume"));
+            }
+        }
+        _ => {
+            if is_mounted && !has_provisioning(view.get("provisioning")) {
+                report.error(format!(
+                    "mount config for the {name:?} volume is only supported when it is provisioned onto a dedicated partition"
+                ));
+            }
+        }
+    }
 }
 
 fn has_provisioning(view: View<'_>) -> bool {

@@ -11,12 +11,11 @@ use serde_json::json;
 use talmox_talos_config::client::{Role as ClientRole, talosconfig};
 use talmox_talos_config::contract::Contract;
 use talmox_talos_config::generate::{self, Identity, Input, Options, Role};
-use talmox_talos_config::lint::lint_kinds;
-use talmox_talos_config::patch::{Patch, apply_to};
+use talmox_talos_config::patch::{Patch, apply};
 use talmox_talos_config::schematic::Schematic;
 use talmox_talos_config::secrets::{self, Bundle};
 
-use super::{contract, patches, release, say_lints};
+use super::{contract, patches, release};
 use crate::args::Format;
 use crate::command::Outcome;
 use crate::command::secrets::import;
@@ -177,10 +176,8 @@ pub(super) fn run(args: &GenArgs, printer: &Printer) -> Outcome {
     let mut files = vec![];
     for (output, path) in &destinations {
         let text = match output {
-            OutputType::ControlPlane => {
-                made.config(args, &identity, Role::ControlPlane, printer)?
-            }
-            OutputType::Worker => made.config(args, &identity, Role::Worker, printer)?,
+            OutputType::ControlPlane => made.config(args, &identity, Role::ControlPlane)?,
+            OutputType::Worker => made.config(args, &identity, Role::Worker)?,
             OutputType::TalosConfig => client_config(args, &bundle)?,
         };
         match path {
@@ -226,15 +223,14 @@ impl Made {
     fn read(args: &GenArgs, printer: &Printer) -> Result<Self, CommandError> {
         let version = args.talos_version.as_deref();
         let talos = version.map(contract).transpose()?.unwrap_or(Contract::NEWEST);
-        // What makes a config reads its patches.
-        let release = release(None);
+        let read = |arguments: &[String]| patches(arguments, Some(talos));
         Ok(Self {
             contract: talos,
             kubernetes_version: kubernetes_version(args, talos, printer)?,
             options: options(args, talos)?,
-            for_all: patches(&args.config_patch, release)?,
-            for_control_planes: patches(&args.config_patch_control_plane, release)?,
-            for_workers: patches(&args.config_patch_worker, release)?,
+            for_all: read(&args.config_patch)?,
+            for_control_planes: read(&args.config_patch_control_plane)?,
+            for_workers: read(&args.config_patch_worker)?,
         })
     }
 
@@ -243,7 +239,6 @@ impl Made {
         args: &GenArgs,
         identity: &Identity,
         role: Role,
-        printer: &Printer,
     ) -> Result<String, CommandError> {
         let (name, of_role) = match role {
             Role::ControlPlane => ("control planes", &self.for_control_planes),
@@ -257,20 +252,19 @@ impl Made {
             identity,
             options: &self.options,
         };
-        let mut config = generate::generate(&input, role).map_err(|error| {
+        let config = generate::generate(&input, role).map_err(|error| {
             CommandError::failed(format!("no config for {name} can be made")).because(error)
         })?;
-        for patches in [&self.for_all, of_role] {
-            if !patches.is_empty() {
-                config = apply_to(&config, patches).map_err(|error| {
-                    let message = format!("the config of {name} cannot be patched");
-                    CommandError::failed(message).because(error)
-                })?;
-            }
+        let patches: Vec<Patch> = self.for_all.iter().chain(of_role).cloned().collect();
+        if patches.is_empty() {
+            return Ok(config.encode());
         }
-        let text = config.encode();
-        say_lints(&lint_kinds(&text, self.contract), printer);
-        Ok(text)
+        let unpatched = |error| {
+            let message = format!("the config of {name} cannot be patched");
+            CommandError::failed(message).because(error)
+        };
+        // Nodes of that version read the patches, and the config with them.
+        apply(&config.encode(), &patches, release(Some(self.contract))).map_err(unpatched)
     }
 }
 

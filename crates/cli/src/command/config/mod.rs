@@ -11,7 +11,7 @@ use std::io::{self, Read as _};
 use clap::{Args, Subcommand};
 use talmox_talos_config::Release;
 use talmox_talos_config::contract::Contract;
-use talmox_talos_config::lint::Lint;
+use talmox_talos_config::lint::{Lint, lint_kinds};
 use talmox_talos_config::patch::{Patch, Source, source};
 
 use super::Outcome;
@@ -68,15 +68,20 @@ fn release(contract: Option<Contract>) -> Release {
     contract.and_then(|contract| Release::of(&contract.to_string())).unwrap_or_default()
 }
 
-/// Reads patches, each from a file or from the argument itself.
-fn patches(arguments: &[String], release: Release) -> Result<Vec<Patch>, CommandError> {
+/// Reads patches as that version does, each from a file or from the argument itself.
+fn patches(arguments: &[String], talos: Option<Contract>) -> Result<Vec<Patch>, CommandError> {
     let read = |argument: &String| {
         let (name, text) = match source(argument) {
             Source::Inline(text) => ("the patch".to_owned(), text.to_owned()),
             Source::File(name) => (format!("the patch {name}"), patch_file(name)?),
         };
-        Patch::parse(&text, release)
-            .map_err(|error| CommandError::failed(format!("{name} cannot be read")).because(error))
+        Patch::parse(&text, release(talos)).map_err(|error| {
+            let error = CommandError::failed(format!("{name} cannot be read")).because(error);
+            match lint_kinds(&text, talos.unwrap_or(Contract::NEWEST)).first() {
+                Some(newer) => error.hint(newer.message.clone()),
+                None => error,
+            }
+        })
     };
     arguments.iter().map(read).collect()
 }

@@ -34,10 +34,10 @@ pub(crate) struct PatchArgs {
 }
 
 pub(super) fn run(args: &PatchArgs, printer: &Printer) -> Outcome {
-    let release = release(args.talos_version.as_deref().map(contract).transpose()?);
+    let talos = args.talos_version.as_deref().map(contract).transpose()?;
     let text = config_file(&args.file)?;
-    let patches = patches(&args.patches, release)?;
-    let patched = apply(&text, &patches, release).map_err(|error| {
+    let patches = patches(&args.patches, talos)?;
+    let patched = apply(&text, &patches, release(talos)).map_err(|error| {
         CommandError::failed(format!("{} cannot be patched", args.file)).because(error)
     })?;
     match args.output.as_deref().filter(|path| path.as_os_str() != "-") {

@@ -4,8 +4,10 @@ use std::fs;
 use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use clap::{Args, ValueEnum};
+use talmox_clock::Clock;
 use talmox_lab::pve::{Fault, Profile, Release};
 use talmox_lab::{
     Known, Lab, NodeSettings, Ready, RealKubernetes, Scenario, ScenarioError, Settings,
@@ -20,6 +22,9 @@ use crate::error::{CommandError, Exit};
 use crate::printer::Printer;
 use crate::rehearsal::{self, lease, scenario};
 use crate::{choose, environment, session};
+
+/// How far ahead of ours the time of a lab with real programs may be.
+const MOST_AHEAD: Duration = Duration::from_mins(1);
 
 const AFTER_HELP: &str = "\
 Examples:
@@ -280,6 +285,18 @@ fn real_kubernetes(args: &ServeArgs) -> Result<Option<RealKubernetes>, CommandEr
         let message = "--kube-apiserver goes by the real clock: in a lab whose time passes faster, it would soon take \
                        nobody's certificate";
         return Err(CommandError::usage(message).hint("leave --speed away, or give --speed 1"));
+    }
+    // It goes on from where it was: one that was fast once is ahead for good.
+    let reached = args.state.as_deref().and_then(talmox_lab::saved_time).unwrap_or_default();
+    let ahead = Duration::from_secs(reached.saturating_sub(Clock::real().unix()));
+    if ahead > MOST_AHEAD {
+        let message = format!(
+            "--kube-apiserver goes by the real clock: the lab that was kept is {} minutes ahead of it, and its \
+             certificates would not be good yet",
+            ahead.as_secs() / 60
+        );
+        let hint = "begin a new lab in another folder of --state, or leave --kube-apiserver away";
+        return Err(CommandError::usage(message).hint(hint));
     }
     for (flag, path) in [("--kube-apiserver", &apiserver), ("--etcd", &etcd)] {
         let is_program = fs::metadata(path)

@@ -80,7 +80,9 @@ pub(in crate::plan) fn virtual_address(
 
 fn has_etcd(world: &World) -> bool {
     let is_one = |seen: &TalosSeen| match seen {
-        TalosSeen::Ours(found) => matches!(found.etcd, EtcdSeen::Member { .. } | EtcdSeen::Ill(_)),
+        TalosSeen::Ours(found) => {
+            matches!(found.etcd, EtcdSeen::Member { .. } | EtcdSeen::Ill { .. })
+        }
         _ => false,
     };
     world.nodes.values().any(is_one)

@@ -24,7 +24,7 @@ pub(in crate::step) async fn upload_cidata(
     let size = image.as_bytes().len() as u64;
     let file = FileSource::new(std::io::Cursor::new(Bytes(image)), size)
         .with_progress(context.progress(Some(size)));
-    send((host, volume), file, None, &doing, context).await?;
+    send((host, volume), async { Ok(file) }, None, &doing, context).await?;
     let found = find(host, volume, context).await?.and_then(|found| found.size);
     if found == Some(size) {
         return Ok(Done::Acted);
@@ -44,7 +44,7 @@ pub(in crate::step) async fn scrub_cidata(
     let is_scrubbed = found.size == Some(ZEROS.len() as u64);
     if !is_scrubbed {
         let zeros = FileSource::new(ZEROS, ZEROS.len() as u64);
-        send((host, volume), zeros, None, &doing, context).await?;
+        send((host, volume), async { Ok(zeros) }, None, &doing, context).await?;
     }
     if !delete {
         return Ok(if is_scrubbed { Done::Already } else { Done::Acted });
@@ -59,10 +59,10 @@ pub(in crate::step) async fn scrub_cidata(
     }
 }
 
-/// Sends a file to the storage and waits until it is in its place.
+/// Sends a file to the storage and waits until it is in its place. It is opened when there is room for it.
 pub(super) async fn send(
     (host, volume): (&NodeName, &VolumeId),
-    file: FileSource,
+    file: impl Future<Output = Result<FileSource, StepError>>,
     checksum: Option<Checksum>,
     doing: &str,
     context: &StepContext,
@@ -76,9 +76,11 @@ pub(super) async fn send(
         name,
         checksum,
     };
+    let room = context.room(&upload.scope()).await?;
+    let file = file.await?;
     // A broken upload leaves nothing behind, so who wants to stop need not wait for it.
     let sending = async {
-        let sent = context.wait(Box::pin(context.run.pve.upload(&upload, file))).await?;
+        let sent = context.wait(Box::pin(context.run.pve.upload_in(room, &upload, file))).await?;
         sent.map_err(|error| error::of(doing, error))
     };
     let running = context.act(sending).await?;

@@ -5,6 +5,10 @@ use talmox_pve::error::NotSent;
 
 use super::StepError;
 
+/// What can be done where no host answers.
+pub(in crate::step) const UNANSWERED: &str = "the host at `proxmox.endpoint` is down, or cut off: bring it up, or \
+    name further hosts there; the same command goes on then";
+
 /// An error that came up while `doing`, such as `create VM 300 on pve1`.
 ///
 /// Running a step again begins with a look, so whatever may have been done is found. Only what the
@@ -53,10 +57,7 @@ fn hint(error: &PveError) -> Option<&'static str> {
     } else if error.is_node_scoped() {
         Some("bring the host up, and see that the others reach it; the same command goes on then")
     } else if error.is_unanswered() {
-        Some(
-            "the host at `proxmox.endpoint` is down, or cut off: bring it up, or name further hosts \
-             there; the same command goes on then",
-        )
+        Some(UNANSWERED)
     } else {
         None
     }

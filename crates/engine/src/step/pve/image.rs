@@ -4,9 +4,11 @@ use talmox_pve::PveError;
 use talmox_pve::api::storage::{self, Content, Download};
 use talmox_pve::api::task::{self, Filter, TaskState};
 use talmox_pve::client::FileSource;
+use talmox_pve::id::Upid;
 
 use super::super::{Done, StepContext, StepError};
 use super::cidata::{find, send};
+use super::download_log::{DownloadLog, Progress};
 use super::error;
 use super::image_check::{Verdict, Wanted};
 use crate::patience::FETCHES;
@@ -19,7 +21,7 @@ pub(in crate::step) async fn fetch_image(
 ) -> Result<Done, StepError> {
     let wanted = Wanted::of(step, context).await?;
     let mut verdict = wanted.judge(step, context).await?;
-    if matches!(verdict, Verdict::Missing) && follow_earlier(step, context).await? {
+    if matches!(verdict, Verdict::Missing) && follow_earlier(step, &wanted, context).await? {
         verdict = wanted.judge(step, context).await?;
     }
     match verdict {
@@ -49,7 +51,11 @@ pub(in crate::step) async fn fetch_image(
 
 /// A download of an earlier run goes on without it, and shows no file until it is done. Says whether
 /// there was one.
-async fn follow_earlier(step: &FetchImage, context: &StepContext) -> Result<bool, StepError> {
+async fn follow_earlier(
+    step: &FetchImage,
+    wanted: &Wanted,
+    context: &StepContext,
+) -> Result<bool, StepError> {
     let filter = Filter { kind: Some("download".to_owned()), ..Filter::default() };
     let doing = format!("look for downloads on {}", step.host);
     let tasks = context.ask(&task::list(&step.host, &filter), &doing).await?;
@@ -57,8 +63,37 @@ async fn follow_earlier(step: &FetchImage, context: &StepContext) -> Result<bool
     let running =
         tasks.into_iter().find(|task| task.state == TaskState::Running && task.upid.id() == name);
     let Some(running) = running else { return Ok(false) };
-    context.end_of_earlier(&running.upid, &doing).await?;
+    let upid = &running.upid;
+    let end = Box::pin(async { Ok(context.end_of_earlier(upid, &doing).await) });
+    tell_bytes(upid, wanted, context, end).await??;
     Ok(true)
+}
+
+/// Waits for the end of a download, and meanwhile tells how far it is.
+async fn tell_bytes<T, E>(
+    upid: &Upid,
+    wanted: &Wanted,
+    context: &StepContext,
+    end: impl Future<Output = Result<Result<T, E>, StepError>>,
+) -> Result<Result<T, E>, StepError> {
+    let mut read = DownloadLog::new(wanted.length);
+    let mut tell = None;
+    let mut hear = |line: &str| {
+        if let Some(Progress { bytes, total }) = read.read(line) {
+            tell.get_or_insert_with(|| context.progress(Some(total)))(bytes);
+        }
+    };
+    let mut log = context.run.pve.log(upid);
+    let ended = tokio::select! {
+        biased;
+        ended = end => ended?,
+        never = log.follow(&mut hear) => match never {},
+    };
+    // What is quick ends between two looks.
+    if ended.is_ok() {
+        context.wait(log.look(&mut hear)).await?;
+    }
+    Ok(ended)
 }
 
 /// Tries the ways in their order: a host may be without a way to the Internet, or we without the
@@ -67,7 +102,7 @@ async fn fetch(step: &FetchImage, wanted: &Wanted, context: &StepContext) -> Res
     let mut failure = None;
     for way in &step.ways {
         let tried = match way {
-            FetchWay::Download => download(step, context).await?,
+            FetchWay::Download => download(step, wanted, context).await?,
             FetchWay::Stream => Ok(stream(step, wanted, context).await?),
         };
         match tried {
@@ -88,11 +123,12 @@ async fn fetch(step: &FetchImage, wanted: &Wanted, context: &StepContext) -> Res
 /// Lets the host fetch it. The inner error is one that another way may not have.
 async fn download(
     step: &FetchImage,
+    wanted: &Wanted,
     context: &StepContext,
 ) -> Result<Result<(), PveError>, StepError> {
     let doing = format!("download {} on {}", step.volume, step.host);
     let name = step.volume.file_name().parse();
-    let wanted = Download {
+    let order = Download {
         url: step.url.clone(),
         content: Content::Import,
         name: name.map_err(|error| StepError::failed(&doing).caused_by(error))?,
@@ -100,8 +136,16 @@ async fn download(
         compression: None,
         verify_certificates: true,
     };
-    let request = storage::download(&step.host, step.volume.storage(), &wanted);
-    match context.try_task(&request).await? {
+    let request = storage::download(&step.host, step.volume.storage(), &order);
+    let ended = match context.start_task(&request).await? {
+        Ok(running) => {
+            let upid = running.upid.clone();
+            let end = Box::pin(context.end_of(running));
+            tell_bytes(&upid, wanted, context, end).await?
+        }
+        Err(error) => Err(error),
+    };
+    match ended {
         Ok(_) => Ok(Ok(())),
         Err(error @ (PveError::Rejected(_) | PveError::TaskFailed(_))) if !error.is_retryable() => {
             Ok(Err(error))
@@ -117,14 +161,19 @@ async fn stream(
     context: &StepContext,
 ) -> Result<(), StepError> {
     let doing = format!("pass {} on to {}", step.volume, step.host);
-    let opened = context.wait(context.run.web.open(&step.url)).await?;
-    let file = opened.map_err(|error| StepError::web(&doing, error))?;
-    let Some(length) = file.length.or(wanted.length) else {
-        // Proxmox takes nothing whose length is not known before.
-        return Err(StepError::failed(format!("{doing}: {} does not say its length", step.url)));
-    };
-    let source = FileSource::new(file, length).with_progress(context.progress(Some(length)));
-    send((&step.host, &step.volume), source, step.checksum.clone(), &doing, context).await
+    let file = Box::pin(async {
+        let opened = context.wait(context.run.web.open(&step.url)).await?;
+        let file = opened.map_err(|error| StepError::web(&doing, error))?;
+        let Some(length) = file.length.or(wanted.length) else {
+            // Proxmox takes nothing whose length is not known before.
+            return Err(StepError::failed(format!(
+                "{doing}: {} does not say its length",
+                step.url
+            )));
+        };
+        Ok(FileSource::new(file, length).with_progress(context.progress(Some(length))))
+    });
+    send((&step.host, &step.volume), file, step.checksum.clone(), &doing, context).await
 }
 
 /// Deletes a file that is no good, where that is allowed.

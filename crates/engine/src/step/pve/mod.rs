@@ -5,6 +5,7 @@ mod clone;
 mod create;
 mod destroy;
 mod detach;
+mod download_log;
 mod earlier;
 mod error;
 mod finish;
@@ -20,7 +21,7 @@ mod vm;
 use talmox_pve::PveError;
 use talmox_pve::client::{Permits, Running, TaskDone, TaskPatience};
 use talmox_pve::id::Upid;
-use talmox_pve::request::Request;
+use talmox_pve::request::{Request, Scope};
 
 use super::{StepContext, StepError};
 use crate::patience::SILENT_HOST;
@@ -30,6 +31,7 @@ pub(super) use clone::clone;
 pub(super) use create::create;
 pub(super) use destroy::destroy;
 pub(super) use detach::detach_cidata;
+pub(super) use error::UNANSWERED;
 pub(super) use finish::finish;
 pub(super) use image::{delete_image, fetch_image};
 pub(super) use mapping::create_mapping;
@@ -50,7 +52,10 @@ impl StepContext {
 
     /// Changes something at once.
     async fn change(&self, request: &Request<()>, doing: &str) -> Result<(), StepError> {
-        self.act(async { self.send(request).await.map_err(|error| error::of(doing, error)) }).await
+        let room = self.turn(request.scope(), self.run.pve.room_to_send(request)).await?;
+        let send = Box::pin(self.run.pve.send_in(room, request));
+        let send = self.answered(request.operation(), send);
+        self.act(async { send.await.map_err(|error| error::of(doing, error)) }).await
     }
 
     /// Starts a task and waits for its end. Where somebody wants to stop, the task goes on, and the
@@ -64,28 +69,43 @@ impl StepContext {
         &self,
         request: &Request<Upid>,
     ) -> Result<Result<TaskDone, PveError>, StepError> {
-        // Who wants to stop must not begin something when others have made room.
-        let room = self.room(request).await?;
-        let start = Box::pin(self.run.pve.start_in(room, request));
-        let started =
-            self.act(async { Ok(self.answered(request.operation(), start).await) }).await?;
-        match started {
+        match self.start_task(request).await? {
             Ok(running) => self.end_of(running).await,
             Err(error) => Ok(Err(error)),
         }
     }
 
+    async fn start_task(
+        &self,
+        request: &Request<Upid>,
+    ) -> Result<Result<Running, PveError>, StepError> {
+        // Who wants to stop must not begin something when others have made room.
+        let room = self.room(request.scope()).await?;
+        let start = Box::pin(self.run.pve.start_in(room, request));
+        self.act(async { Ok(self.answered(request.operation(), start).await) }).await
+    }
+
     /// Room on the host and its storages, which others may burden.
-    async fn room(&self, request: &Request<Upid>) -> Result<Permits, StepError> {
-        let mut room = std::pin::pin!(self.run.pve.room(request));
+    async fn room(&self, scope: &Scope) -> Result<Permits, StepError> {
+        self.turn(scope, self.run.pve.room(scope)).await
+    }
+
+    /// Waits for its turn. That takes nothing of its own time.
+    async fn turn(
+        &self,
+        scope: &Scope,
+        room: impl Future<Output = Permits>,
+    ) -> Result<Permits, StepError> {
+        let mut room = std::pin::pin!(room);
         // Where there is room there is nothing to say.
         tokio::select! {
             biased;
             room = &mut room => return Ok(room),
             () = std::future::ready(()) => {}
         }
-        let host = request.scope().node.as_ref().map(|host| format!(" on {host}"));
+        let host = scope.node.as_ref().map(|host| format!(" on {host}"));
         self.waits(format!("other tasks{} to end", host.unwrap_or_default()));
+        let _still = self.deadline.stand_still();
         let room = self.wait(room).await?;
         self.waits("Proxmox to answer");
         Ok(room)

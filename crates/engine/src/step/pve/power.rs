@@ -1,5 +1,6 @@
 //! On and off.
 
+use talmox_pve::PveError;
 use talmox_pve::api::qemu::{self, Vm};
 use talmox_pve::client::TaskDone;
 
@@ -71,7 +72,8 @@ pub(in crate::step) async fn stop(step: &StopVm, context: &StepContext) -> Resul
     }
 }
 
-/// Presses the reset button of a VM that does not answer.
+/// Presses the reset button of a VM that does not answer. Done is also what may have been done: of a call whose answer
+/// was lost, and of a task that nobody hears of any more.
 pub(in crate::step) async fn reset(own: &OwnVm, context: &StepContext) -> Result<(), StepError> {
     let found = ours(own, context).await?;
     let doing = format!("reset VM {} on {}", found.vm.vmid, found.vm.node);
@@ -79,7 +81,10 @@ pub(in crate::step) async fn reset(own: &OwnVm, context: &StepContext) -> Result
         return Err(StepError::failed(format!("VM {} does not run", found.vm.vmid))
             .hint("running the same command again starts it"));
     }
-    context.run_task(&qemu::reset(&found.vm), &doing).await.map(|_| ())
+    match context.try_task(&qemu::reset(&found.vm)).await? {
+        Ok(_) | Err(PveError::MaybeApplied { .. }) => Ok(()),
+        Err(error) => Err(error::of(&doing, error)),
+    }
 }
 
 async fn is_running(vm: &Vm, context: &StepContext) -> Result<bool, StepError> {

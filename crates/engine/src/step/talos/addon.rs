@@ -15,7 +15,8 @@ pub(in crate::step) async fn apply_addon(
     let manifests = read.map_err(|error| unreadable(&doing, error))?;
     let kube = context.cluster()?.kube()?;
     let tell = |reason: &str| context.waits(reason);
-    let (clock, deadline) = (context.run.clock, context.deadline);
+    let clock = context.run.clock;
+    let deadline = clock.deadline(context.deadline.left());
     let patience = Patience { clock, deadline, pause: LOOK, tell: &tell };
     let failed = |error: ApplyError| {
         let hint = match &error {

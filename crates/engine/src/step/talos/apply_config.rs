@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use talmox_talos_api::client::{Apply, ApplyMode};
-use talmox_talos_api::probe::Maintenance;
+use talmox_talos_api::probe::{HANGS, Maintenance};
 use talmox_talos_api::{Expected, TalosError, Verdict};
 
 use super::StepWait;
@@ -11,6 +11,7 @@ use super::first_answer::{Found, first_answer};
 use super::settled::await_settled;
 use crate::patience::LOOK;
 use crate::plan::ApplyConfig;
+use crate::settled::Reason;
 use crate::step::{Done, StepContext, StepError};
 
 pub(in crate::step) async fn apply_config(
@@ -24,10 +25,15 @@ pub(in crate::step) async fn apply_config(
         // Who answered once came up, and needs no reset any more.
         resets = 0;
         let Found::Waiting { node, expected } = found else { break address };
-        if apply(step, &node, context).await? {
-            done = Done::Acted;
-            await_ours(step, &expected, address, context).await?;
-            break address;
+        tell(context);
+        match apply(step, &node, context).await? {
+            // A node that just booted changes its key a few times.
+            Some(TalosError::Unreachable { .. }) => {}
+            _ => {
+                done = Done::Acted;
+                await_ours(step, &expected, address, context).await?;
+                break address;
+            }
         }
         // Who it is may have changed while nobody listened, so it is asked again.
         context.pause(LOOK).await?;
@@ -39,27 +45,31 @@ pub(in crate::step) async fn apply_config(
     Ok(done)
 }
 
-/// Whether the node may have taken it; if not, nothing happened and it can be tried again.
+/// Says that the config is sent: where no answer comes, that is what is waited for.
+fn tell(context: &StepContext) {
+    let reason = "its config is being applied";
+    if context.last_reason() != reason {
+        context.waits(reason);
+    }
+}
+
+/// Gives the node its config. Inside, why it may not have taken it: only where it could not be reached is that certain.
 async fn apply(
     step: &ApplyConfig,
     node: &Maintenance,
     context: &StepContext,
-) -> Result<bool, StepError> {
+) -> Result<Option<TalosError>, StepError> {
     let apply = Apply { config: &step.config, mode: ApplyMode::Auto, dry_run: false };
     let sent = context.act(async { Ok(node.client.apply(&apply).await) }).await?;
     match sent {
-        // It has a config already, or is about to.
-        Ok(_)
-        | Err(TalosError::NotYet { .. } | TalosError::Lost { .. } | TalosError::Late { .. }) => {
-            Ok(true)
-        }
-        // A node that just booted changes its key a few times.
-        Err(TalosError::Unreachable { .. }) => Ok(false),
+        Ok(_) => Ok(None),
         Err(error @ (TalosError::No { .. } | TalosError::Unreadable { .. })) => {
             Err(StepError::failed(format!("{} does not take its config", step.node.name))
                 .caused_by(error)
                 .hint("`talmox render` shows the config without its secrets"))
         }
+        // It has a config already, or is about to; or it cannot be heard.
+        Err(error) => Ok(Some(error)),
     }
 }
 
@@ -79,16 +89,23 @@ async fn await_ours(
             Verdict::Ours => return Ok(()),
             Verdict::Maintenance(node) => {
                 if let Some(why) = node.machine.mismatch(expected) {
-                    format!("another machine answers: {why}")
+                    Reason::from(format!("another machine answers: {why}"))
                 } else {
-                    apply(step, &node, context).await?;
-                    "it is still without a config".to_owned()
+                    without_config(apply(step, &node, context).await?.as_ref())
                 }
             }
-            other => other.to_string(),
+            other => Reason::from(other.to_string()),
         };
         wait.not_yet(reason).await?;
     }
+}
+
+/// Why a node that was just sent its config is still without.
+fn without_config(unsure: Option<&TalosError>) -> Reason {
+    let text = "it is still without a config";
+    let Some(error) = unsure else { return Reason::from(text) };
+    let is_silent = matches!(error, TalosError::Late { .. } | TalosError::Lost { .. });
+    Reason { text: format!("{text}: {error}"), advice: is_silent.then_some(HANGS) }
 }
 
 /// People should know if it runs another version than its config is made for.

@@ -1,13 +1,14 @@
 //! Waiting for a machine to answer at all, and finding out whether it is the one that is meant.
 
 use std::net::IpAddr;
+use std::time::Duration;
 
 use talmox_talos_api::probe::Maintenance;
 use talmox_talos_api::{Expected, Look, Verdict};
 
-use super::ground::Ground;
+use super::ground::{Below, Ground};
 use super::{locate, machine};
-use crate::patience::{LOOK, Patience};
+use crate::patience::{GLANCE, LOOK, Patience};
 use crate::plan::{ApplyConfig, ConfigBy};
 use crate::step::{ErrorKind, StepContext, StepError, pve};
 
@@ -29,43 +30,61 @@ pub(super) enum Found {
 }
 
 /// Waits for the machine, and resets it, so often at most, if its port stays closed: now and then one
-/// stalls on its first boot, and a reset cures it.
+/// stalls on its first boot, and a reset cures it. A reset that Proxmox did not do is tried again, for as long as
+/// resets would have taken.
 pub(super) async fn first_answer(
     step: &ApplyConfig,
     most_resets: u32,
     context: &StepContext,
 ) -> Result<(IpAddr, Found), StepError> {
     let name = &step.node.name;
-    let mut resets = 0;
+    let last = context.run.clock.deadline(step.boot * (most_resets + 1));
+    let mut ground = Ground::of(vec![&step.node.own], context);
+    let (mut resets, mut patience) = (0, step.boot);
     loop {
-        let silence = match await_answer(step, context).await? {
+        let silence = match await_answer(step, patience, &mut ground, context).await? {
             Ok(found) => return Ok(found),
             Err(silence) => silence,
         };
-        let mut ground = Ground::of(vec![&step.node.own], context);
-        let below = ground.look(context).await;
-        let is_over = context.deadline.has_passed() || !silence.is_closed || resets == most_resets;
-        if is_over || below.is_some() {
-            let often = if resets == 0 { String::new() } else { format!(" after {resets} resets") };
-            let reason = below.unwrap_or(&silence.reason);
+        let below = ground.look(context).await.cloned();
+        let is_late = context.deadline.has_passed() || last.has_passed();
+        let is_over = is_late || !silence.is_closed || resets == most_resets;
+        if is_over || matches!(below, Some(Below::Down(_))) {
+            let times = if resets == 1 { "reset" } else { "resets" };
+            let often =
+                if resets == 0 { String::new() } else { format!(" after {resets} {times}") };
+            let reason = match &below {
+                Some(Below::Down(what)) => what.clone(),
+                _ => ground.add_to(&silence.reason, silence.is_closed),
+            };
             return Err(StepError::failed(format!("{name} does not come up{often}: {reason}"))
                 .hint(match below {
-                    Some(_) => "bring it up; running the same command again goes on from here",
-                    None if silence.is_closed && most_resets == 0 => WAY,
-                    None => silence.advice,
+                    Some(Below::Down(_)) => {
+                        "bring it up; running the same command again goes on from here"
+                    }
+                    Some(Below::Silent) if silence.is_closed => pve::UNANSWERED,
+                    _ if silence.is_closed && most_resets == 0 => WAY,
+                    _ => silence.advice,
                 }));
         }
-        resets += 1;
-        let minutes = step.boot.as_secs().div_ceil(60);
-        context.note(format!(
-            "nothing answers on {name} after {minutes} min: its VM is reset ({resets} of {most_resets})"
-        ));
+        patience = GLANCE;
+        if below == Some(Below::Silent) {
+            continue;
+        }
         match pve::reset(&step.node.own, context).await {
-            // It counts all the same: whether it was done is not known.
-            Err(StepError {
-                kind: ErrorKind::Retry { .. } | ErrorKind::Locked, message, ..
-            }) => context.waits(message),
-            other => other?,
+            Ok(()) => {
+                (resets, patience) = (resets + 1, step.boot);
+                let minutes = step.boot.as_secs().div_ceil(60);
+                context.note(format!(
+                    "nothing answers on {name} after {minutes} min: its VM is reset ({resets} of {most_resets})"
+                ));
+            }
+            Err(error) if matches!(error.kind, ErrorKind::Retry { .. } | ErrorKind::Locked) => {
+                let mut why = vec![error.message.clone()];
+                why.extend(error.causes());
+                ground.has_no_reset(why.join(": "));
+            }
+            Err(error) => return Err(error),
         }
     }
 }
@@ -80,23 +99,24 @@ struct Silence {
     is_closed: bool,
 }
 
-/// Waits for one boot. Inside, why nothing came of it.
+/// Waits for one boot, so long. Inside, why nothing came of it.
 async fn await_answer(
     step: &ApplyConfig,
+    patience: Duration,
+    ground: &mut Ground<'_>,
     context: &StepContext,
 ) -> Result<Result<(IpAddr, Found), Silence>, StepError> {
     let clock = context.run.clock;
-    let deadline = clock.deadline(step.boot.min(context.deadline.left()));
+    let deadline = clock.deadline(patience.min(context.deadline.left()));
     let tell = |reason: &str| context.waits(reason);
     let mut wait = Patience { clock, deadline, pause: LOOK, tell: &tell }.begin();
-    let mut ground = Ground::of(vec![&step.node.own], context);
     loop {
         let silence = match context.wait(look(step, context)).await?? {
             Ok(found) => return Ok(Ok(found)),
             Err(silence) => silence,
         };
         context.still_needs(&step.needs)?;
-        let shown = ground.explain(&silence.reason, context).await;
+        let shown = ground.explain(&silence.reason, silence.is_closed, context).await;
         if context.wait(wait.not_yet(shown)).await?.is_err() {
             return Ok(Err(silence));
         }

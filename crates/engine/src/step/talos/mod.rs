@@ -78,7 +78,7 @@ impl<'a> StepWait<'a> {
     async fn not_yet(&mut self, reason: impl Into<Reason>) -> Result<(), StepError> {
         self.context.still_needs(self.needs)?;
         let Reason { text, advice } = reason.into();
-        let reason = self.ground.explain(&text, self.context).await;
+        let reason = self.ground.explain(&text, false, self.context).await;
         if self.context.deadline.has_passed() {
             let text = format!("{} in time: {reason}", self.what);
             return Err(StepError::failed(text).hint(advice.unwrap_or_else(|| hint(&reason))));

@@ -5,11 +5,13 @@ use std::time::Duration;
 
 use talmox_engine::event::{Event, RunEnd, StepEnd};
 use talmox_engine::execute::Cancel;
-use talmox_engine::plan::{Action, PostSchematic};
+use talmox_engine::plan::{Action, CreateVm, PostSchematic};
 use talmox_engine::step::{Context, Cut, Moment};
 use talmox_lab::pve::{Action as FaultAction, Fault, When};
+use talmox_pve::client::Limits;
 
 use super::rig::{DEADLINE, Rig, TALMOX, bring_up, create, own, run, step};
+use crate::common;
 
 #[tokio::test]
 async fn one_failure_stops_only_what_depends_on_it() {
@@ -189,4 +191,26 @@ async fn who_waits_for_room_says_so_and_begins_nothing_after_a_stop() {
     assert_eq!(creates(), 2);
     let stops = |event: &talmox_engine::event::Stamped| event.what == Event::RunStopping;
     assert_eq!(ran.events.iter().filter(|event| stops(event)).count(), 1);
+}
+
+/// Each takes more than half of the time it has, and there is room for one.
+#[tokio::test(flavor = "multi_thread")]
+async fn who_waits_for_its_turn_has_all_its_time_left() {
+    let rig = Rig::start("9.2");
+    let when = When { task: Some("qmcreate".to_owned()), ..When::default() };
+    let slow = FaultAction::Delay(Duration::from_mins(4));
+    rig.lab.faults().add(Fault { times: None, ..Fault::new(when, slow) });
+    let steps = ["a", "b", "c"].into_iter().zip(301..).map(|(name, number)| {
+        let Action::CreateVm(create) = create(&own(name, number)) else { unreachable!() };
+        let create = CreateVm { deadline: Duration::from_mins(7), ..create };
+        step(name, Action::CreateVm(create), &[])
+    });
+    let limits = Limits { per_storage: 1, ..Limits::default() };
+    let pve = common::client_within(&rig.lab, TALMOX, limits);
+    let context = Context { pve, ..rig.context(TALMOX) };
+    let ran = rig.run_with(&steps.collect::<Vec<_>>(), &context).await;
+    assert_eq!(ran.results(), ["a done", "b done", "c done"]);
+    let waits = ran.waits();
+    let turns = waits.iter().filter(|wait| **wait == "other tasks on pve1 to end").count();
+    assert_eq!(turns, 2, "{waits:?}");
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use talmox_engine::event::StepEnd;
+use talmox_engine::event::{Event, StepEnd};
 use talmox_engine::factory;
 use talmox_engine::plan::{Action, DeleteImage, FetchImage, FetchWay, PostSchematic, Step};
 use talmox_engine::step::Moment;
@@ -13,8 +13,9 @@ use talmox_pve::client::FileSource;
 use talmox_talos_api::Reach;
 use talmox_talos_config::schematic::Schematic;
 
-use super::rig::{ADMIN, DEADLINE, RELEASES, Rig, TALMOX, id, step};
+use super::rig::{ADMIN, DEADLINE, RELEASES, Ran, Rig, TALMOX, id, step};
 use super::website::{Website, qcow2};
+use crate::common;
 
 const URL: &str = "http://factory.example/image/x/nocloud-amd64.qcow2";
 const PATH: &str = "/image/x/nocloud-amd64.qcow2";
@@ -157,12 +158,39 @@ async fn an_image_is_passed_on_where_the_host_may_not_fetch_it() {
     assert_eq!(ran.results(), ["image done"]);
     assert!(ran.notes()[0].contains("Permission check failed"), "{:?}", ran.notes());
     assert_whole(&rig).await;
-    let length = Some(qcow2(SIZE).len() as u64);
-    assert!(ran.events.iter().any(|event| matches!(
-        event.what,
-        talmox_engine::event::Event::StepProgress { total, bytes, .. }
-            if total == length && Some(bytes) == length
-    )));
+    assert_eq!(told_bytes(&ran).last(), Some(&whole()));
+}
+
+/// How many bytes were told, of how many.
+fn told_bytes(ran: &Ran) -> Vec<(u64, Option<u64>)> {
+    let told = ran.events.iter().filter_map(|event| match event.what {
+        Event::StepProgress { bytes, total, .. } => Some((bytes, total)),
+        _ => None,
+    });
+    told.collect()
+}
+
+fn whole() -> (u64, Option<u64>) {
+    let length = qcow2(SIZE).len() as u64;
+    (length, Some(length))
+}
+
+#[tokio::test]
+async fn a_host_that_fetches_an_image_tells_its_bytes() {
+    let (rig, _site) = rig("9.2");
+    let ran = rig.run(&fetch(&[FetchWay::Download], None)).await;
+    assert_eq!(ran.results(), ["image done"]);
+    assert_eq!(told_bytes(&ran), [whole()]);
+}
+
+#[tokio::test]
+async fn a_log_that_cannot_be_read_tells_nothing_and_does_no_harm() {
+    let (rig, _site) = rig("9.2");
+    let refuse = FaultAction::Refuse { status: 403, message: "Permission check failed".to_owned() };
+    common::strike(&rig.lab, "GET", "/nodes/pve1/tasks/*/log", 1000, refuse);
+    let ran = rig.run(&fetch(&[FetchWay::Download], None)).await;
+    assert_eq!(ran.results(), ["image done"]);
+    assert_eq!((told_bytes(&ran), ran.notes()), (vec![], vec![]));
 }
 
 #[tokio::test]

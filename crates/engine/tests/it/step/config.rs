@@ -165,7 +165,7 @@ async fn a_port_that_stays_closed_is_told() {
     let step = ApplyConfig { resets, deadline, ..apply_config(ADDRESS) };
     let told = rig.run(Action::ApplyConfig(step)).await;
     assert!(told.failure().starts_with("cp-11 does not come up: nothing answers: cannot connect"));
-    assert!(told.hint().contains("was up before, and is not reset"), "{}", told.hint());
+    assert!(told.hint().contains("`proxmox.endpoint` is down"), "{}", told.hint());
     assert_eq!(told.waits.len(), 1, "{:?}", told.waits);
 }
 
@@ -188,4 +188,32 @@ async fn another_machine_at_the_address_is_no_reason_for_a_reset() {
     assert!(failure.starts_with(words), "{failure}");
     assert!(told.hint().starts_with("another machine has the address"), "{}", told.hint());
     assert_eq!(told.notes, Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn nothing_is_reset_while_proxmox_does_not_answer_and_that_is_told() {
+    let mut rig = Rig::new();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    rig.lead(ADDRESS, 50000, listener.local_addr().unwrap());
+    drop(listener);
+    let step = ApplyConfig { boot: Duration::from_mins(1), ..apply_config(ADDRESS) };
+    let told = rig.run(Action::ApplyConfig(step)).await;
+    let (failure, silent) = (told.failure(), "(Proxmox does not answer either)");
+    assert!(failure.starts_with("cp-11 does not come up: nothing answers: "), "{failure}");
+    assert!(failure.ends_with(silent), "{failure}");
+    assert!(told.hint().contains("`proxmox.endpoint` is down"), "{}", told.hint());
+    assert!(told.waits.iter().any(|reason| reason.ends_with(silent)), "{:?}", told.waits);
+    assert_eq!(told.notes, Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn a_config_whose_receipt_is_never_confirmed_is_told() {
+    let mut rig = Rig::new();
+    rig.node(ADDRESS, |facts| facts.is_deaf = true).await;
+    let step = ApplyConfig { deadline: Duration::from_mins(4), ..apply_config(ADDRESS) };
+    let told = rig.run(Action::ApplyConfig(step)).await;
+    let why = "it is still without a config: ApplyConfiguration on 10.0.0.11:50000 was not answered in time";
+    assert_eq!(told.failure(), format!("cp-11 does not come back with its config in time: {why}"));
+    assert!(told.hint().contains("`mtu:`"), "{}", told.hint());
+    assert_eq!(told.waits, ["its config is being applied", why]);
 }

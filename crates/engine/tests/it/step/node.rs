@@ -58,6 +58,8 @@ pub(crate) struct Facts {
     /// How often a bootstrap was refused because there was one.
     pub(crate) refusals: u32,
     pub(crate) applied: Vec<String>,
+    /// It never answers who sends it a config.
+    pub(crate) is_deaf: bool,
 }
 
 #[derive(Clone)]
@@ -188,6 +190,9 @@ impl MachineService for Node {
         let text = String::from_utf8(request.into_inner().data).unwrap();
         if text == "bad" {
             return Err(Status::invalid_argument("configuration validation failed: it is bad"));
+        }
+        if self.facts().is_deaf {
+            std::future::pending::<()>().await;
         }
         let mut facts = self.facts();
         facts.applied.push(text);

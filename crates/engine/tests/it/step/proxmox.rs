@@ -4,8 +4,8 @@ use std::time::Duration;
 use talmox_engine::execute::StepResult;
 use talmox_engine::ownership::{Marker, Stage};
 use talmox_engine::plan::{Action, ApplyConfig, AwaitUbuntu, Contact};
-use talmox_engine::status::{Role, Sources, Subject, gather};
-use talmox_lab::pve::Profile;
+use talmox_engine::status::{Found, Role, Sources, Subject, gather};
+use talmox_lab::pve::{Action as FaultAction, Profile};
 use talmox_lab::{Lab, Scenario, Settings};
 use talmox_pve::api::qemu;
 use talmox_pve::api::task::{self, Filter};
@@ -82,6 +82,33 @@ async fn a_machine_that_stalls_is_reset_at_most_twice() {
     let first = "nothing answers on cp-11 after 3 min: its VM is reset (1 of 2)";
     assert_eq!((told.notes.len(), told.notes[0].as_str()), (2, first));
     assert_eq!(resets(&rig).await, 2);
+}
+
+const RESET: &str = "/nodes/{node}/qemu/*/status/reset";
+
+#[tokio::test]
+async fn a_reset_counts_that_may_have_been_done() {
+    let lab = lab(&name(ADDRESS));
+    let mut rig = rig(&lab);
+    rig.lead(ADDRESS, 50000, closed().await);
+    common::strike(&lab, "POST", RESET, 1, FaultAction::TimedOut);
+    let told = rig.run(Action::ApplyConfig(apply_config(ADDRESS))).await;
+    let failure = told.failure();
+    assert!(failure.starts_with("cp-11 does not come up after 2 resets: "), "{failure}");
+    assert_eq!((told.notes.len(), resets(&rig).await), (2, 2));
+}
+
+#[tokio::test]
+async fn a_reset_that_was_not_done_is_neither_counted_nor_told_and_tried_again() {
+    let lab = lab(&name(ADDRESS));
+    let mut rig = rig(&lab);
+    rig.lead(ADDRESS, 50000, closed().await);
+    common::strike(&lab, "POST", RESET, 1, FaultAction::LostLock);
+    let told = rig.run(Action::ApplyConfig(apply_config(ADDRESS))).await;
+    let done = resets(&rig).await;
+    assert!(done > 0 && told.notes.len() == done, "{done} resets: {:?}", told.notes);
+    let why = "(its VM cannot be reset now: reset VM 300 on pve1: ";
+    assert!(told.waits.iter().any(|reason| reason.contains(why)), "{:?}", told.waits);
 }
 
 #[tokio::test]
@@ -176,7 +203,8 @@ async fn a_vm_is_shown_as_proxmox_sees_it() {
     };
     let limit = Duration::from_secs(5);
     let sources = Sources { pve: rig.pve.clone(), cluster: rig.access(), limit };
-    let status = gather("home", &[subject], &sources, &[]).await;
+    let world = async { Ok(Found { subjects: vec![subject.clone()], ..Found::default() }) };
+    let (status, _) = gather("home", std::slice::from_ref(&subject), &sources, world).await;
     let node = &status.nodes[0];
     assert_eq!(node.address.get(), Some(&ADDRESS.parse().unwrap()));
     let vm = node.vm.get().unwrap();

@@ -183,6 +183,7 @@ pub(crate) fn facts(address: &str) -> Facts {
         bootstraps: 0,
         refusals: 0,
         applied: vec![],
+        is_deaf: false,
     }
 }
 

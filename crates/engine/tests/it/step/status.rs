@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use talmox_engine::plan::{Change, Class, Contact, FieldChange, Object};
-use talmox_engine::status::{Part, Role, Seen, Sources, Subject, gather, running};
+use talmox_engine::status::{Found, Part, Role, Seen, Sources, Subject, gather, running};
 use tokio::net::TcpListener;
 
 use super::node::Etcd;
@@ -49,7 +49,17 @@ async fn what_answers_is_shown_and_what_does_not_is_said() {
     };
     let sources =
         Sources { pve: rig.pve.clone(), cluster: rig.access(), limit: Duration::from_secs(10) };
-    let status = gather("home", &subjects, &sources, &[change]).await;
+    // The world is not seen before that one was asked: nobody waits for the other.
+    let world = async {
+        let asked = silent.accept().await.unwrap();
+        tokio::spawn(async move {
+            std::future::pending::<()>().await;
+            drop(asked);
+        });
+        Ok(Found { subjects: subjects.to_vec(), changes: vec![change], ..Found::default() })
+    };
+    let (status, trouble) = gather("home", &subjects, &sources, world).await;
+    assert_eq!(trouble, None);
 
     assert_eq!(status.kubernetes, Seen::Is("v1.32.4".to_owned()));
     assert_eq!(status.authorities.len(), 4);

@@ -13,8 +13,11 @@ use talmox_talos_api::proto::machine::{
     HostnameResponse, ImagePull, ImagePullRequest, ImagePullResponse, LogsRequest, MemoryResponse,
     MetaDelete, MetaDeleteRequest, MetaDeleteResponse, MetaWrite, MetaWriteRequest,
     MetaWriteResponse, ReadRequest, Reboot, RebootRequest, RebootResponse, Reset, ResetRequest,
-    ResetResponse, Rollback, RollbackRequest, RollbackResponse, ServiceListResponse, Shutdown,
-    ShutdownRequest, ShutdownResponse, Upgrade, UpgradeRequest, UpgradeResponse, VersionResponse,
+    ResetResponse, Rollback, RollbackRequest, RollbackResponse, ServiceListResponse,
+    ServiceRestart, ServiceRestartRequest, ServiceRestartResponse, ServiceStart,
+    ServiceStartRequest, ServiceStartResponse, ServiceStop, ServiceStopRequest,
+    ServiceStopResponse, Shutdown, ShutdownRequest, ShutdownResponse, Upgrade, UpgradeRequest,
+    UpgradeResponse, VersionResponse,
 };
 use talmox_talos_api::server::{Answered, Asked, Status, Streaming};
 use tonic::codegen::BoxStream;
@@ -25,6 +28,7 @@ use super::{
 };
 use crate::pve::Work;
 use crate::talos::land::Node;
+use crate::talos::sequence::Order;
 
 type Answer<T> = Result<Answered<T>, Status>;
 
@@ -49,6 +53,33 @@ impl MachineService for NodeApi {
     async fn service_list(&self, _: Asked<()>) -> Answer<ServiceListResponse> {
         let messages = vec![self.0.node(status::services)?];
         Ok(Answered::new(ServiceListResponse { messages }))
+    }
+
+    async fn service_start(
+        &self,
+        request: Asked<ServiceStartRequest>,
+    ) -> Answer<ServiceStartResponse> {
+        let resp = self.order(&request.into_inner().id, Order::Start, "started").await?;
+        let messages = vec![ServiceStart { metadata: None, resp }];
+        Ok(Answered::new(ServiceStartResponse { messages }))
+    }
+
+    async fn service_stop(
+        &self,
+        request: Asked<ServiceStopRequest>,
+    ) -> Answer<ServiceStopResponse> {
+        let resp = self.order(&request.into_inner().id, Order::Stop, "stopped").await?;
+        let messages = vec![ServiceStop { metadata: None, resp }];
+        Ok(Answered::new(ServiceStopResponse { messages }))
+    }
+
+    async fn service_restart(
+        &self,
+        request: Asked<ServiceRestartRequest>,
+    ) -> Answer<ServiceRestartResponse> {
+        let resp = self.order(&request.into_inner().id, Order::Restart, "restarted").await?;
+        let messages = vec![ServiceRestart { metadata: None, resp }];
+        Ok(Answered::new(ServiceRestartResponse { messages }))
     }
 
     async fn apply_configuration(
@@ -111,9 +142,9 @@ impl MachineService for NodeApi {
 
     async fn etcd_member_list(
         &self,
-        request: Asked<EtcdMemberListRequest>,
+        _: Asked<EtcdMemberListRequest>,
     ) -> Answer<EtcdMemberListResponse> {
-        etcd::members(&self.0, request.into_inner().query_local).map(Answered::new)
+        etcd::members(&self.0).map(Answered::new)
     }
 
     async fn etcd_status(&self, _: Asked<()>) -> Answer<EtcdStatusResponse> {
@@ -197,6 +228,15 @@ impl MachineService for NodeApi {
         let Session { realm, vmid, boot, .. } = &*self.0;
         realm.roll_back(*vmid, *boot)?;
         Ok(Answered::new(RollbackResponse { messages: vec![Rollback { metadata: None }] }))
+    }
+}
+
+impl NodeApi {
+    /// Orders something of a service, and says that it was done.
+    async fn order(&self, service: &str, order: Order, done: &str) -> Result<String, Status> {
+        let Session { realm, vmid, boot, .. } = &*self.0;
+        realm.order(*vmid, *boot, service, order).await?;
+        Ok(format!("Service {service:?} {done}"))
     }
 }
 

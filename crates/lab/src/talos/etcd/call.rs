@@ -5,7 +5,7 @@ use std::sync::Arc;
 use talmox_talos_api::proto::machine::{
     EtcdMember, EtcdMemberAlarm, EtcdMemberStatus, etcd_member_alarm::AlarmType,
 };
-use tonic::Status;
+use tonic::{Code, Status};
 
 use super::{EtcdCluster, snapshot as file};
 use crate::talos::land::{Land, Membership};
@@ -41,31 +41,53 @@ fn local<'l>(
     Ok((cluster, membership))
 }
 
-/// The same, where all members must agree.
-fn agreed<'l>(
+/// The same, where the member must have a vote.
+fn voting<'l>(
     land: &'l Land,
     vmid: u32,
     call: &str,
 ) -> Result<(&'l EtcdCluster, Membership), Status> {
     let (cluster, membership) = local(land, vmid, call)?;
     if cluster.members[&membership.member].is_learner {
-        return Err(Status::unavailable("etcdserver: rpc not supported for learner"));
-    }
-    if !land.serves(membership) {
-        return Err(Status::unavailable("etcdserver: request timed out"));
+        return Err(Status::unknown("etcdserver: rpc not supported for learner"));
     }
     Ok((cluster, membership))
 }
 
-/// `query_local`: as this member knows them, which may be old.
-pub(crate) fn members(
-    land: &Land,
+/// What etcd says where too few members are there: at once where the caller wants a leader, else after a while.
+const NO_LEADER: &str = "etcdserver: no leader";
+const TIMED_OUT: &str = "etcdserver: request timed out";
+
+/// The same, where all members must agree.
+fn agreed<'l>(
+    land: &'l Land,
     vmid: u32,
-    query_local: bool,
-) -> Result<Vec<EtcdMember>, Status> {
-    let call = "member list";
-    let (cluster, _) =
-        if query_local { local(land, vmid, call)? } else { agreed(land, vmid, call)? };
+    call: &str,
+    otherwise: &str,
+) -> Result<(&'l EtcdCluster, Membership), Status> {
+    let (cluster, membership) = voting(land, vmid, call)?;
+    if !land.serves(membership) {
+        return Err(Status::unknown(otherwise));
+    }
+    Ok((cluster, membership))
+}
+
+/// What etcd says reaches callers of machined as a text, and loses its code on the way; only what happens to the
+/// connection keeps it. machined says before it what it was about.
+fn told(doing: &'static str) -> impl Fn(Status) -> Status {
+    move |status| match status.code() {
+        Code::Unavailable => {
+            let reason = status.message();
+            Status::unavailable(format!("{doing}: rpc error: code = Unavailable desc = {reason}"))
+        }
+        Code::Unknown => Status::unknown(format!("{doing}: {}", status.message())),
+        _ => status,
+    }
+}
+
+/// Whichever member is asked, its own or any: machined wants what all agree on.
+pub(crate) fn members(land: &Land, vmid: u32) -> Result<Vec<EtcdMember>, Status> {
+    let (cluster, _) = agreed(land, vmid, "member list", NO_LEADER)?;
     let member = |(id, member): (&u64, &super::Member)| {
         let host = match member.peer {
             std::net::IpAddr::V4(address) => address.to_string(),
@@ -85,7 +107,8 @@ pub(crate) fn members(
 }
 
 pub(crate) fn status(land: &Land, vmid: u32) -> Result<EtcdMemberStatus, Status> {
-    let (cluster, membership) = local(land, vmid, "etcd status")?;
+    let (cluster, membership) =
+        local(land, vmid, "etcd status").map_err(told("failed to query etcd status"))?;
     let own = &cluster.members[&membership.member];
     let leader = land.leader_of(membership);
     let mut errors = vec![];
@@ -130,7 +153,8 @@ fn version(talos: &crate::talos::version::Version) -> &'static str {
 }
 
 pub(crate) fn alarms(land: &Land, vmid: u32) -> Result<Vec<EtcdMemberAlarm>, Status> {
-    let (cluster, _) = agreed(land, vmid, "etcd alarm list")?;
+    let (cluster, _) = agreed(land, vmid, "etcd alarm list", TIMED_OUT)
+        .map_err(told("failed to list etcd alarms"))?;
     Ok(alarms_of(cluster))
 }
 
@@ -142,7 +166,10 @@ fn alarms_of(cluster: &EtcdCluster) -> Vec<EtcdMemberAlarm> {
 /// Takes all alarms back, and says which they were. What raised them may raise them again.
 pub(crate) fn disarm(realm: &Arc<Realm>, vmid: u32) -> Result<Vec<EtcdMemberAlarm>, Status> {
     realm.change(|land| {
-        let (cluster, membership) = agreed(land, vmid, "etcd alarm list")?;
+        let is_old = land.nodes.get(&vmid).is_some_and(|node| !node.version.is_at_least(13));
+        let call = if is_old { "etcd alarm list" } else { "etcd alarm disarm" };
+        let (cluster, membership) =
+            agreed(land, vmid, call, TIMED_OUT).map_err(told("failed to disarm etcd alarm"))?;
         let raised = alarms_of(cluster);
         if let Some(cluster) = land.etcds.get_mut(&membership.cluster) {
             cluster.no_space = false;
@@ -154,7 +181,8 @@ pub(crate) fn disarm(realm: &Arc<Realm>, vmid: u32) -> Result<Vec<EtcdMemberAlar
 /// Makes the file of this member as small as what is in it.
 pub(crate) fn defragment(realm: &Arc<Realm>, vmid: u32) -> Result<(), Status> {
     realm.change(|land| {
-        let (_, membership) = local(land, vmid, "etcd defragmentation")?;
+        let (_, membership) =
+            voting(land, vmid, "etcd defragment").map_err(told("failed to defragment etcd"))?;
         if let Some(cluster) = land.etcds.get_mut(&membership.cluster) {
             let revision = cluster.store.revision();
             if let Some(own) = cluster.members.get_mut(&membership.member) {
@@ -167,7 +195,8 @@ pub(crate) fn defragment(realm: &Arc<Realm>, vmid: u32) -> Result<(), Status> {
 
 /// The database as it is now, with its sum.
 pub(crate) fn snapshot(land: &Land, vmid: u32) -> Result<Vec<u8>, Status> {
-    let (cluster, _) = local(land, vmid, "etcd snapshot")?;
+    let (cluster, _) =
+        local(land, vmid, "etcd snapshot").map_err(told("failed reading etcd snapshot"))?;
     file::write(&cluster.store.save()).map_err(Status::unknown)
 }
 
@@ -188,12 +217,14 @@ pub(crate) fn recover(
     bytes: Vec<u8>,
 ) -> Result<(), Status> {
     let taken = realm.change_node(vmid, boot, |node| {
+        // It is written to /var, which is there when containers can run.
+        if !node.services.get("cri").is_some_and(crate::talos::service::Service::is_healthy) {
+            let text = "etcd service is not ready for recovery yet";
+            return Err(Status::failed_precondition(text));
+        }
         if !node.is_control_plane() {
             let text = "etcd recover is only available on control plane nodes";
             return Err(Status::unimplemented(text));
-        }
-        if !node.services.get("cri").is_some_and(crate::talos::service::Service::is_healthy) {
-            return Err(Status::failed_precondition("/var is not mounted yet"));
         }
         node.snapshot = Some(bytes);
         Ok(())
@@ -204,29 +235,37 @@ pub(crate) fn recover(
 /// Throws a member out.
 pub(crate) fn remove(realm: &Arc<Realm>, vmid: u32, member: u64) -> Result<(), Status> {
     realm.change(|land| {
-        let (cluster, membership) = agreed(land, vmid, "etcd remove member")?;
+        let failed = |reason: &str| format!("failed to remove member {member}: {reason}");
+        let gone = |status: Status| match status.code() {
+            Code::Unknown => Status::unknown(failed(status.message())),
+            _ => status,
+        };
+        let removing = told("failed to remove member");
+        let (cluster, membership) = agreed(land, vmid, "etcd remove member", NO_LEADER)
+            .map_err(|status| removing(gone(status)))?;
         if !cluster.members.contains_key(&member) {
-            return Err(Status::not_found("etcdserver: member not found"));
+            return Err(Status::not_found(failed("etcdserver: member not found")));
         }
         take_out(land, Membership { cluster: membership.cluster, member })
+            .map_err(|reason| removing(Status::unknown(failed(reason))))
     })
 }
 
 /// This member leaves, and its data with it.
 pub(crate) fn leave(realm: &Arc<Realm>, vmid: u32, boot: u64) -> Result<(), Status> {
     realm.change(|land| {
-        let (cluster, membership) = agreed(land, vmid, "etcd leave")?;
-        if cluster.members.len() == 1 {
-            return Err(Status::unknown(
-                "failed to leave cluster: cannot leave: this is the last member",
-            ));
-        }
-        take_out(land, membership)?;
+        let leaving = told("failed to leave cluster");
+        let (_, membership) = agreed(land, vmid, "etcd leave", NO_LEADER).map_err(&leaving)?;
+        take_out(land, membership).map_err(|reason| {
+            let Membership { member, .. } = membership;
+            let problem = format!("failed to remove member {member}: {reason}");
+            leaving(Status::unknown(format!("1 error(s) occurred:\n\t{problem}")))
+        })?;
         if let Some(node) = land.of_boot(vmid, boot) {
             node.etcd = None;
             node.revision += 1;
         }
-        Ok(())
+        Ok::<_, Status>(())
     })?;
     let disk = realm.look(|land| land.nodes.get(&vmid).and_then(|node| node.system_disk.clone()));
     if let Some(disk) = disk {
@@ -237,7 +276,7 @@ pub(crate) fn leave(realm: &Arc<Realm>, vmid: u32, boot: u64) -> Result<(), Stat
     Ok(())
 }
 
-fn take_out(land: &mut Land, who: Membership) -> Result<(), Status> {
+fn take_out(land: &mut Land, who: Membership) -> Result<(), &'static str> {
     // Those who are left must be enough without it: etcd refuses what would stop it for good.
     if let Some(cluster) = land.etcds.get(&who.cluster) {
         let left: Vec<_> = cluster
@@ -248,9 +287,7 @@ fn take_out(land: &mut Land, who: Membership) -> Result<(), Status> {
         let up = left.iter().filter(|(_, member)| member.is_up).count();
         let is_learner = cluster.members.get(&who.member).is_some_and(|m| m.is_learner);
         if !is_learner && up < left.len() / 2 + 1 {
-            return Err(Status::failed_precondition(
-                "etcdserver: re-configuration failed due to not enough started members",
-            ));
+            return Err("etcdserver: re-configuration failed due to not enough started members");
         }
     }
     if let Some(cluster) = land.etcds.get_mut(&who.cluster) {
@@ -266,7 +303,9 @@ fn take_out(land: &mut Land, who: Membership) -> Result<(), Status> {
 /// Hands the leadership to another, and says to whom. None where this member does not lead.
 pub(crate) fn forfeit(realm: &Arc<Realm>, vmid: u32) -> Result<Option<String>, Status> {
     realm.change(|land| {
-        let (cluster, membership) = agreed(land, vmid, "etcd forfeit leadership")?;
+        let forfeiting = told("failed to forfeit leadership");
+        let (cluster, membership) = agreed(land, vmid, "etcd forfeit leadership", NO_LEADER)
+            .map_err(|status| forfeiting(told("failed to list etcd members")(status)))?;
         if cluster.leader != Some(membership.member) {
             return Ok(None);
         }
@@ -275,7 +314,11 @@ pub(crate) fn forfeit(realm: &Arc<Realm>, vmid: u32) -> Result<Option<String>, S
             **id != membership.member && !member.is_learner && land.has_quorum(other)
         });
         let Some((next, member)) = next else {
-            return Err(Status::unknown("cannot forfeit leadership, only one member"));
+            let reason = match cluster.members.len() {
+                1 => "cannot forfeit leadership, only one member",
+                _ => TIMED_OUT,
+            };
+            return Err(forfeiting(Status::unknown(reason)));
         };
         let (next, name) = (*next, member.name.clone());
         land.lead(Membership { cluster: membership.cluster, member: next });

@@ -15,6 +15,7 @@ use crate::talos::realm::Realm;
 use crate::talos::service::ServiceState;
 
 const SERVICE: &str = "kubelet";
+const SIGNAL: &str = "Sending SIGTERM to task kubelet (PID 2310, container kubelet)";
 /// Between two attempts to register, or two looks at the machine.
 const AGAIN: Duration = Duration::from_secs(3);
 /// In real time: however fast the lab's time passes, looking takes some.
@@ -22,16 +23,24 @@ const SHORTEST: Duration = Duration::from_millis(20);
 
 /// Runs for as long as the node does.
 pub(crate) async fn run_kubelet(realm: Arc<Realm>, vmid: u32, boot: u64) {
+    let order =
+        realm.look(|land| land.nodes.get(&vmid).map(|node| Arc::clone(&node.kubelet_order)));
+    let Some(order) = order else { return };
     let kubelet = Kubelet { realm: &realm, vmid, boot };
-    kubelet.start().await;
-    let mut name = String::new();
+    let mut image = Image::ToBePulled;
     loop {
-        let (store, machine, spec) = kubelet.register(&name).await;
-        name.clone_from(&machine.name);
-        let registered =
-            Registered { store, name: machine.name.clone(), boot_id: machine.boot_id.clone() };
-        kubelet.follow(&registered, machine, spec).await;
+        tokio::select! {
+            () = kubelet.live(image) => {}
+            () = order.notified() => kubelet.stop().await,
+        }
+        image = Image::There;
     }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Image {
+    ToBePulled,
+    There,
 }
 
 struct Kubelet<'r> {
@@ -58,12 +67,45 @@ impl Kubelet<'_> {
         self.realm.site.wait(work, &format!("kubelet/{}", self.vmid)).await;
     }
 
+    fn enter(&self, state: ServiceState, message: &str) {
+        self.realm.enter(self.vmid, self.boot, SERVICE, state, message);
+    }
+
+    /// From its start on. Whoever begins anew knows nothing of what it registered before.
+    async fn live(&self, image: Image) {
+        self.start(image).await;
+        let mut name = String::new();
+        loop {
+            let (store, machine, spec) = self.register(&name).await;
+            name.clone_from(&machine.name);
+            let registered =
+                Registered { store, name: machine.name.clone(), boot_id: machine.boot_id.clone() };
+            self.follow(&registered, machine, spec).await;
+        }
+    }
+
+    /// Its process ends, and what it ran goes on without it.
+    async fn stop(&self) {
+        let is_running = self.realm.look(|land| {
+            let service = land.nodes.get(&self.vmid)?.services.get(SERVICE)?;
+            Some(service.state == ServiceState::Running)
+        });
+        if is_running == Some(true) {
+            self.enter(ServiceState::Stopping, SIGNAL);
+            self.wait(Work::Call).await;
+        }
+        self.enter(ServiceState::Finished, "Service finished successfully");
+    }
+
     /// The service itself, which is well before any API server knows of it.
-    async fn start(&self) {
+    async fn start(&self, image: Image) {
         let (realm, vmid, boot) = (self.realm, self.vmid, self.boot);
+        self.enter(ServiceState::Starting, "Starting service");
         realm.enter(vmid, boot, SERVICE, ServiceState::Preparing, "Running pre state");
-        realm.until_pulled(vmid, boot, SERVICE).await;
-        self.wait(Work::Pull).await;
+        if image == Image::ToBePulled {
+            realm.until_pulled(vmid, boot, SERVICE).await;
+            self.wait(Work::Pull).await;
+        }
         realm.enter(vmid, boot, SERVICE, ServiceState::Preparing, "Creating service runner");
         self.wait(Work::Service).await;
         let started = "Started task kubelet (PID 2310) for container kubelet";
@@ -171,12 +213,9 @@ impl Kubelet<'_> {
     /// Makes what changed about the machine known.
     async fn take_over(&self, store: &Arc<KubeStore>, before: &Machine, next: &Machine) {
         if machine::is_other_kubelet(before, next) {
-            let say = |state, text: &str| {
-                self.realm.enter(self.vmid, self.boot, SERVICE, state, text);
-            };
-            say(ServiceState::Stopping, "Sending SIGTERM to task kubelet");
+            self.enter(ServiceState::Stopping, SIGNAL);
             store.stop_kubelet(&before.name, &before.boot_id);
-            self.start().await;
+            self.start(Image::ToBePulled).await;
             store.start_kubelet(next.clone());
         } else if before.static_pods != next.static_pods {
             self.wait(Work::Service).await;

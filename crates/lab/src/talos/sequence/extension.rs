@@ -1,12 +1,16 @@
 //! Extensions of an image: the services they bring, and what those need.
 
 use super::super::hardware::Hardware;
+use super::super::land::Node;
 use super::super::service::ServiceState;
 use crate::disk::TalosImage;
 
+/// The service of QEMU's guest agent.
+pub(super) const AGENT: &str = "ext-qemu-guest-agent";
+
 /// Names of extensions and the services they bring.
 const SERVICES: [(&str, &[&str]); 5] = [
-    ("qemu-guest-agent", &["ext-qemu-guest-agent"]),
+    ("qemu-guest-agent", &[AGENT]),
     ("tailscale", &["ext-tailscale"]),
     ("iscsi-tools", &["ext-iscsid", "ext-tgtd"]),
     ("nvidia-container-toolkit", &["ext-nvidia-persistenced"]),
@@ -56,6 +60,13 @@ pub(super) fn services(
         }
     }
     all
+}
+
+/// How one of them comes up, of those that a node has.
+pub(super) fn outcome(node: &Node, service: &str) -> Option<(ServiceState, String)> {
+    let configured = node.config.as_ref().map(|config| &config.facts.configured_extensions[..]);
+    let all = services(&node.image, &node.hardware, configured.unwrap_or_default());
+    all.into_iter().find(|(name, ..)| name == service).map(|(_, state, message)| (state, message))
 }
 
 /// Kernel modules that the config asks for and that do not load, with the reason.

@@ -75,7 +75,7 @@ impl Me {
         self.realm.refresh_network(self.vmid, self.boot);
         let face = self.look(|node| Face::maintenance(&self.realm, node));
         let Some(Ok(face)) = face else { return std::future::pending().await };
-        self.speak_as_agent();
+        self.realm.speak_as_agent(self.vmid);
         self.change(|node| {
             node.dmesg(self.realm.now(), "this machine is reachable at:");
         });
@@ -160,7 +160,7 @@ impl Me {
         realm.set_stage(vmid, boot, Stage::Booting);
         self.tell_preparation();
         self.realm.refresh_network(self.vmid, self.boot);
-        self.speak_as_agent();
+        self.realm.speak_as_agent(self.vmid);
         if let Some(disk) = self.look(|node| node.system_disk.clone()).flatten() {
             realm.site.write_disk(&disk, |written| {
                 written.ephemeral.get_or_insert_default();
@@ -312,16 +312,19 @@ impl Me {
             self.enter(&service, state, &message);
         }
     }
+}
 
+impl Realm {
     /// Talos's guest agent, where the image has it and the VM lets it speak.
-    fn speak_as_agent(&self) {
-        let agent = self.look(|node| {
+    pub(super) fn speak_as_agent(&self, vmid: u32) {
+        let agent = self.look(|land| {
+            let node = land.nodes.get(&vmid)?;
             let speaks =
                 node.hardware.has_agent_channel && extension::has(&node.image, "qemu-guest-agent");
             speaks.then(|| node.network.as_agent_tells())
         });
-        if let Some(agent) = agent.flatten() {
-            self.realm.site.set_agent(self.vmid, agent);
+        if let Some(agent) = agent {
+            self.site.set_agent(vmid, agent);
         }
     }
 }

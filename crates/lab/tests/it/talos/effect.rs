@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr};
 
 use talmox_lab::NodeSettings;
-use talmox_talos_api::client::ResourceKind;
+use talmox_talos_api::client::{Apply, ApplyMode, ResourceKind};
 use talmox_talos_api::{Client, TalosError, Verdict};
 
 use super::world::{SCHEMATIC, World, new_bundle, until};
@@ -114,6 +114,27 @@ fn what_an_image_has_no_extension_for_is_not_there() {
         });
         world.lab.stop();
     }
+}
+
+#[test]
+fn an_agent_tells_of_the_addresses_that_there_are_now() {
+    let interfaces = "/nodes/pve/qemu/111/agent/network-get-interfaces";
+    let patch = "machine:\n  network:\n    interfaces:\n      - deviceSelector:\n          hardwareAddr: bc:24:11:00:00:0b\n        addresses: [10.0.0.78/24]\n";
+    let world = World::new("v1.11.6");
+    world.start(11);
+    world.lab.wait(async {
+        let client = world.configure(11, true).await;
+        let before = world.lab.get(interfaces).text();
+        assert!(before.contains("\"10.0.0.11\"") && !before.contains("10.0.0.78"), "{before}");
+        let config = world.patched(11, true, patch);
+        let apply = Apply { config: &config, mode: ApplyMode::NoReboot, dry_run: false };
+        // The answer may be lost: who has another address shows another certificate.
+        let applied = client.apply(&apply).await;
+        assert!(matches!(applied, Ok(_) | Err(TalosError::Lost { .. })), "{applied:?}");
+        let after = world.lab.get(interfaces).text();
+        assert!(after.contains("\"10.0.0.11\"") && after.contains("\"10.0.0.78\""), "{after}");
+    });
+    world.lab.stop();
 }
 
 #[test]

@@ -17,6 +17,7 @@ mod probe;
 mod raw;
 mod release;
 mod sequence;
+mod service;
 mod setting;
 mod story;
 mod upkeep;

@@ -28,6 +28,32 @@ const DOCUMENTS: [(u32, &str); 12] = [
     (15, "kind: SometimeConfig\nname: a"),
 ];
 
+/// Documents with a key that came later than their kind: since when the kind is there, since when the key.
+const LATER_KEYS: [(u32, u32, &str); 7] = [
+    (8, 14, "kind: VolumeConfig\nname: EPHEMERAL\ntrim: {enabled: true, interval: 24h}"),
+    (
+        10,
+        14,
+        "kind: UserVolumeConfig\nname: data\nfilesystem: {type: xfs, xfs: {minAllocationGroupSize: 1GiB}}\n\
+         provisioning: {diskSelector: {match: 'true'}, minSize: 1GiB}",
+    ),
+    (
+        11,
+        14,
+        "kind: SwapVolumeConfig\nname: swap\nprovisioning: {diskSelector: {match: 'true'}, minSize: 1GiB}\n\
+         encryption: {provider: luks2, keys: [{slot: 0, nodeID: {}}], allowDiscards: true}",
+    ),
+    (12, 14, "kind: DHCPv4Config\nname: eth7\nignoreRoutes: true"),
+    (12, 14, "kind: TimeSyncConfig\nntp: {servers: [time.example], useNTS: true}"),
+    (
+        12,
+        14,
+        "kind: ResolverConfig\nnameservers: [{address: 9.9.9.9, protocol: DoT, tlsServerName: dns.example}, \
+         {address: 10.0.0.1}]",
+    ),
+    (12, 12, "kind: TimeSyncConfig\nntp: {servers: [time.example]}"),
+];
+
 /// Keys of the v1alpha1 document: since when, after which line, and the key.
 const KEYS: [(u32, &str, &str); 2] = [
     (9, "diskQuotaSupport: true", "imageCache: {localEnabled: false}"),
@@ -62,6 +88,15 @@ fn knows_what_came_until(minor: u32, version: &str) {
             let config = format!("{}---\napiVersion: v1alpha1\n{document}\n", good.expose());
             let refusal = format!("{kind:?} \"v1alpha1\": not registered");
             judged(kind, config, since, &refusal).await;
+        }
+        for (since_kind, since, document) in LATER_KEYS {
+            let config = format!("{}---\napiVersion: v1alpha1\n{document}\n", good.expose());
+            let refusal = if minor < since_kind {
+                "\"v1alpha1\": not registered"
+            } else {
+                "unknown keys found during decoding:"
+            };
+            judged(document, config, since, refusal).await;
         }
         for (since, line, key) in KEYS {
             assert!(good.expose().contains(line), "{line}");

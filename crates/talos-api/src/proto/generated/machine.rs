@@ -866,6 +866,57 @@ pub struct ServiceListResponse {
     pub messages: ::prost::alloc::vec::Vec<ServiceList>,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ServiceStartRequest {
+    #[prost(string, tag = "1")]
+    pub id: ::prost::alloc::string::String,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ServiceStart {
+    #[prost(message, optional, tag = "1")]
+    pub metadata: ::core::option::Option<super::common::Metadata>,
+    #[prost(string, tag = "2")]
+    pub resp: ::prost::alloc::string::String,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ServiceStartResponse {
+    #[prost(message, repeated, tag = "1")]
+    pub messages: ::prost::alloc::vec::Vec<ServiceStart>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ServiceStopRequest {
+    #[prost(string, tag = "1")]
+    pub id: ::prost::alloc::string::String,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ServiceStop {
+    #[prost(message, optional, tag = "1")]
+    pub metadata: ::core::option::Option<super::common::Metadata>,
+    #[prost(string, tag = "2")]
+    pub resp: ::prost::alloc::string::String,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ServiceStopResponse {
+    #[prost(message, repeated, tag = "1")]
+    pub messages: ::prost::alloc::vec::Vec<ServiceStop>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ServiceRestartRequest {
+    #[prost(string, tag = "1")]
+    pub id: ::prost::alloc::string::String,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ServiceRestart {
+    #[prost(message, optional, tag = "1")]
+    pub metadata: ::core::option::Option<super::common::Metadata>,
+    #[prost(string, tag = "2")]
+    pub resp: ::prost::alloc::string::String,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ServiceRestartResponse {
+    #[prost(message, repeated, tag = "1")]
+    pub messages: ::prost::alloc::vec::Vec<ServiceRestart>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct EventsRequest {
     #[prost(int32, tag = "1")]
     pub tail_events: i32,
@@ -2671,6 +2722,78 @@ pub mod machine_service_client {
                 .insert(GrpcMethod::new("machine.MachineService", "ServiceList"));
             self.inner.unary(req, path, codec).await
         }
+        pub async fn service_restart(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ServiceRestartRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ServiceRestartResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/machine.MachineService/ServiceRestart",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("machine.MachineService", "ServiceRestart"));
+            self.inner.unary(req, path, codec).await
+        }
+        pub async fn service_start(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ServiceStartRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ServiceStartResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/machine.MachineService/ServiceStart",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("machine.MachineService", "ServiceStart"));
+            self.inner.unary(req, path, codec).await
+        }
+        pub async fn service_stop(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ServiceStopRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ServiceStopResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/machine.MachineService/ServiceStop",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("machine.MachineService", "ServiceStop"));
+            self.inner.unary(req, path, codec).await
+        }
         pub async fn shutdown(
             &mut self,
             request: impl tonic::IntoRequest<super::ShutdownRequest>,
@@ -2998,6 +3121,33 @@ pub mod machine_service_server {
             request: tonic::Request<()>,
         ) -> std::result::Result<
             tonic::Response<super::ServiceListResponse>,
+            tonic::Status,
+        > {
+            Err(tonic::Status::unimplemented("Not yet implemented"))
+        }
+        async fn service_restart(
+            &self,
+            request: tonic::Request<super::ServiceRestartRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ServiceRestartResponse>,
+            tonic::Status,
+        > {
+            Err(tonic::Status::unimplemented("Not yet implemented"))
+        }
+        async fn service_start(
+            &self,
+            request: tonic::Request<super::ServiceStartRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ServiceStartResponse>,
+            tonic::Status,
+        > {
+            Err(tonic::Status::unimplemented("Not yet implemented"))
+        }
+        async fn service_stop(
+            &self,
+            request: tonic::Request<super::ServiceStopRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ServiceStopResponse>,
             tonic::Status,
         > {
             Err(tonic::Status::unimplemented("Not yet implemented"))
@@ -4340,6 +4490,142 @@ pub mod machine_service_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = ServiceListSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/machine.MachineService/ServiceRestart" => {
+                    #[allow(non_camel_case_types)]
+                    struct ServiceRestartSvc<T: MachineService>(pub Arc<T>);
+                    impl<
+                        T: MachineService,
+                    > tonic::server::UnaryService<super::ServiceRestartRequest>
+                    for ServiceRestartSvc<T> {
+                        type Response = super::ServiceRestartResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ServiceRestartRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as MachineService>::service_restart(&inner, request)
+                                    .await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ServiceRestartSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/machine.MachineService/ServiceStart" => {
+                    #[allow(non_camel_case_types)]
+                    struct ServiceStartSvc<T: MachineService>(pub Arc<T>);
+                    impl<
+                        T: MachineService,
+                    > tonic::server::UnaryService<super::ServiceStartRequest>
+                    for ServiceStartSvc<T> {
+                        type Response = super::ServiceStartResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ServiceStartRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as MachineService>::service_start(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ServiceStartSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/machine.MachineService/ServiceStop" => {
+                    #[allow(non_camel_case_types)]
+                    struct ServiceStopSvc<T: MachineService>(pub Arc<T>);
+                    impl<
+                        T: MachineService,
+                    > tonic::server::UnaryService<super::ServiceStopRequest>
+                    for ServiceStopSvc<T> {
+                        type Response = super::ServiceStopResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ServiceStopRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as MachineService>::service_stop(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ServiceStopSvc(inner);
                         let codec = tonic_prost::ProstCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(

@@ -9,13 +9,13 @@ use flate2::read::MultiGzDecoder;
 use serde_json::{Map, json};
 
 use super::super::reply::data;
+use super::dots;
 use super::incoming::{Checked, Target, compare, differs};
 use crate::blob::BlobId;
 use crate::fetch::{Method, Response};
 use crate::image::Image;
 use crate::pve::Refusal;
 use crate::pve::call::{Call, Outcome, Reply};
-use crate::pve::latency::Work;
 use crate::pve::site::Site;
 use crate::pve::task::TaskHandle;
 use crate::pve::world::{ContentType, TaskState};
@@ -116,7 +116,7 @@ async fn get(task: &TaskHandle, order: &Order, blob: &BlobId) -> Result<(), Stri
         tokio::task::spawn_blocking(move || fetch(&task, &order, &path, &temporary))
     };
     let length = fetching.await.map_err(|error| error.to_string())??;
-    task.wait(Work::Fetch { bytes: length }).await?;
+    dots::come(task, length).await?;
     let Order { url, target, .. } = order;
     let checking = {
         let (task, order, path) = (task.clone(), order.clone(), path.clone());
@@ -145,8 +145,10 @@ fn fetch(task: &TaskHandle, order: &Order, path: &Path, temporary: &str) -> Resu
         return Err(failed("exit code 8"));
     }
     if let Some(length) = response.body.length() {
-        task.log(format!("Length: {length}"));
+        let kind = response.header("content-type").unwrap_or("application/octet-stream");
+        task.log(dots::length(length, kind));
     }
+    task.log(format!("Saving to: '{temporary}'"));
     let mut file = File::create(path).map_err(|error| error.to_string())?;
     let mut buffer = vec![0; 1 << 16];
     let mut total = 0;

@@ -2,6 +2,7 @@
 
 mod config;
 mod content;
+mod dots;
 mod download;
 mod incoming;
 mod list;

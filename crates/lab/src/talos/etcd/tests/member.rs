@@ -25,7 +25,7 @@ fn member_of(bench: &Bench, vmid: u32) -> u64 {
 #[tokio::test(flavor = "multi_thread")]
 async fn others_join_the_first_as_learners_and_become_voters() {
     let bench = three().await;
-    let members = bench.realm.look(|land| etcd::members(land, 12, false)).unwrap();
+    let members = bench.realm.look(|land| etcd::members(land, 12)).unwrap();
     assert_eq!(members.len(), 3);
     assert!(members.iter().all(|member| !member.is_learner));
     let mut names: Vec<&str> = members.iter().map(|member| member.hostname.as_str()).collect();
@@ -77,8 +77,8 @@ async fn a_second_bootstrap_makes_a_second_cluster() {
     etcd::bootstrap(&bench.realm, 12, second, None).unwrap();
     bench.until_healthy(11, "etcd").await;
     bench.until_healthy(12, "etcd").await;
-    let counts = [11, 12]
-        .map(|vmid| bench.realm.look(|land| etcd::members(land, vmid, false)).unwrap().len());
+    let counts =
+        [11, 12].map(|vmid| bench.realm.look(|land| etcd::members(land, vmid)).unwrap().len());
     assert_eq!(counts, [1, 1]);
     assert_eq!(bench.realm.look(|land| land.etcds.len()), 2);
 }
@@ -102,9 +102,11 @@ async fn another_leads_when_the_leader_dies_and_nobody_when_two_do() {
             (status.leader == 0).then_some(())
         })
         .await;
-    let lost = bench.realm.look(|land| etcd::members(land, 13, false)).unwrap_err();
-    assert_eq!(lost.message(), "etcdserver: request timed out");
-    assert_eq!(bench.realm.look(|land| etcd::members(land, 13, true)).unwrap().len(), 3);
+    let lost = bench.realm.look(|land| etcd::members(land, 13)).unwrap_err();
+    assert_eq!((lost.code(), lost.message()), (Code::Unknown, "etcdserver: no leader"));
+    let lost = bench.realm.look(|land| etcd::alarms(land, 13)).unwrap_err();
+    let text = "failed to list etcd alarms: etcdserver: request timed out";
+    assert_eq!((lost.code(), lost.message()), (Code::Unknown, text));
     bench.start_control_plane(12);
     bench.until_healthy(13, "etcd").await;
 }
@@ -130,7 +132,8 @@ async fn who_was_removed_does_not_come_back() {
     let gone = member_of(&bench, 13);
     etcd::remove(&bench.realm, 11, gone).unwrap();
     let twice = etcd::remove(&bench.realm, 11, gone).unwrap_err();
-    assert_eq!(twice.code(), Code::NotFound);
+    let text = format!("failed to remove member {gone}: etcdserver: member not found");
+    assert_eq!((twice.code(), twice.message()), (Code::NotFound, text.as_str()));
     let failed = |land: &crate::talos::land::Land| {
         let service = land.nodes.get(&13)?.services.get("etcd")?;
         (service.state == ServiceState::Failed).then_some(())
@@ -171,7 +174,7 @@ async fn leaving_and_forfeiting() {
     assert_eq!(etcd::forfeit(&bench.realm, 11).unwrap(), None);
     let boot = bench.realm.look(|land| land.nodes[&11].boot);
     etcd::leave(&bench.realm, 11, boot).unwrap();
-    assert_eq!(bench.realm.look(|land| etcd::members(land, 12, false)).unwrap().len(), 2);
+    assert_eq!(bench.realm.look(|land| etcd::members(land, 12)).unwrap().len(), 2);
     bench
         .until("the service ends", |land| {
             let service = land.nodes.get(&11)?.services.get("etcd")?;
@@ -184,8 +187,42 @@ async fn leaving_and_forfeiting() {
         etcd::status(land, 13).ok().filter(|status| status.leader == 0).map(drop)
     };
     bench.until("the other is missed", has_lost).await;
-    let alone = etcd::remove(&bench.realm, 13, member_of(&bench, 13)).unwrap_err();
-    assert_eq!(alone.code(), Code::Unavailable);
+    let own = member_of(&bench, 13);
+    let alone = etcd::remove(&bench.realm, 13, own).unwrap_err();
+    let text =
+        format!("failed to remove member: failed to remove member {own}: etcdserver: no leader");
+    assert_eq!((alone.code(), alone.message()), (Code::Unknown, text.as_str()));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_last_member_stays() {
+    let bench = Bench::new();
+    let boot = bench.start_control_plane(11);
+    let early = bench.realm.look(|land| etcd::status(land, 11)).unwrap_err();
+    let begin = "failed to query etcd status: rpc error: code = Unavailable desc = connection";
+    assert!(early.code() == Code::Unavailable && early.message().starts_with(begin), "{early}");
+    etcd::bootstrap(&bench.realm, 11, boot, None).unwrap();
+    bench.until_healthy(11, "etcd").await;
+    let last = etcd::leave(&bench.realm, 11, boot).unwrap_err();
+    let text = format!(
+        "failed to leave cluster: 1 error(s) occurred:\n\tfailed to remove member {}: etcdserver: \
+         re-configuration failed due to not enough started members",
+        member_of(&bench, 11)
+    );
+    assert_eq!((last.code(), last.message()), (Code::Unknown, text.as_str()));
+    let only = etcd::forfeit(&bench.realm, 11).unwrap_err();
+    let text = "failed to forfeit leadership: cannot forfeit leadership, only one member";
+    assert_eq!((only.code(), only.message()), (Code::Unknown, text));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_snapshot_is_taken_in_once_there_is_a_place_for_it() {
+    let bench = Bench::new();
+    let boot = bench.start_control_plane(11);
+    bench.realm.change_node(11, boot, |node| node.services.clear());
+    let early = etcd::recover(&bench.realm, 11, boot, vec![]).unwrap_err();
+    let text = "etcd service is not ready for recovery yet";
+    assert_eq!((early.code(), early.message()), (Code::FailedPrecondition, text));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -205,5 +242,5 @@ async fn another_authority_is_not_believed() {
             last.message.contains("signed by unknown authority").then_some(())
         })
         .await;
-    assert_eq!(bench.realm.look(|land| etcd::members(land, 11, false)).unwrap().len(), 1);
+    assert_eq!(bench.realm.look(|land| etcd::members(land, 11)).unwrap().len(), 1);
 }

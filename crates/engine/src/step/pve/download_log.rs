@@ -1,0 +1,86 @@
+//! How far a download is, as the log of its task tells it. Proxmox lets `wget` fetch, which writes a line for every 32 MiB:
+//! where it begins, a dot for each MiB, and how many percent of all there are then.
+
+/// What was read of a log so far.
+#[derive(Debug)]
+pub(super) struct DownloadLog {
+    total: Option<u64>,
+    bytes: u64,
+}
+
+/// So many bytes of all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Progress {
+    pub(super) bytes: u64,
+    pub(super) total: u64,
+}
+
+impl DownloadLog {
+    /// Where the length is not known, the log tells it.
+    pub(super) fn new(total: Option<u64>) -> Self {
+        Self { total, bytes: 0 }
+    }
+
+    /// Reads a line, and says how far the download is if it has come further. Any other line is nothing.
+    pub(super) fn read(&mut self, line: &str) -> Option<Progress> {
+        if self.total.is_none() {
+            self.total = length(line);
+        }
+        let total = self.total?;
+        let bytes = u128::from(total) * u128::from(percent(line)?) / 100;
+        let bytes = u64::try_from(bytes).ok().filter(|bytes| *bytes > self.bytes)?;
+        self.bytes = bytes;
+        Some(Progress { bytes, total })
+    }
+}
+
+/// ` 32768K ........ ........ ........ ........ 53% 67.6M 1s`
+fn percent(line: &str) -> Option<u8> {
+    let (start, rest) = line.trim_start().split_once('K')?;
+    start.parse::<u64>().ok()?;
+    let (dots, _) = rest.split_once('%')?;
+    let percent = dots.trim_start_matches(['.', ',', ' ']).parse().ok()?;
+    (percent <= 100).then_some(percent)
+}
+
+/// `Length: 126129049 (120M) [application/octet-stream]`
+fn length(line: &str) -> Option<u64> {
+    line.strip_prefix("Length: ")?.split(' ').next()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LINES: [&str; 8] = [
+        "downloading https://factory.example/100%.qcow2 to /var/lib/vz/import/x.qcow2",
+        "Length: 104857600 (100M) [application/octet-stream]",
+        "Saving to: '/var/lib/vz/import/x.qcow2.tmp_dwnl.3123'",
+        "     0K ........ ........ ........ ........ 32% 43.9M 2s",
+        "     0K ........ ........ ........ ........ 32% 43.9M 2s",
+        " 32768K ........ ........ ........ ..",
+        " 98304K ....                               100% 63.9M=2.1s",
+        "2024-03-22 18:17:18 (58.6 MB/s) - 'x.tmp_dwnl.3123' saved [104857600/104857600]",
+    ];
+
+    fn read(log: &mut DownloadLog, lines: &[&str]) -> Vec<(u64, u64)> {
+        let told = lines.iter().filter_map(|line| log.read(line));
+        told.map(|Progress { bytes, total }| (bytes >> 20, total >> 20)).collect()
+    }
+
+    #[test]
+    fn bytes_are_told_as_far_as_the_log_has_come() {
+        assert_eq!(read(&mut DownloadLog::new(None), &LINES), [(32, 100), (100, 100)]);
+        let known = &mut DownloadLog::new(Some(200 << 20));
+        assert_eq!(read(known, &LINES), [(64, 200), (200, 200)]);
+    }
+
+    #[test]
+    fn a_log_that_looks_different_tells_nothing() {
+        let log = &mut DownloadLog::new(Some(1 << 30));
+        let lines =
+            ["", "no content", "50%", "OK 50%", "9K", "9K x 5%", "9K .. 101%", "9K .. 300%"];
+        assert_eq!(read(log, &lines), []);
+        assert_eq!(read(&mut DownloadLog::new(None), &["     0K .... 32% 43.9M 2s"]), []);
+    }
+}

@@ -1,0 +1,45 @@
+//! Clusters that lost more than they can go on without.
+
+use std::time::Duration;
+
+use talmox_engine::plan::show;
+use talmox_lab::pve::Fault;
+
+use super::inventory::home;
+use super::rig::Rig;
+
+/// What the plan says once etcd has noticed.
+async fn told(rig: &Rig, words: &str) -> String {
+    let mut shown = String::new();
+    for _ in 0..100 {
+        let plan = rig.plan(&home()).await;
+        shown = show::text(&plan);
+        if shown.contains(words) {
+            assert!(plan.errors().count() > 0, "{shown}");
+            return shown;
+        }
+        rig.lab.clock().sleep(Duration::from_secs(5)).await;
+    }
+    panic!("`{words}` is not in\n{shown}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn etcd_without_a_majority_is_named_before_anything_is_made() {
+    let rig = Rig::start();
+    rig.up(&home()).await.assert_done();
+    rig.delete_vm(300).await;
+    rig.delete_vm(302).await;
+    let lost = "etcd has lost its majority: the VMs of cp-1, cp-3 are gone";
+    let shown = told(&rig, lost).await;
+    assert!(shown.contains("from a backup of Proxmox") && shown.contains("snapshot"), "{shown}");
+    assert!(!shown.contains("bootstrapped on"), "{shown}");
+
+    // Without a leader a real one does not tell who its members are.
+    let script = "faults:\n  - {talos: EtcdMemberList, node: cp-2, times: always, \
+                  refuse: {code: Unavailable, message: 'etcdserver: no leader'}}\n";
+    for fault in Fault::parse("faults.yaml", script).unwrap() {
+        rig.lab.faults().add(fault);
+    }
+    let shown = told(&rig, "etcdserver: no leader").await;
+    assert!(shown.contains(lost), "{shown}");
+}
