@@ -41,12 +41,19 @@ pub(super) async fn first_answer(
     let last = context.run.clock.deadline(step.boot * (most_resets + 1));
     let mut ground = Ground::of(vec![&step.node.own], context);
     let (mut resets, mut patience) = (0, step.boot);
+    // Why the last reset was not done, if it was not.
+    let mut no_reset: Option<String> = None;
     loop {
         let silence = match await_answer(step, patience, &mut ground, context).await? {
             Ok(found) => return Ok(found),
             Err(silence) => silence,
         };
         let below = ground.look(context).await.cloned();
+        if below.is_none()
+            && let Some(why) = &no_reset
+        {
+            ground.has_no_reset(why.clone());
+        }
         let is_late = context.deadline.has_passed() || last.has_passed();
         let is_over = is_late || !silence.is_closed || resets == most_resets;
         if is_over || matches!(below, Some(Below::Down(_))) {
@@ -73,7 +80,8 @@ pub(super) async fn first_answer(
         }
         match pve::reset(&step.node.own, context).await {
             Ok(()) => {
-                (resets, patience) = (resets + 1, step.boot);
+                (resets, patience, no_reset) = (resets + 1, step.boot, None);
+                ground.forget();
                 let minutes = step.boot.as_secs().div_ceil(60);
                 context.note(format!(
                     "nothing answers on {name} after {minutes} min: its VM is reset ({resets} of {most_resets})"
@@ -82,7 +90,9 @@ pub(super) async fn first_answer(
             Err(error) if matches!(error.kind, ErrorKind::Retry { .. } | ErrorKind::Locked) => {
                 let mut why = vec![error.message.clone()];
                 why.extend(error.causes());
-                ground.has_no_reset(why.join(": "));
+                let why = why.join(": ");
+                ground.has_no_reset(why.clone());
+                no_reset = Some(why);
             }
             Err(error) => return Err(error),
         }

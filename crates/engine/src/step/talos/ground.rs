@@ -72,6 +72,11 @@ impl<'a> Ground<'a> {
         self.found = Some(Below::NoReset(why));
     }
 
+    /// What was known holds no longer.
+    pub(super) fn forget(&mut self) {
+        self.found = None;
+    }
+
     /// What is wrong below the machines, asked now.
     pub(super) async fn look(&mut self, context: &StepContext) -> Option<&Below> {
         self.next = context.run.clock.deadline(GLANCE);

@@ -109,6 +109,16 @@ async fn a_reset_that_was_not_done_is_neither_counted_nor_told_and_tried_again()
     assert!(done > 0 && told.notes.len() == done, "{done} resets: {:?}", told.notes);
     let why = "(its VM cannot be reset now: reset VM 300 on pve1: ";
     assert!(told.waits.iter().any(|reason| reason.contains(why)), "{:?}", told.waits);
+
+    // Where that stays so, it is the reason in the end.
+    let before = resets(&rig).await;
+    common::strike(&lab, "POST", RESET, u64::MAX, FaultAction::LostLock);
+    let step = ApplyConfig { boot: Duration::from_mins(1), ..apply_config(ADDRESS) };
+    let told = rig.run(Action::ApplyConfig(step)).await;
+    let failure = told.failure();
+    assert!(failure.starts_with("cp-11 does not come up: nothing answers: "), "{failure}");
+    assert!(failure.contains(why), "{failure}");
+    assert_eq!((told.notes.len(), resets(&rig).await), (0, before));
 }
 
 #[tokio::test]
