@@ -26,14 +26,12 @@ pub(in crate::step) async fn apply_config(
         resets = 0;
         let Found::Waiting { node, expected } = found else { break address };
         tell(context);
-        match apply(step, &node, context).await? {
-            // A node that just booted changes its key a few times.
-            Some(TalosError::Unreachable { .. }) => {}
-            _ => {
-                done = Done::Acted;
-                await_ours(step, &expected, address, context).await?;
-                break address;
-            }
+        let unsure = apply(step, &node, context).await?;
+        // A node that just booted changes its key a few times.
+        if !matches!(unsure, Some(TalosError::Unreachable { .. })) {
+            done = Done::Acted;
+            await_ours(step, &expected, address, context).await?;
+            break address;
         }
         // Who it is may have changed while nobody listened, so it is asked again.
         context.pause(LOOK).await?;
