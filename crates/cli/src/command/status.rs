@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use clap::Args;
 use serde_json::{Value as Json, json};
-use talmox_engine::observe::World;
-use talmox_engine::plan::{self, Change, OwnVm, locations, strangers};
+use talmox_engine::observe::{KubernetesSeen, World};
+use talmox_engine::plan::{self, OwnVm, locations, strangers};
 use talmox_engine::status::{Found, NodeStatus, Part, Role, Sources, Status, Subject, gather};
 use talmox_pve::api::qemu::Vm;
 
@@ -76,7 +76,14 @@ async fn show(args: &StatusArgs, session: &Session, printer: &Printer) -> Outcom
     let world = async {
         let world = session.observe_only().await.map_err(|error| error.chain())?;
         let subjects = subjects(session, Some(&world));
-        Ok(Found { subjects, changes: changes(session, &world) })
+        let plan = plan::plan(&session.desired, &world, session.options());
+        let of_all = plan.errors().filter(|error| error.subject == session.desired.cluster);
+        let errors = of_all.map(|error| error.message.clone()).collect();
+        let health = match world.kubernetes {
+            KubernetesSeen::Answers(registered) => registered.checks,
+            KubernetesSeen::NotAsked | KubernetesSeen::Silent(_) => vec![],
+        };
+        Ok(Found { subjects, changes: plan.changes, health, errors })
     };
     let cluster = session.cluster_access(Arc::new(|_| Ok(())));
     let sources = Sources { pve: session.pve.clone(), cluster, limit: args.timeout };
@@ -108,10 +115,6 @@ fn is_silent(status: &Status, is_world_known: bool) -> bool {
     let answers: Vec<bool> = asked.map(|talos| talos.get().is_some()).collect();
     let is_proxmox = status.unreachable.iter().any(|silent| silent.part == Part::Proxmox);
     is_proxmox || (!answers.is_empty() && !answers.contains(&true))
-}
-
-fn changes(session: &Session, world: &World) -> Vec<Change> {
-    plan::plan(&session.desired, world, session.options()).changes
 }
 
 /// The nodes of the inventory, each with its VM as far as that is known.
@@ -169,6 +172,8 @@ mod tests {
             authorities: vec![],
             drift: vec![],
             unknown_nodes: vec![],
+            health: vec![],
+            errors: vec![],
         };
         let all = status(vec![node(Some(1), silent()), node(Some(2), silent())]);
         assert!(is_silent(&all, true));

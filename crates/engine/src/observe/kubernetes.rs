@@ -8,7 +8,9 @@ use talmox_talos_api::health::{Check, Health, Report, Settings, State, Subject, 
 use talmox_talos_api::{Address, Client};
 use tokio::time::timeout;
 
-use super::world::{AddonRead, Addons, EtcdSeen, KubernetesSeen, Registered, TalosSeen};
+use super::world::{
+    AddonRead, Addons, CheckSeen, CheckState, EtcdSeen, KubernetesSeen, Registered, TalosSeen,
+};
 use super::{Sources, addon};
 use crate::desired::Desired;
 
@@ -84,13 +86,24 @@ async fn trouble(
     let (views, kube) =
         Box::pin(async { tokio::join!(look(&subjects), sources.kube.view()) }).await;
     health.update(&views, kube.as_ref().ok());
+    let checks = health.reports().iter().map(check_seen).collect();
     let (members, others): (Vec<&Report>, Vec<_>) =
         health.reports().iter().partition(|report| report.check == Check::EtcdOnControlPlanes);
     Some(Registered {
         nodes: BTreeSet::new(),
         trouble: others.into_iter().find_map(waiting),
         strange_members: members.into_iter().find_map(waiting),
+        checks,
     })
+}
+
+fn check_seen(report: &Report) -> CheckSeen {
+    let (state, reason) = match &report.state {
+        State::Passed => (CheckState::Passed, None),
+        State::Waiting(why) => (CheckState::Waiting, Some(why.clone())),
+        State::Skipped(why) => (CheckState::Skipped, Some(why.clone())),
+    };
+    CheckSeen { name: report.check.name(), state, reason }
 }
 
 fn waiting(report: &Report) -> Option<String> {

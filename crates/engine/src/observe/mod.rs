@@ -26,9 +26,9 @@ use crate::kube::KubeClient;
 use crate::web::Web;
 
 pub use world::{
-    AddonRead, AddonSeen, Addons, Configured, EtcdSeen, IdSeen, ImagesSeen, KubernetesSeen,
-    PassedOn, PortSeen, Pve, Registered, SourceSeen, TalosSeen, Told, Unread, VipSeen, VmSeen,
-    World,
+    AddonRead, AddonSeen, Addons, CheckSeen, CheckState, Configured, EtcdSeen, IdSeen, ImagesSeen,
+    KubernetesSeen, PassedOn, PortSeen, Pve, Registered, SourceSeen, TalosSeen, Told, Unread,
+    VipSeen, VmSeen, World,
 };
 
 /// The port of the Kubernetes API.

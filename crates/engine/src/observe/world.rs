@@ -228,6 +228,26 @@ pub struct Registered {
     pub trouble: Option<String>,
     /// What is said of members of etcd that are none of the inventory's control planes.
     pub strange_members: Option<String>,
+    /// How each check stands; none if not all nodes have joined.
+    pub checks: Vec<CheckSeen>,
+}
+
+/// How one of the checks stands that end a bring-up.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct CheckSeen {
+    /// What must be so.
+    pub name: &'static str,
+    pub state: CheckState,
+    /// Why it does not pass.
+    pub reason: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CheckState {
+    Passed,
+    Waiting,
+    Skipped,
 }
 
 /// What is known of add-ons.

@@ -21,6 +21,7 @@ use super::{
 use crate::access::ClusterAccess;
 use crate::kube::NodeFacts;
 use crate::locate::locate;
+use crate::observe::CheckSeen;
 use crate::plan::{Change, Contact};
 
 /// Whom to ask, and how long that may take.
@@ -41,12 +42,15 @@ pub(super) struct Asking {
 }
 
 /// What is known once the world was looked at.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Found {
     /// The same nodes, with their VMs.
     pub subjects: Vec<Subject>,
     /// Those of a plan, which become the drift.
     pub changes: Vec<Change>,
+    pub health: Vec<CheckSeen>,
+    /// What is wrong with the cluster as a whole.
+    pub errors: Vec<String>,
 }
 
 /// Looks at everything, while `world` does the same for a plan. What needs no plan does not wait for it: whoever has a
@@ -73,7 +77,7 @@ pub async fn gather(
     });
     let (Proxmox { guests, found, trouble, vms, insides: told }, (kubernetes, registered), at_hand) =
         looks.await;
-    let Found { subjects, changes } = &found;
+    let Found { subjects, changes, health, errors } = &found;
     let insides = in_order(at_hand.into_iter().chain(told).collect());
     let parts = subjects.iter().zip(vms).zip(insides);
     let nodes: Vec<NodeStatus> = parts
@@ -105,6 +109,8 @@ pub async fn gather(
             .flatten()
             .filter(|name| !is_known(name))
             .collect(),
+        health: health.clone(),
+        errors: errors.clone(),
     };
     (status, trouble)
 }
@@ -193,10 +199,10 @@ async fn proxmox(
     let (guests, world) = tokio::join!(guests, world);
     let (found, trouble) = match world {
         Ok(Ok(found)) => (found, None),
-        Ok(Err(why)) => (Found { subjects: subjects.to_vec(), changes: vec![] }, Some(why)),
+        Ok(Err(why)) => (Found { subjects: subjects.to_vec(), ..Found::default() }, Some(why)),
         Err(_) => {
             let why = "the world was not seen in time".to_owned();
-            (Found { subjects: subjects.to_vec(), changes: vec![] }, Some(why))
+            (Found { subjects: subjects.to_vec(), ..Found::default() }, Some(why))
         }
     };
     let none = trouble.as_deref().unwrap_or("there is no such VM");

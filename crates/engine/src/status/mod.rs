@@ -11,6 +11,7 @@ use serde::Serialize;
 use talmox_talos_config::pki::PkiError;
 use talmox_talos_config::secrets::{Bundle, CertificateAndKey};
 
+use crate::observe::CheckSeen;
 use crate::plan::{Change, Contact, Object, OwnVm};
 
 pub use gather::{Found, Sources, gather};
@@ -71,6 +72,10 @@ pub struct Status {
     pub drift: Vec<String>,
     /// Nodes that Kubernetes lists and the inventory does not have.
     pub unknown_nodes: Vec<String>,
+    /// How each check stands; none if not all nodes have joined, or nobody could look.
+    pub health: Vec<CheckSeen>,
+    /// What is wrong with the cluster as a whole, and will not mend by itself.
+    pub errors: Vec<String>,
 }
 
 /// A part of the whole that did not answer.

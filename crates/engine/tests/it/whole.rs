@@ -154,7 +154,9 @@ impl Whole {
             limit: Duration::from_secs(20),
         };
         let plan = self.plan().await;
-        let world = async { Ok(Found { subjects: subjects.clone(), changes: plan.changes }) };
+        let world = async {
+            Ok(Found { subjects: subjects.clone(), changes: plan.changes, ..Found::default() })
+        };
         gather(&self.desired.cluster, &subjects, &sources, world).await.0
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::kind::Kind;
+use super::kind::{Kind, ScalePaths};
 
 use Scope::{Cluster, Namespaced};
 
@@ -100,7 +100,7 @@ pub(super) fn kinds() -> impl Iterator<Item = Kind> {
         categories: ALL.iter().filter(|name| *name == plural).map(|_| "all".to_owned()).collect(),
         namespaced: *scope == Namespaced,
         status: subresources.contains(&"status"),
-        scale: subresources.contains(&"scale"),
+        scale: subresources.contains(&"scale").then(ScalePaths::built_in),
         custom: None,
         schemas: BTreeMap::new(),
     })

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::kind::Kind;
+use super::kind::{Kind, ScalePaths};
 use super::object::{self, list, text};
 use super::printer::CustomColumn;
 use super::store::State;
@@ -57,9 +57,20 @@ fn kind_of(definition: &Value) -> Option<Kind> {
         categories: texts("/names/categories"),
         namespaced: text(spec, "/scope") == "Namespaced",
         status: has("status"),
-        scale: has("scale"),
+        scale: served.iter().find_map(|version| scale_paths(version)),
         custom: Some(columns),
         schemas,
+    })
+}
+
+/// A definition names fields as `.spec.replicas`.
+fn scale_paths(version: &Value) -> Option<ScalePaths> {
+    let scale = version.pointer("/subresources/scale")?;
+    let path = |field: &str| scale[field].as_str().map(|path| path.replace('.', "/"));
+    Some(ScalePaths {
+        wanted: path("specReplicasPath")?,
+        current: path("statusReplicasPath")?,
+        selector: path("labelSelectorPath"),
     })
 }
 

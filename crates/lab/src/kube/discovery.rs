@@ -24,7 +24,7 @@ fn subresources(kind: &Kind) -> Vec<(&str, &str, &str, &str, &[&str])> {
         }
         _ => {}
     }
-    if kind.scale {
+    if kind.scale.is_some() {
         all.push(("scale", "autoscaling", "v1", "Scale", change));
     }
     if kind.status {

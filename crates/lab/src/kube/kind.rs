@@ -24,11 +24,30 @@ pub(crate) struct Kind {
     pub(crate) categories: Vec<String>,
     pub(crate) namespaced: bool,
     pub(crate) status: bool,
-    pub(crate) scale: bool,
+    pub(crate) scale: Option<ScalePaths>,
     /// What a definition wants to be shown, per version; none for built-in kinds.
     pub(crate) custom: Option<BTreeMap<String, Vec<CustomColumn>>>,
     /// What the objects of a definition look like, per version.
     pub(crate) schemas: BTreeMap<String, Value>,
+}
+
+/// Where objects have what their `scale` shows, as JSON pointers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ScalePaths {
+    pub(crate) wanted: String,
+    pub(crate) current: String,
+    /// A selector as text; none where there is a proper one in the spec, or none at all.
+    pub(crate) selector: Option<String>,
+}
+
+impl ScalePaths {
+    pub(crate) fn built_in() -> Self {
+        Self {
+            wanted: "/spec/replicas".to_owned(),
+            current: "/status/replicas".to_owned(),
+            selector: None,
+        }
+    }
 }
 
 impl Kind {

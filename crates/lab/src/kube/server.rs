@@ -31,6 +31,8 @@ use crate::talos::{Fate, Line, Victim};
 
 /// The most that a request may carry.
 const MOST: usize = 3 << 20;
+/// What is read on of a body that is too long: who is still sending would not hear that it is.
+const READ_ON: usize = 64 << 20;
 /// Events that wait for a slow watcher.
 const WAITING: usize = 16;
 /// How long a request waits for etcd, in lab time.
@@ -313,13 +315,17 @@ fn respond(code: u16, content_type: &'static str, body: Outgoing) -> Response<Ou
 
 /// What a request carries; none if there is too much of it, or it breaks off.
 pub(crate) async fn collect(mut body: Incoming, most: usize) -> Option<Vec<u8>> {
-    let mut all = vec![];
+    let (mut all, mut length) = (vec![], 0);
     while let Some(frame) = poll_fn(|context| Pin::new(&mut body).poll_frame(context)).await {
         let frame = frame.ok()?;
-        all.extend_from_slice(frame.data_ref().map(AsRef::as_ref).unwrap_or_default());
-        if all.len() > most {
+        let piece = frame.data_ref().map(AsRef::as_ref).unwrap_or_default();
+        length += piece.len();
+        if length > most + READ_ON {
             return None;
         }
+        if length <= most {
+            all.extend_from_slice(piece);
+        }
     }
-    Some(all)
+    (length <= most).then_some(all)
 }

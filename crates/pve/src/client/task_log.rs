@@ -42,7 +42,8 @@ impl TaskLog {
     /// Tells the lines that came since the last look. The one before them comes once more: it may have grown.
     pub async fn look(&mut self, hear: &mut (dyn FnMut(&str) + Send)) {
         let start = self.read.saturating_sub(1);
-        let Ok(part) = self.client.send(&task::log(&self.upid, start, PAGE)).await else { return };
+        let request = task::log(&self.upid, start, PAGE);
+        let Ok(part) = Box::pin(self.client.send(&request)).await else { return };
         for line in &part.lines {
             hear(line);
         }

@@ -1,5 +1,6 @@
 //! The status of a cluster for people: a line for each node, and below it what a cell cannot say.
 
+use talmox_engine::observe::{CheckSeen, CheckState};
 use talmox_engine::status::{NodeStatus, Part, Role, Seen, Status, Unreachable};
 
 use crate::columns::{drop_column, narrow, no_room};
@@ -54,6 +55,8 @@ pub(super) fn text(
     out.push_str(&no_room(&left_out));
     let mut below: Vec<String> = status.unreachable.iter().map(unreachable).collect();
     below.extend(trouble.map(|why| format!("drift is not known: {why}")));
+    below.extend(status.errors.iter().map(|error| format!("error: {error}")));
+    below.extend(status.health.iter().find_map(unwell));
     below.extend(status.unknown_nodes.iter().map(|name| {
         format!("{name}: Kubernetes lists it as a node, and the inventory does not have it")
     }));
@@ -217,6 +220,12 @@ fn remarks(node: &NodeStatus, now: i64) -> Vec<String> {
     lines
 }
 
+/// A check that does not pass.
+fn unwell(check: &CheckSeen) -> Option<String> {
+    let reason = check.reason.as_ref().filter(|_| check.state == CheckState::Waiting)?;
+    Some(format!("not so yet: {}: {reason}", check.name))
+}
+
 fn unknown<T>(seen: Option<&Seen<T>>) -> Option<&str> {
     match seen {
         Some(Seen::Unknown(why)) => Some(why),
@@ -254,6 +263,12 @@ mod tests {
             authorities: vec![],
             drift: vec!["create add-on shop".to_owned()],
             unknown_nodes: vec!["wk-9".to_owned()],
+            health: vec![CheckSeen {
+                name: "all nodes are ready",
+                state: CheckState::Waiting,
+                reason: Some("wk-1 is NotReady".to_owned()),
+            }],
+            errors: vec!["there are two etcd clusters".to_owned()],
         };
         let shown = text(&status, 0, None, Some(60));
         assert!(
@@ -261,6 +276,8 @@ mod tests {
                 "\nProxmox does not answer: cannot connect to\n  10.0.0.11:50000: connection refused\n\
                  Talos does not answer on cp-1 and 2 more: cannot connect\n  \
                  to 10.0.0.11:50000: connection refused\n\
+                 error: there are two etcd clusters\n\
+                 not so yet: all nodes are ready: wk-1 is NotReady\n\
                  wk-9: Kubernetes lists it as a node, and the inventory\n  does not have it\n\
                  drift: create add-on shop\n"
             ),

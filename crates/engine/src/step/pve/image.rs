@@ -64,7 +64,7 @@ async fn follow_earlier(
         tasks.into_iter().find(|task| task.state == TaskState::Running && task.upid.id() == name);
     let Some(running) = running else { return Ok(false) };
     let upid = &running.upid;
-    let end = async { Ok(context.end_of_earlier(upid, &doing).await) };
+    let end = Box::pin(async { Ok(context.end_of_earlier(upid, &doing).await) });
     tell_bytes(upid, wanted, context, end).await??;
     Ok(true)
 }
@@ -140,7 +140,8 @@ async fn download(
     let ended = match context.start_task(&request).await? {
         Ok(running) => {
             let upid = running.upid.clone();
-            tell_bytes(&upid, wanted, context, context.end_of(running)).await?
+            let end = Box::pin(context.end_of(running));
+            tell_bytes(&upid, wanted, context, end).await?
         }
         Err(error) => Err(error),
     };
@@ -160,7 +161,7 @@ async fn stream(
     context: &StepContext,
 ) -> Result<(), StepError> {
     let doing = format!("pass {} on to {}", step.volume, step.host);
-    let file = async {
+    let file = Box::pin(async {
         let opened = context.wait(context.run.web.open(&step.url)).await?;
         let file = opened.map_err(|error| StepError::web(&doing, error))?;
         let Some(length) = file.length.or(wanted.length) else {
@@ -171,7 +172,7 @@ async fn stream(
             )));
         };
         Ok(FileSource::new(file, length).with_progress(context.progress(Some(length))))
-    };
+    });
     send((&step.host, &step.volume), file, step.checksum.clone(), &doing, context).await
 }
 

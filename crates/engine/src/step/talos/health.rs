@@ -1,6 +1,6 @@
 //! Waits until the cluster is well, by the checks that talosctl makes.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use talmox_talos_api::Look;
@@ -60,14 +60,13 @@ pub(in crate::step) async fn await_health(
         let advice = (check == Check::NodesReport).then_some(FORGOTTEN);
         wait.not_yet(Reason { text: said, advice }).await?;
     }
-    note_skipped(&health, context);
     for report in health.reports() {
         if let Some(untold) = &report.untold {
             context.note(format!("not checked whether {} ({untold})", report.check.name()));
         }
     }
     if !has_cni {
-        note_unready(step, &kube, context).await;
+        note_unready(step, &health, &kube, context).await;
     }
     Ok(Done::Already)
 }
@@ -109,30 +108,26 @@ async fn all(step: &AwaitHealth, context: &StepContext) -> Result<Look<Vec<Subje
     Ok(Look::Done(subjects))
 }
 
-/// What could not be waited for, and why: a line for each reason.
-fn note_skipped(health: &Health, context: &StepContext) {
-    let mut skipped: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
-    for report in health.reports() {
-        if let (State::Skipped(why), None) = (&report.state, &report.untold) {
-            skipped.entry(why).or_default().push(report.check.name());
-        }
-    }
-    for (why, checks) in skipped {
-        context.note(format!("not waited for: {} ({why})", checks.join("; ")));
-    }
-}
-
 /// Without a network for pods this is the end that is expected; people should know it is one.
-async fn note_unready(step: &AwaitHealth, kube: &KubeClient, context: &StepContext) {
+async fn note_unready(
+    step: &AwaitHealth,
+    health: &Health,
+    kube: &KubeClient,
+    context: &StepContext,
+) {
     // Who cannot be asked now was well a moment ago.
     let nodes = kube.nodes().await.unwrap_or_default();
     let is_ours = |node: &&NodeFacts| step.nodes.iter().any(|own| own.name == node.name);
     let unready = nodes.iter().filter(is_ours).filter(|node| !node.is_ready).count();
-    if unready > 0 {
-        context.note(format!(
-            "{unready} of {} nodes are registered, NotReady: CNI missing. \
-             They become ready with a network add-on of your choice",
-            step.nodes.len()
-        ));
+    if unready == 0 {
+        return;
     }
+    let skipped = health.reports().iter().filter(|one| matches!(one.state, State::Skipped(_)));
+    let skipped: Vec<&str> = skipped.map(|report| report.check.name()).collect();
+    context.note(format!(
+        "{unready} of {} nodes are registered, NotReady: CNI missing. \
+         They become ready with a network add-on of your choice. Not waited for: {}",
+        step.nodes.len(),
+        skipped.join("; ")
+    ));
 }

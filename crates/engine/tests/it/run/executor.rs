@@ -193,24 +193,24 @@ async fn who_waits_for_room_says_so_and_begins_nothing_after_a_stop() {
     assert_eq!(ran.events.iter().filter(|event| stops(event)).count(), 1);
 }
 
-/// Each takes more than half of the time it has, and there is room for one.
+/// There is room for one, and the last has to wait for longer than the time it has.
 #[tokio::test(flavor = "multi_thread")]
 async fn who_waits_for_its_turn_has_all_its_time_left() {
     let rig = Rig::start("9.2");
     let when = When { task: Some("qmcreate".to_owned()), ..When::default() };
     let slow = FaultAction::Delay(Duration::from_mins(4));
     rig.lab.faults().add(Fault { times: None, ..Fault::new(when, slow) });
-    let steps = ["a", "b", "c"].into_iter().zip(301..).map(|(name, number)| {
+    let steps = ["a", "b", "c", "d"].into_iter().zip(301..).map(|(name, number)| {
         let Action::CreateVm(create) = create(&own(name, number)) else { unreachable!() };
-        let create = CreateVm { deadline: Duration::from_mins(7), ..create };
+        let create = CreateVm { deadline: Duration::from_mins(11), ..create };
         step(name, Action::CreateVm(create), &[])
     });
     let limits = Limits { per_storage: 1, ..Limits::default() };
     let pve = common::client_within(&rig.lab, TALMOX, limits);
     let context = Context { pve, ..rig.context(TALMOX) };
     let ran = rig.run_with(&steps.collect::<Vec<_>>(), &context).await;
-    assert_eq!(ran.results(), ["a done", "b done", "c done"]);
+    assert_eq!(ran.results(), ["a done", "b done", "c done", "d done"]);
     let waits = ran.waits();
     let turns = waits.iter().filter(|wait| **wait == "other tasks on pve1 to end").count();
-    assert_eq!(turns, 2, "{waits:?}");
+    assert!(turns >= 3, "{waits:?}");
 }

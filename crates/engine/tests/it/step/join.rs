@@ -101,6 +101,7 @@ async fn without_a_network_registered_is_the_end_that_is_expected() {
     assert!(matches!(told.result, StepResult::Already), "{:?}", told.result);
     assert_eq!(told.notes.len(), 1);
     assert!(told.notes[0].starts_with("1 of 1 nodes are registered, NotReady: CNI missing"));
+    assert!(told.notes[0].contains("Not waited for: all nodes are ready; "), "{}", told.notes[0]);
     let told = rig.run(health(HealthGoal::Ready)).await;
     assert!(told.failure().contains("all nodes are ready: cp-11 is not ready"));
 }

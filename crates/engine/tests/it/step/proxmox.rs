@@ -213,8 +213,8 @@ async fn a_vm_is_shown_as_proxmox_sees_it() {
     };
     let limit = Duration::from_secs(5);
     let sources = Sources { pve: rig.pve.clone(), cluster: rig.access(), limit };
-    let world = async { Ok(Found { subjects: vec![subject.clone()], changes: vec![] }) };
-    let (status, _) = gather("home", &[subject.clone()], &sources, world).await;
+    let world = async { Ok(Found { subjects: vec![subject.clone()], ..Found::default() }) };
+    let (status, _) = gather("home", std::slice::from_ref(&subject), &sources, world).await;
     let node = &status.nodes[0];
     assert_eq!(node.address.get(), Some(&ADDRESS.parse().unwrap()));
     let vm = node.vm.get().unwrap();

@@ -54,9 +54,9 @@ async fn what_answers_is_shown_and_what_does_not_is_said() {
         let asked = silent.accept().await.unwrap();
         tokio::spawn(async move {
             std::future::pending::<()>().await;
-            drop(asked)
+            drop(asked);
         });
-        Ok(Found { subjects: subjects.to_vec(), changes: vec![change] })
+        Ok(Found { subjects: subjects.to_vec(), changes: vec![change], ..Found::default() })
     };
     let (status, trouble) = gather("home", &subjects, &sources, world).await;
     assert_eq!(trouble, None);

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use super::Answer;
 use crate::kube::controller::disruption;
 use crate::kube::failure::Failure;
+use crate::kube::kind::ScalePaths;
 use crate::kube::object::{self, list, number, text};
 use crate::kube::patch::{self, PatchType};
 use crate::kube::request::{Request, Target};
@@ -33,7 +34,7 @@ pub(super) fn answer(
         "namespaces" => subresource == "finalize",
         "serviceaccounts" => subresource == "token",
         _ => false,
-    } || (subresource == "scale" && target.kind.scale);
+    } || (subresource == "scale" && target.kind.scale.is_some());
     if !is_known {
         return Err(Failure::no_such_resource());
     }
@@ -141,8 +142,12 @@ fn scale(
     target: &Target,
     found: &Value,
 ) -> Result<Answer, Failure> {
+    let paths = target.kind.scale.clone().unwrap_or_else(ScalePaths::built_in);
     let shown = |object: &Value| {
-        let selector = Selector::of_object(&object["spec"]["selector"]);
+        let selector = match &paths.selector {
+            Some(path) => text(object, path).to_owned(),
+            None => Selector::of_object(&object["spec"]["selector"]).to_string(),
+        };
         json!({
             "kind": "Scale",
             "apiVersion": "autoscaling/v1",
@@ -153,10 +158,10 @@ fn scale(
                 "resourceVersion": object["metadata"]["resourceVersion"],
                 "creationTimestamp": object["metadata"]["creationTimestamp"],
             },
-            "spec": {"replicas": number(object, "/spec/replicas").unwrap_or_default()},
+            "spec": {"replicas": number(object, &paths.wanted).unwrap_or_default()},
             "status": {
-                "replicas": number(object, "/status/replicas").unwrap_or_default(),
-                "selector": selector.to_string(),
+                "replicas": number(object, &paths.current).unwrap_or_default(),
+                "selector": selector,
             },
         })
     };
@@ -183,7 +188,14 @@ fn scale(
         return Ok(Answer::json(200, &would));
     }
     state.change(&target.kind.id, &target.namespace, &target.name, |object| {
-        object["spec"]["replicas"] = replicas.into();
+        let mut place = object;
+        for field in paths.wanted.split('/').skip(1) {
+            if !place.is_object() && !place.is_null() {
+                return;
+            }
+            place = &mut place[field];
+        }
+        *place = replicas.into();
     });
     let after = state.get(&target.kind.id, &target.namespace, &target.name);
     Ok(Answer::json(200, &after.map_or(now, |after| shown(after))))

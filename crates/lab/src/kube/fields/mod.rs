@@ -159,7 +159,7 @@ pub(super) fn check_patched(
     Ok(())
 }
 
-/// Server-side apply knows no lenience.
+/// Server-side apply knows no lenience, and names one field. A real API server leaves it to chance which of several.
 pub(super) fn check_applied(target: &Target, config: &Value) -> Result<(), Failure> {
     let shape = Shape::of(&target.kind, &target.version);
     let mut sorted = config.clone();

@@ -32,8 +32,8 @@ pub(super) fn bootstrap(
     Ok(BootstrapResponse { messages: vec![Bootstrap { metadata: None }] })
 }
 
-pub(super) fn members(session: &Session, local: bool) -> Result<EtcdMemberListResponse, Status> {
-    let members = session.look(|land, _| etcd::members(land, session.vmid, local))??;
+pub(super) fn members(session: &Session) -> Result<EtcdMemberListResponse, Status> {
+    let members = session.look(|land, _| etcd::members(land, session.vmid))??;
     let legacy_members = members.iter().map(|member| member.hostname.clone()).collect();
     let message = EtcdMembers { metadata: None, legacy_members, members };
     Ok(EtcdMemberListResponse { messages: vec![message] })

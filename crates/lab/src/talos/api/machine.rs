@@ -142,9 +142,9 @@ impl MachineService for NodeApi {
 
     async fn etcd_member_list(
         &self,
-        request: Asked<EtcdMemberListRequest>,
+        _: Asked<EtcdMemberListRequest>,
     ) -> Answer<EtcdMemberListResponse> {
-        etcd::members(&self.0, request.into_inner().query_local).map(Answered::new)
+        etcd::members(&self.0).map(Answered::new)
     }
 
     async fn etcd_status(&self, _: Asked<()>) -> Answer<EtcdStatusResponse> {

@@ -85,15 +85,9 @@ fn told(doing: &'static str) -> impl Fn(Status) -> Status {
     }
 }
 
-/// `query_local`: as this member knows them, which may be old.
-pub(crate) fn members(
-    land: &Land,
-    vmid: u32,
-    query_local: bool,
-) -> Result<Vec<EtcdMember>, Status> {
-    let call = "member list";
-    let (cluster, _) =
-        if query_local { local(land, vmid, call)? } else { agreed(land, vmid, call, NO_LEADER)? };
+/// Whichever member is asked, its own or any: machined wants what all agree on.
+pub(crate) fn members(land: &Land, vmid: u32) -> Result<Vec<EtcdMember>, Status> {
+    let (cluster, _) = agreed(land, vmid, "member list", NO_LEADER)?;
     let member = |(id, member): (&u64, &super::Member)| {
         let host = match member.peer {
             std::net::IpAddr::V4(address) => address.to_string(),

@@ -132,7 +132,7 @@ pub(super) const FIELDS_OF: &[(&str, &str, &str, &str)] = &[
         "PATCH",
         BASE_APPLIED,
         APPLY,
-        r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"base"},"foo":1,"bar":2}"#,
+        r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"base"},"foo":1}"#,
     ),
     (
         "PATCH",

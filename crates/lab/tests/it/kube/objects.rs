@@ -46,6 +46,50 @@ async fn objects_are_made_read_changed_and_deleted() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_is_too_large_is_told_so() {
+    let cluster = Cluster::start(&[]).await;
+    let mut admin = cluster.admin().await;
+    let large = "a".repeat(5 << 20);
+    let map = json!({"metadata": {"name": "large"}, "data": {"a": large}});
+    let refused = admin.post(MAPS, &map).await;
+    assert_eq!((refused.status, &refused.body["reason"]), (413, &json!("RequestEntityTooLarge")));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn custom_objects_are_scaled_where_their_definition_says() {
+    const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+    const WIDGETS: &str = "/apis/lab.example/v1/namespaces/default/widgets";
+    let cluster = Cluster::start(&[]).await;
+    let mut admin = cluster.admin().await;
+    let scale = json!({"specReplicasPath": ".spec.size.wanted", "statusReplicasPath": ".status.n"});
+    let definition = json!({
+        "metadata": {"name": "widgets.lab.example"},
+        "spec": {
+            "group": "lab.example",
+            "scope": "Namespaced",
+            "names": {"plural": "widgets", "singular": "widget", "kind": "Widget"},
+            "versions": [{
+                "name": "v1",
+                "served": true,
+                "storage": true,
+                "subresources": {"scale": scale},
+                "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}},
+            }],
+        },
+    });
+    assert_eq!(admin.post(DEFINITIONS, &definition).await.status, 201);
+    let widget = json!({"metadata": {"name": "w"}, "spec": {"size": {"wanted": 2}}});
+    assert_eq!(admin.post(WIDGETS, &widget).await.status, 201);
+    let path = format!("{WIDGETS}/w/scale");
+    assert_eq!(admin.get(&path).await.body["spec"]["replicas"], 2);
+    let five = json!({"spec": {"replicas": 5}});
+    let scaled = admin.patch(&path, "application/merge-patch+json", &five).await;
+    assert_eq!((scaled.status, &scaled.body["spec"]["replicas"]), (200, &json!(5)));
+    let spec = &admin.get(&format!("{WIDGETS}/w")).await.body["spec"];
+    assert_eq!(*spec, json!({"size": {"wanted": 5}}));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn labels_and_selectors_that_cannot_be_are_refused() {
     let cluster = Cluster::start(&[]).await;
     let mut admin = cluster.admin().await;

@@ -128,7 +128,9 @@ fn an_agent_tells_of_the_addresses_that_there_are_now() {
         assert!(before.contains("\"10.0.0.11\"") && !before.contains("10.0.0.78"), "{before}");
         let config = world.patched(11, true, patch);
         let apply = Apply { config: &config, mode: ApplyMode::NoReboot, dry_run: false };
-        client.apply(&apply).await.unwrap();
+        // The answer may be lost: who has another address shows another certificate.
+        let applied = client.apply(&apply).await;
+        assert!(matches!(applied, Ok(_) | Err(TalosError::Lost { .. })), "{applied:?}");
         let after = world.lab.get(interfaces).text();
         assert!(after.contains("\"10.0.0.11\"") && after.contains("\"10.0.0.78\""), "{after}");
     });

@@ -25,7 +25,7 @@ fn member_of(bench: &Bench, vmid: u32) -> u64 {
 #[tokio::test(flavor = "multi_thread")]
 async fn others_join_the_first_as_learners_and_become_voters() {
     let bench = three().await;
-    let members = bench.realm.look(|land| etcd::members(land, 12, false)).unwrap();
+    let members = bench.realm.look(|land| etcd::members(land, 12)).unwrap();
     assert_eq!(members.len(), 3);
     assert!(members.iter().all(|member| !member.is_learner));
     let mut names: Vec<&str> = members.iter().map(|member| member.hostname.as_str()).collect();
@@ -77,8 +77,8 @@ async fn a_second_bootstrap_makes_a_second_cluster() {
     etcd::bootstrap(&bench.realm, 12, second, None).unwrap();
     bench.until_healthy(11, "etcd").await;
     bench.until_healthy(12, "etcd").await;
-    let counts = [11, 12]
-        .map(|vmid| bench.realm.look(|land| etcd::members(land, vmid, false)).unwrap().len());
+    let counts =
+        [11, 12].map(|vmid| bench.realm.look(|land| etcd::members(land, vmid)).unwrap().len());
     assert_eq!(counts, [1, 1]);
     assert_eq!(bench.realm.look(|land| land.etcds.len()), 2);
 }
@@ -102,12 +102,11 @@ async fn another_leads_when_the_leader_dies_and_nobody_when_two_do() {
             (status.leader == 0).then_some(())
         })
         .await;
-    let lost = bench.realm.look(|land| etcd::members(land, 13, false)).unwrap_err();
+    let lost = bench.realm.look(|land| etcd::members(land, 13)).unwrap_err();
     assert_eq!((lost.code(), lost.message()), (Code::Unknown, "etcdserver: no leader"));
     let lost = bench.realm.look(|land| etcd::alarms(land, 13)).unwrap_err();
     let text = "failed to list etcd alarms: etcdserver: request timed out";
     assert_eq!((lost.code(), lost.message()), (Code::Unknown, text));
-    assert_eq!(bench.realm.look(|land| etcd::members(land, 13, true)).unwrap().len(), 3);
     bench.start_control_plane(12);
     bench.until_healthy(13, "etcd").await;
 }
@@ -175,7 +174,7 @@ async fn leaving_and_forfeiting() {
     assert_eq!(etcd::forfeit(&bench.realm, 11).unwrap(), None);
     let boot = bench.realm.look(|land| land.nodes[&11].boot);
     etcd::leave(&bench.realm, 11, boot).unwrap();
-    assert_eq!(bench.realm.look(|land| etcd::members(land, 12, false)).unwrap().len(), 2);
+    assert_eq!(bench.realm.look(|land| etcd::members(land, 12)).unwrap().len(), 2);
     bench
         .until("the service ends", |land| {
             let service = land.nodes.get(&11)?.services.get("etcd")?;
@@ -243,5 +242,5 @@ async fn another_authority_is_not_believed() {
             last.message.contains("signed by unknown authority").then_some(())
         })
         .await;
-    assert_eq!(bench.realm.look(|land| etcd::members(land, 11, false)).unwrap().len(), 1);
+    assert_eq!(bench.realm.look(|land| etcd::members(land, 11)).unwrap().len(), 1);
 }
