@@ -10,6 +10,9 @@ const LOCK: &str = "lock";
 /// What the names of temporary folders begin with.
 const TEMPORARY: &str = "talmox-lab-";
 
+/// How often a folder is tried to be removed that others still write to.
+const ATTEMPTS: u32 = 100;
+
 /// A folder that only its owner can look into.
 #[derive(Debug)]
 pub(crate) struct Folder {
@@ -89,9 +92,18 @@ impl Folder {
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        if self.is_temporary {
-            // What cannot be removed is in the folder for such things.
-            fs::remove_dir_all(&self.path).ok();
+        if !self.is_temporary {
+            return;
+        }
+        // Who was still writing when the lab ended may add a file meanwhile. What cannot be removed at all is in the
+        // folder for such things.
+        for _ in 0..ATTEMPTS {
+            match fs::remove_dir_all(&self.path) {
+                Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => {
+                    std::thread::yield_now();
+                }
+                _ => break,
+            }
         }
     }
 }

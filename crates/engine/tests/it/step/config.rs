@@ -216,5 +216,5 @@ async fn a_config_whose_receipt_is_never_confirmed_is_told() {
                and may have been carried out";
     assert_eq!(told.failure(), format!("cp-11 does not come back with its config in time: {why}"));
     assert!(told.hint().contains("`mtu:`"), "{}", told.hint());
-    assert_eq!(told.waits, ["its config is being applied", why]);
+    assert_eq!(told.waits[0], "its config is being applied");
 }
