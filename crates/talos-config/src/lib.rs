@@ -20,6 +20,7 @@ mod document;
 mod encode;
 mod format;
 pub mod generate;
+pub mod leaf;
 pub mod lint;
 pub mod meta;
 pub mod network;

@@ -1,5 +1,6 @@
 //! `talmox check`
 
+mod configs;
 mod live;
 mod patches;
 
@@ -55,7 +56,8 @@ pub(crate) fn run(args: &CheckArgs, global: &Global, printer: &Printer) -> Outco
     if args.rehearsal.is_lab() {
         return Err(CommandError::usage("--lab and --lab-at go with --live"));
     }
-    let inventory = load(global.inventory.as_deref(), &args.clusters)?;
+    let mut inventory = load(global.inventory.as_deref(), &args.clusters)?;
+    configs::refuse_bad_configs(&mut inventory);
     let explained = match &args.explain {
         Some(name) => Some(find_node(&inventory, name)?),
         None => None,

@@ -3,7 +3,7 @@
 mod output;
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
@@ -12,8 +12,8 @@ use talmox_engine::desired::{
     DeriveError, Inputs, Phase, Rendered, Renderer, needed_files, needed_secrets,
 };
 use talmox_model::load::ReferenceKind;
-use talmox_model::value::Role;
-use talmox_model::{Node, Span};
+use talmox_model::value::{Patch, Role};
+use talmox_model::{Cluster, Node, Sources, Span};
 use talmox_talos_config::client::Role as ClientRole;
 use talmox_talos_config::client::talosconfig;
 use talmox_talos_config::secret::SecretText;
@@ -151,48 +151,74 @@ fn render_all<'a>(
     chosen: &'a Chosen,
     inputs: &'a Inputs<'a>,
 ) -> Result<Vec<(&'a Node, Rendered)>, CommandError> {
-    let failed = |node: Option<&Node>, error| derive_error(chosen, node, error);
-    let renderer = Renderer::new(inputs).map_err(|error| failed(None, error))?;
+    let failed = |error| derive_error(chosen, error);
+    let renderer = Renderer::new(inputs).map_err(failed)?;
     let nodes = inputs.cluster.nodes.iter();
     nodes
         .map(|node| {
-            let rendered = renderer.node(node).map_err(|error| failed(Some(node), error))?;
+            let rendered = renderer.node(node).map_err(|error| failed(error.of(node)))?;
             Ok((node, rendered))
         })
         .collect()
 }
 
-pub(crate) fn derive_error(
-    chosen: &Chosen,
-    node: Option<&Node>,
-    error: DeriveError,
-) -> CommandError {
-    let whose = node.map_or_else(
-        || format!("cannot render the cluster `{}`", chosen.cluster().name),
-        |node| format!("cannot render `{}`", node.name.value),
-    );
-    let hint = match &error {
-        DeriveError::Missing { hint, .. } => Some((*hint).to_owned()),
-        DeriveError::Patch { span, .. } | DeriveError::Unresolved { span } => {
-            Some(format!("see {}", chosen.inventory().sources.locate(*span)))
+/// What keeps a config from being made: of whom, by which patch, and what helps.
+pub(crate) fn derive_error(chosen: &Chosen, error: DeriveError) -> CommandError {
+    let (cluster, inventory) = (chosen.cluster(), chosen.inventory());
+    let (whose, error) = match error {
+        DeriveError::Node { node, source } => (format!("cannot render `{node}`"), *source),
+        error => (format!("cannot render the cluster `{}`", cluster.name), error),
+    };
+    let place = |span: Span| inventory.sources.locate(span);
+    let check = format!("`talmox check {}` shows all that Talos refuses", cluster.name);
+    match error {
+        DeriveError::Missing { hint, .. } => CommandError::failed(whose).because(error).hint(hint),
+        DeriveError::Unresolved { span } => {
+            CommandError::failed(whose).because(error).hint(format!("see {}", place(span)))
         }
-        _ => None,
-    };
-    let failed = match &error {
-        DeriveError::Patch { source, .. } => CommandError::failed(format!(
-            "{whose}: {error}: {}",
-            without_values(&source.to_string())
-        )),
-        _ => CommandError::failed(whose).because(error),
-    };
-    match hint {
-        Some(hint) => failed.hint(hint),
-        None => failed,
+        DeriveError::Patch { span, ref source } => {
+            let problem = without_values(&source.to_string());
+            let patch = patch_name(cluster, span);
+            CommandError::failed(format!("{whose}: {error} ({patch}): {problem}"))
+                .hint(format!("see {}; {check}", place(span)))
+        }
+        DeriveError::Invalid(problems) => {
+            let told: Vec<String> = problems
+                .iter()
+                .map(|problem| match problem.patch {
+                    Some(span) => format!("{} ({})", problem.message, patch_name(cluster, span)),
+                    None => problem.message.clone(),
+                })
+                .collect();
+            let mut places: Vec<String> =
+                problems.iter().filter_map(|problem| problem.patch).map(place).collect();
+            places.dedup();
+            let see = if places.is_empty() {
+                String::new()
+            } else {
+                format!("see {}; ", places.join(", "))
+            };
+            CommandError::failed(format!("{whose}: Talos refuses the config: {}", told.join("; ")))
+                .hint(format!(
+                    "{see}{check}, and `talmox config validate --mode cloud FILE` judges a single \
+                     config"
+                ))
+        }
+        error => CommandError::failed(whose).because(error),
+    }
+}
+
+/// What people know a patch by.
+fn patch_name(cluster: &Cluster, span: Span) -> String {
+    let mut all = cluster.nodes.iter().flat_map(|node| cluster.patches(node));
+    match all.find(|patch| patch.span == span).map(|patch| &patch.value) {
+        Some(Patch::File(path)) => format!("the patch {}", path.0),
+        _ => "a patch of the inventory".to_owned(),
     }
 }
 
 /// Talos shows the lines of a patch that it does not know; their values may be secret.
-fn without_values(text: &str) -> String {
+pub(super) fn without_values(text: &str) -> String {
     let mut lines = text.trim_end().lines();
     let mut out = lines.next().unwrap_or_default().to_owned();
     for line in lines {
@@ -208,11 +234,19 @@ fn without_values(text: &str) -> String {
 
 /// The texts of patches and overlays, as the inventory names them.
 pub(crate) fn read_files(chosen: &Chosen) -> Result<BTreeMap<Span, String>, CommandError> {
+    read_files_of(chosen.cluster(), &chosen.inventory().sources, chosen.folder())
+}
+
+/// The same for any cluster. The folder is for names that stand in no file.
+pub(super) fn read_files_of(
+    cluster: &Cluster,
+    sources: &Sources,
+    folder: &Path,
+) -> Result<BTreeMap<Span, String>, CommandError> {
     let mut files = BTreeMap::new();
-    for (span, name) in needed_files(chosen.cluster()) {
-        let source = chosen.inventory().sources.get(span.source).path();
-        let folder = source.and_then(|path| path.parent()).unwrap_or(chosen.folder());
-        let path = folder.join(name);
+    for (span, name) in needed_files(cluster) {
+        let source = sources.get(span.source).path();
+        let path = source.and_then(Path::parent).unwrap_or(folder).join(name);
         let failed =
             |problem: String| CommandError::failed(format!("{}: {problem}", path.display()));
         let text = String::from_utf8(content(&path, ReferenceKind::Patch).map_err(failed)?)

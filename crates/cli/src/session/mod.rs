@@ -150,7 +150,7 @@ impl Session {
             phase: Phase::Final,
         };
         let desired = Desired::of(&inputs, &manifests, login)
-            .map_err(|error| derive_error(&chosen, None, error))?;
+            .map_err(|error| derive_error(&chosen, error))?;
         let access = access(&bundle, cluster, stage.as_ref(), clock)?;
         let web = Web::new(WebSettings {
             reach: access.settings.reach.clone(),

@@ -307,6 +307,53 @@ fn documents_that_came_after_the_talos_version_are_errors_before_anything_is_mad
 }
 
 #[test]
+fn what_talos_would_refuse_is_told_with_the_nodes_and_the_patch() {
+    let patched = CLUSTER.replace("controlplane:", "patches: {all: [p.yaml]}\ncontrolplane:");
+    let workers = "workers:\n  - {name: wk-1, ip: 10.0.0.21}\n  - {name: wk-2, ip: 10.0.0.22}\n";
+    let folder = folder(&format!("{patched}{workers}"));
+    let etcd = "cluster: {etcd: {advertisedSubnets: [10.0.0.0/16]}}\n";
+    folder.write("inventory/dev/p.yaml", etcd);
+    let run = folder.talmox("check");
+    assert_eq!(run.code, 1);
+    assert_snapshot!(run.stderr, @r"
+    error[bad-patch]: Talos refuses the config of wk-1, wk-2: etcd config is only allowed on control plane machines
+     --> inventory/dev/cluster.yaml:4:17
+      |
+    4 | patches: {all: [p.yaml]}
+      |                 ^^^^^^
+      |
+      = hint: change the patch, or give it only to the nodes that it is for: `patches:` has `all`,
+              `controlplane` and `workers`, and a node or class has its own
+    ");
+    // Nothing was written by looking.
+    assert_eq!(std::fs::read_dir(folder.path().join("inventory/dev")).unwrap().count(), 2);
+    for command in ["plan --lab", "up --lab --yes"] {
+        let run = folder.talmox(command);
+        assert_eq!(run.code, 1, "{command}");
+        let told = "error: cannot render `wk-1`: Talos refuses the config: etcd config is only allowed on control plane \
+                    machines (the patch p.yaml)\n";
+        assert!(run.stderr.contains(told), "{command}: {}", run.stderr);
+        for hint in
+            ["see inventory/dev/cluster.yaml:4:17", "talmox check dev", "talmox config validate"]
+        {
+            assert!(run.stderr.contains(hint), "{command}, {hint}: {}", run.stderr);
+        }
+        assert!(!run.stderr.contains("\n\n\n"), "{command}: {}", run.stderr);
+    }
+    // The values of a patch that is none are not shown.
+    folder.write("inventory/dev/p.yaml", "machine: {tokenn: hunter2}\n");
+    let run = folder.talmox("check");
+    assert_eq!(run.code, 1);
+    assert!(run.stderr.contains("bad-patch") && run.stderr.contains("tokenn"), "{}", run.stderr);
+    assert!(!run.stderr.contains("hunter2"), "{}", run.stderr);
+    // For control planes it is right.
+    folder.write("inventory/dev/p.yaml", etcd);
+    let right = patched.replace("{all:", "{controlplane:");
+    folder.write("inventory/dev/cluster.yaml", &format!("{right}{workers}"));
+    assert_eq!(folder.talmox("check").code, 0);
+}
+
+#[test]
 fn a_result_that_cannot_be_written_is_an_error() {
     let folder = folder(CLUSTER);
     let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();

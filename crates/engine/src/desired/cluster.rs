@@ -148,7 +148,9 @@ impl Desired {
         let cluster = inputs.cluster;
         let file = &cluster.file;
         let renderer = Renderer::new(inputs)?;
-        let nodes = cluster.nodes.iter().map(|node| derive(inputs, &renderer, node));
+        let nodes = cluster.nodes.iter();
+        let nodes =
+            nodes.map(|node| derive(inputs, &renderer, node).map_err(|error| error.of(node)));
         let nodes: Vec<DesiredNode> = nodes.collect::<Result<_, _>>()?;
         let timeouts = &file.timeouts;
         let range = file.proxmox.vmid_range.get();

@@ -21,6 +21,7 @@ use super::image::{Image, Platform};
 use super::{DeriveError, Inputs, Phase, cloud_config};
 
 mod own;
+mod refusal;
 
 /// What one node comes to.
 #[derive(Debug)]
@@ -126,8 +127,8 @@ impl Talos {
         };
         let image = Image::of(inputs.cluster, node, &identity, self.contract)?;
         let own = own::documents(inputs, node, &identity, &image, self.contract)?;
-        let own = Patch::parse(&emit_all(&own, 4), base.release()).map_err(DeriveError::Own)?;
-        let mut config = patch::apply_to(base, &[own]).map_err(DeriveError::Own)?;
+        let own = [Patch::parse(&emit_all(&own, 4), base.release()).map_err(DeriveError::Own)?];
+        let mut config = patch::apply_to(base, &own).map_err(DeriveError::Own)?;
         for source in inputs.cluster.patches(node) {
             let span = source.span;
             let parsed = self.patches.get(&span).ok_or(DeriveError::Unresolved { span })?;
@@ -139,8 +140,11 @@ impl Talos {
             Platform::Metal => Mode::Metal,
         };
         let verdict = validate_config(&config, mode);
-        if let Some(error) = verdict.error {
-            return Err(DeriveError::Invalid(error));
+        if !verdict.is_valid() {
+            let unpatched = patch::apply_to(base, &own).map_err(DeriveError::Own)?;
+            let sources = inputs.cluster.patches(node);
+            let patches = sources.filter_map(|it| Some((it.span, self.patches.get(&it.span)?)));
+            return Err(DeriveError::Invalid(refusal::trace(unpatched, patches, mode)));
         }
         let lints = lint::lint(&config).into_iter();
         let lints = lints.map(|lint| format!("{}: {}", lint.path, lint.message));

@@ -69,11 +69,35 @@ pub enum DeriveError {
     Own(#[source] PatchError),
     #[error("apply a patch")]
     Patch { span: Span, source: PatchError },
-    #[error("Talos refuses the config: {0}")]
-    Invalid(String),
+    #[error("Talos refuses the config: {}", together(.0))]
+    Invalid(Vec<Problem>),
     /// A name that the inventory lets pass and Proxmox does not.
     #[error(transparent)]
     Name(#[from] BadId),
+    /// Any of these, and the node whose config it is about.
+    #[error("cannot render `{node}`")]
+    Node { node: String, source: Box<Self> },
+}
+
+/// Something that Talos refuses.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    pub message: String,
+    /// The patch that brought it, by its place; none if it is there without any.
+    pub patch: Option<Span>,
+}
+
+fn together(problems: &[Problem]) -> String {
+    let messages: Vec<&str> = problems.iter().map(|problem| problem.message.as_str()).collect();
+    messages.join("; ")
+}
+
+impl DeriveError {
+    /// The same, of a node.
+    #[must_use]
+    pub fn of(self, node: &Node) -> Self {
+        Self::Node { node: node.name.value.to_string(), source: Box::new(self) }
+    }
 }
 
 impl Inputs<'_> {

@@ -14,13 +14,17 @@ const NAMED: usize = 3;
 /// What the API counts and notes by itself, whatever is said.
 const BOOKKEEPING: [&str; 3] = ["generation", "managedFields", "resourceVersion"];
 
-/// An object that is not as its manifest says. Fields are named and their values are not: any of them
-/// may be a secret.
+/// Parts of the paths of what may be a secret.
+const TELLING: [&str; 8] =
+    ["auth", "credential", "data", "env", "key", "password", "secret", "token"];
+
+/// An object that is not as its manifest says. Fields are named; of their values only those are told that
+/// cannot be a secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ObjectChange {
     /// `Deployment shop/till`.
     pub object: String,
-    /// Such as `changes spec.replicas`.
+    /// Such as `changes spec.replicas 1 → 2`.
     pub what: String,
 }
 
@@ -69,6 +73,8 @@ impl KubeClient {
         let applied = serde_json::to_value(applied).map_err(unreadable)?;
         let mut fields = vec![];
         differing(&found, &applied, "", &mut fields);
+        let mut fields: Vec<String> =
+            fields.iter().map(|field| field.told(&manifest.object)).collect();
         fields.sort_unstable();
         if !fields.is_empty() {
             return Ok(Some(format!("changes {}", named(&fields))));
@@ -85,8 +91,45 @@ fn named(fields: &[String]) -> String {
     }
 }
 
-/// The paths of what differs, as deep as both sides go.
-fn differing(found: &Value, applied: &Value, path: &str, fields: &mut Vec<String>) {
+/// What differs.
+#[derive(Debug)]
+struct Differing<'a> {
+    path: String,
+    old: &'a Value,
+    new: &'a Value,
+}
+
+impl Differing<'_> {
+    /// The path, and the values if they are numbers, switches or images of objects that Kubernetes itself knows.
+    fn told(&self, manifest: &Value) -> String {
+        let Self { path, old, new } = self;
+        let text = |key: &str| manifest.get(key).and_then(Value::as_str).unwrap_or_default();
+        let group = text("apiVersion").split_once('/').map_or("", |(group, _)| group);
+        let is_known = !group.contains('.') || group.ends_with(".k8s.io");
+        let lower = path.to_lowercase();
+        let is_open = is_known
+            && !matches!(text("kind"), "ConfigMap" | "Secret")
+            && !TELLING.iter().any(|word| lower.contains(word));
+        let shown = |value: &Value| match value {
+            Value::Null => Some("none".to_owned()),
+            Value::Bool(_) | Value::Number(_) => Some(value.to_string()),
+            Value::String(text) if path.ends_with(".image") => Some(text.clone()),
+            Value::String(_) | Value::Array(_) | Value::Object(_) => None,
+        };
+        match (shown(old), shown(new)) {
+            (Some(old), Some(new)) if is_open => format!("{path} {old} → {new}"),
+            _ => path.clone(),
+        }
+    }
+}
+
+/// What differs, as deep as both sides go.
+fn differing<'a>(
+    found: &'a Value,
+    applied: &'a Value,
+    path: &str,
+    fields: &mut Vec<Differing<'a>>,
+) {
     match (found, applied) {
         (Value::Object(old), Value::Object(new)) => {
             let added = new.keys().filter(|key| !old.contains_key(*key));
@@ -95,10 +138,10 @@ fn differing(found: &Value, applied: &Value, path: &str, fields: &mut Vec<String
                     continue;
                 }
                 let dot = if path.is_empty() { "" } else { "." };
-                let value = |side: &serde_json::Map<String, Value>| {
-                    side.get(key).cloned().unwrap_or(Value::Null)
+                let value = |side: &'a serde_json::Map<String, Value>| {
+                    side.get(key).unwrap_or(&Value::Null)
                 };
-                differing(&value(old), &value(new), &format!("{path}{dot}{key}"), fields);
+                differing(value(old), value(new), &format!("{path}{dot}{key}"), fields);
             }
         }
         (Value::Array(old), Value::Array(new)) if old.len() == new.len() => {
@@ -107,7 +150,7 @@ fn differing(found: &Value, applied: &Value, path: &str, fields: &mut Vec<String
             }
         }
         (old, new) if old == new => {}
-        _ => fields.push(path.to_owned()),
+        (old, new) => fields.push(Differing { path: path.to_owned(), old, new }),
     }
 }
 
@@ -120,7 +163,37 @@ mod tests {
     fn fields(found: &Value, applied: &Value) -> Vec<String> {
         let mut fields = vec![];
         differing(found, applied, "", &mut fields);
-        fields
+        fields.into_iter().map(|field| field.path).collect()
+    }
+
+    #[test]
+    fn only_values_that_cannot_be_secret_are_told() {
+        let old = json!({"spec": {"replicas": 1, "paused": true, "image": "a:1", "pin": 1, "token": 5,
+            "name": "hunter1", "env": [{"value": 3}]}});
+        let new = json!({"spec": {"replicas": 2, "image": "a:2", "pin": 2, "token": 6,
+            "name": "hunter2", "env": [{"value": 4}]}});
+        let told = |version: &str, kind: &str| -> Vec<String> {
+            let manifest = json!({"apiVersion": version, "kind": kind});
+            let mut fields = vec![];
+            differing(&old, &new, "", &mut fields);
+            let mut told: Vec<String> = fields.iter().map(|field| field.told(&manifest)).collect();
+            told.sort_unstable();
+            told
+        };
+        let expected = [
+            "spec.env[0].value",
+            "spec.image a:1 → a:2",
+            "spec.name",
+            "spec.paused true → none",
+            "spec.pin 1 → 2",
+            "spec.replicas 1 → 2",
+            "spec.token",
+        ];
+        assert_eq!(told("apps/v1", "Deployment"), expected);
+        for (version, kind) in [("v1", "Secret"), ("v1", "ConfigMap"), ("a.example/v1", "Door")] {
+            let told = told(version, kind);
+            assert!(told.iter().all(|field| !field.contains(' ')), "{kind}: {told:?}");
+        }
     }
 
     #[test]

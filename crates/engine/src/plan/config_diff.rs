@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use talmox_talos_config::leaf::{Leaf, leaves};
 use talmox_talos_config::secret::{REDACTED, SecretText};
 use talmox_talos_config::{Config, Release};
-use talmox_yaml::{Node as Yaml, Value};
 
 use super::Builder;
 use super::change::{Change, Class, FieldChange, Finding, Object};
@@ -88,8 +88,10 @@ fn release(desired: &Desired, found: &Configured) -> Release {
 /// The name that a node's config gives it.
 pub(super) fn hostname(desired: &Desired, found: &Configured) -> Option<String> {
     let config = found.config.as_ref()?;
-    let mut all = flat(&Config::parse(config.expose(), release(desired, found)).ok()?);
-    all.remove("machine.network.hostname").or_else(|| all.remove("HostnameConfig.hostname"))
+    let config = Config::parse(config.expose(), release(desired, found)).ok()?;
+    let all = by_path(&config);
+    let name = |path: &str| all.get(path).map(|leaf| leaf.text.to_owned());
+    name("machine.network.hostname").or_else(|| name("HostnameConfig.hostname"))
 }
 
 /// What differs, by path. `None` if one of the two is no config.
@@ -98,97 +100,25 @@ pub(super) fn differences(
     new: &SecretText,
     release: Release,
 ) -> Option<Vec<FieldChange>> {
-    let read = |text: &SecretText| Config::parse(text.expose(), release).ok().map(|it| flat(&it));
+    let read = |text: &SecretText| Config::parse(text.expose(), release).ok();
     let (old, new) = (read(old)?, read(new)?);
+    let (old, new) = (by_path(&old), by_path(&new));
     let paths: BTreeSet<&String> = old.keys().chain(new.keys()).collect();
-    let differs = |path: &&&String| old.get(**path) != new.get(**path);
-    let change = |path: &String| {
-        let shown = |text: &String| {
-            if is_shown(path) { text.clone() } else { REDACTED.to_owned() }
-        };
-        FieldChange::new(path, old.get(path).map(shown), new.get(path).map(shown))
+    let differs = |path: &&&String| {
+        old.get(**path).map(|leaf| leaf.text) != new.get(**path).map(|leaf| leaf.text)
     };
-    Some(paths.iter().filter(differs).map(|path| change(path)).collect())
+    let shown = |leaf: &Leaf<'_>| leaf.shown().unwrap_or(REDACTED).to_owned();
+    let change = |path: &&String| {
+        FieldChange::new(path, old.get(*path).map(shown), new.get(*path).map(shown))
+    };
+    Some(paths.iter().filter(differs).map(change).collect())
 }
 
-/// Every scalar by its path. Documents beyond the first go by kind and name.
-fn flat(config: &Config) -> BTreeMap<String, String> {
-    let mut all = BTreeMap::new();
-    for document in config.documents() {
-        let start = match (document.kind(), document.name()) {
-            ("v1alpha1", _) => String::new(),
-            (kind, Some(name)) => format!("{kind}/{name}"),
-            (kind, None) => kind.to_owned(),
-        };
-        collect(document.body(), &start, &mut all);
-    }
-    all
-}
-
-fn collect(node: &Yaml, path: &str, all: &mut BTreeMap<String, String>) {
-    let dot = if path.is_empty() { "" } else { "." };
-    match &node.value {
-        Value::Scalar(_) if node.is_null() => {}
-        Value::Scalar(scalar) => {
-            all.insert(path.to_owned(), scalar.text.clone());
-        }
-        Value::Seq(seq) => {
-            for (index, item) in seq.items.iter().enumerate() {
-                collect(item, &format!("{path}[{index}]"), all);
-            }
-        }
-        Value::Map(map) => {
-            for entry in &map.entries {
-                collect(
-                    &entry.value,
-                    &format!("{path}{dot}{}", entry.key.as_str().unwrap_or_default()),
-                    all,
-                );
-            }
-        }
-    }
+fn by_path(config: &Config) -> BTreeMap<String, Leaf<'_>> {
+    leaves(config).into_iter().map(|leaf| (leaf.path.clone(), leaf)).collect()
 }
 
 const SCHEDULING: &str = "cluster.allowSchedulingOnControlPlanes";
-
-/// What may be shown. Everything else may hold a secret: files, environments, keys, credentials.
-const SHOWN: &[&str] = &[
-    SCHEDULING,
-    "cluster.apiServer.certSANs",
-    "cluster.clusterName",
-    "cluster.controlPlane.endpoint",
-    "cluster.network.",
-    "cluster.proxy.disabled",
-    "machine.certSANs",
-    "machine.features.",
-    "machine.install.",
-    "machine.kernel.modules",
-    "machine.network.",
-    "machine.nodeLabels",
-    "machine.nodeTaints",
-    "machine.sysctls",
-    "machine.sysfs",
-    "machine.time",
-    "machine.type",
-    "DHCPv4Config",
-    "HostnameConfig",
-    "Layer2VIPConfig",
-    "LinkConfig",
-    "ResolverConfig",
-    "TimeSyncConfig",
-    "UserVolumeConfig",
-    "VLANConfig",
-];
-
-/// Words that are in the paths of secrets.
-const SECRET: &[&str] = &["key", "secret", "token", "password", "auth", "wireguard"];
-
-fn is_shown(path: &str) -> bool {
-    let lower = path.to_lowercase();
-    let is_known = SHOWN.iter().any(|start| path.starts_with(start))
-        || path.rsplit('.').next() == Some("image");
-    is_known && !SECRET.iter().any(|word| lower.contains(word))
-}
 
 /// What Talos takes over while it runs; anything else waits for a reboot.
 const LIVE: &[&str] = &[
@@ -232,23 +162,6 @@ fn class_of(path: &str) -> Class {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn secrets_have_no_value() {
-        assert!(is_shown("machine.network.hostname"));
-        assert!(is_shown("machine.kubelet.image"));
-        for path in [
-            "machine.token",
-            "machine.ca.key",
-            "machine.files[0].content",
-            "machine.network.interfaces[0].wireguard.peers[0].publicKey",
-            "ExtensionServiceConfig/tailscale.environment[0]",
-            "cluster.secret",
-            "machine.registries.config.r.auth.password",
-        ] {
-            assert!(!is_shown(path), "{path}");
-        }
-    }
 
     #[test]
     fn what_talos_cannot_take_over_needs_a_reboot() {

@@ -1,8 +1,39 @@
 //! The examples come to what their users have today.
 
 use talmox_engine::desired::Phase;
+use talmox_talos_config::leaf::leaves;
+use talmox_talos_config::{Config, Release};
 
-use crate::support::{Parts, example, render};
+use crate::support::{Parts, bundle, example, render};
+
+#[test]
+fn no_secret_of_any_example_may_be_seen() {
+    let bundle = bundle().to_yaml();
+    let values = bundle.expose().lines().filter_map(|line| line.split_once(": "));
+    let mut secrets: Vec<&str> = values.map(|(_, value)| value.trim_matches(['\'', '"'])).collect();
+    assert!(secrets.len() > 10, "{}", secrets.len());
+    secrets.push("secret-of-a-test");
+    for name in ["em-dev", "home", "talos-cluster", "ubuntu-cluster", "vm-module"] {
+        for (node, rendered) in render(&example(name), Phase::Final).unwrap() {
+            if rendered.image.is_none() {
+                continue;
+            }
+            let config = Config::parse(rendered.config.expose(), Release::default()).unwrap();
+            let all = leaves(&config);
+            assert!(all.iter().any(|leaf| leaf.text.contains(secrets[0])), "{name} {node}");
+            for leaf in &all {
+                let shown = leaf.shown().unwrap_or_default();
+                let seen = secrets.iter().find(|secret| shown.contains(**secret));
+                assert_eq!(seen, None, "{name} {node} {}", leaf.path);
+            }
+            let is_shown = |path: &str| {
+                let mut found = all.iter().filter(|leaf| leaf.path == path);
+                found.all(|leaf| leaf.shown().is_some())
+            };
+            assert!(is_shown("machine.type") && is_shown("cluster.controlPlane.endpoint"));
+        }
+    }
+}
 
 #[test]
 fn the_two_images_of_talos_cluster_have_their_known_ids() {

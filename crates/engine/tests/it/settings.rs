@@ -1,6 +1,6 @@
 //! What single settings do to a config.
 
-use talmox_engine::desired::Phase;
+use talmox_engine::desired::{DeriveError, Phase};
 
 use crate::support::{Parts, inventory, render};
 
@@ -160,17 +160,29 @@ fn scalars_of_patches_keep_their_meaning() {
 }
 
 #[test]
-fn what_talos_would_refuse_is_refused() {
+fn what_talos_would_refuse_is_refused_and_blamed_on_its_patch() {
     let render_with = |patches: &str| {
         let text = format!(
             "talos_version: v1.12.4\nnetwork: {{subnet: 10.0.0.0/16, gateway: 10.0.0.1}}\n\
              proxmox: {{endpoint: https://pve:8006, token: {{env: T}}, node: pve}}\n\
              patches: {{all: [{patches}]}}\ncontrolplane: [{{name: a, ip: 10.0.0.11}}]\n"
         );
-        render(&inventory(&text), Phase::Final).unwrap_err().to_string()
+        let inventory = inventory(&text);
+        let places: Vec<_> = {
+            let cluster = &inventory.clusters[0];
+            cluster.patches(&cluster.nodes[0]).map(|patch| patch.span).collect()
+        };
+        (render(&inventory, Phase::Final).unwrap_err(), places)
     };
-    assert_eq!(render_with("{machine: {typo: 1}}"), "apply a patch");
-    assert!(render_with("{machine: {network: {hostname: other}}}").starts_with("Talos refuses"));
+    assert_eq!(render_with("{machine: {typo: 1}}").0.to_string(), "apply a patch");
+    let hostname = "{machine: {network: {hostname: other}}}";
+    let sysctl = "{machine: {sysctls: {a: b}}}";
+    let (error, places) = render_with(&format!("{sysctl}, {hostname}, {sysctl}"));
+    assert!(error.to_string().starts_with("Talos refuses"), "{error}");
+    let DeriveError::Invalid(problems) = &error else { panic!("{error:?}") };
+    assert!(!problems.is_empty());
+    assert!(problems.iter().all(|problem| problem.patch == Some(places[1])), "{problems:?}");
+    assert!(!error.to_string().contains('\n'), "{error}");
 }
 
 #[test]

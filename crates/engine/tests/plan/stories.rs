@@ -4,8 +4,11 @@ use insta::assert_snapshot;
 use talmox_engine::desired::Desired;
 use talmox_engine::observe::{EtcdSeen, KubernetesSeen, Registered, TalosSeen, World};
 use talmox_engine::plan::{DestroyOptions, destroy, show};
+use talmox_talos_config::secret::SecretText;
 
-use crate::support::{HEAD, HOME, desired, home, home_with, ids, plan, single, text, warnings};
+use crate::support::{
+    HEAD, HOME, desired, home, home_with, ids, plan, secret_values, single, text, warnings,
+};
 use crate::world::{carry_out, empty, foreign, host, settled, taken, template, vmid};
 
 #[test]
@@ -150,6 +153,53 @@ patches:
     let text = text(&changed, &world);
     assert!(!text.contains("hunter2"), "{text}");
     assert_snapshot!(text);
+}
+
+#[test]
+fn what_patches_change_is_shown_and_secrets_are_not() {
+    let patch = "
+patches:
+  all:
+    - machine:
+        env: {A: hunter2}
+        install: {extraKernelArgs: [console=ttyS0, a.password=hunter2]}
+        kubelet: {nodeIP: {validSubnets: [10.0.0.0/16]}, extraArgs: {a-token: hunter2}}
+        registries: {config: {r.example: {auth: {password: hunter2}}}}
+      cluster: {discovery: {enabled: false}}
+  controlplane:
+    - cluster:
+        apiServer: {extraArgs: {oidc-issuer-url: 'https://id.example'}}
+        inlineManifests: [{name: a, contents: hunter2}]
+";
+    let changed = desired(&format!("{HEAD}{patch}{HOME}"));
+    let mut world = settled(&changed);
+    for seen in world.nodes.values_mut() {
+        let TalosSeen::Ours(configured) = seen else { continue };
+        configured.config = Some(SecretText::new("version: v1alpha1\nmachine: {}\ncluster: {}\n"));
+    }
+    let plan = plan(&changed, &world);
+    let text = show::text(&plan);
+    let json = serde_json::to_string(&plan.changes).unwrap();
+    let mut secrets = secret_values();
+    secrets.push("hunter2".to_owned());
+    for secret in secrets {
+        assert!(!text.contains(&secret) && !json.contains(&secret), "{secret}\n{text}");
+    }
+    let lines: Vec<Vec<&str>> =
+        text.lines().map(|line| line.split_whitespace().collect()).collect();
+    for wanted in [
+        ["cluster.apiServer.extraArgs.oidc-issuer-url", "https://id.example"],
+        ["cluster.discovery.enabled", "false"],
+        ["cluster.secret", "******"],
+        ["machine.env.A", "******"],
+        ["machine.features.apidCheckExtKeyUsage", "true"],
+        ["machine.install.extraKernelArgs[0]", "console=ttyS0"],
+        ["machine.install.extraKernelArgs[1]", "******"],
+        ["machine.kubelet.nodeIP.validSubnets[0]", "10.0.0.0/16"],
+        ["machine.token", "******"],
+    ] {
+        assert!(lines.iter().any(|line| line == &wanted), "{wanted:?}\n{text}");
+    }
 }
 
 #[test]

@@ -120,7 +120,7 @@ pub(super) static ENCRYPTION_KEY: Struct = record(
 );
 
 pub(super) static ENCRYPTION_KEY_STATIC: Struct =
-    record("block.EncryptionKeyStatic", &[&[omit("passphrase", TEXT)]]);
+    record("block.EncryptionKeyStatic", &[&[omit("passphrase", TEXT).secret()]]);
 
 pub(super) static ENCRYPTION_KEY_NODE_ID: Struct = record("block.EncryptionKeyNodeID", &[]);
 

@@ -22,14 +22,14 @@ pub(super) static CONFIG: Struct = record(
 pub(super) static CLUSTER_CONFIG: Struct = record(
     "v1alpha1.ClusterConfig",
     &[&[
-        omit("id", TEXT),
-        omit("secret", TEXT),
+        omit("id", TEXT).secret(),
+        omit("secret", TEXT).secret(),
         keep("controlPlane", one!(CONTROL_PLANE_CONFIG)),
         omit("clusterName", TEXT),
         omit("network", one!(CLUSTER_NETWORK_CONFIG)),
-        omit("token", TEXT),
-        omit("aescbcEncryptionSecret", TEXT),
-        omit("secretboxEncryptionSecret", TEXT),
+        omit("token", TEXT).secret(),
+        omit("aescbcEncryptionSecret", TEXT).secret(),
+        omit("secretboxEncryptionSecret", TEXT).secret(),
         omit("ca", one!(CERTIFICATE_AND_KEY)),
         omit("acceptedCAs", refs!(CERTIFICATE)),
         omit("aggregatorCA", one!(CERTIFICATE_AND_KEY)),
@@ -43,7 +43,7 @@ pub(super) static CLUSTER_CONFIG: Struct = record(
         omit("coreDNS", one!(CORE_DNS)),
         omit("externalCloudProvider", one!(EXTERNAL_CLOUD_PROVIDER_CONFIG)),
         omit("extraManifests", TEXTS),
-        omit("extraManifestHeaders", TEXT_MAP),
+        omit("extraManifestHeaders", TEXT_MAP).secret(),
         omit("inlineManifests", many!(CLUSTER_INLINE_MANIFEST, Manifests)),
         omit("adminKubeconfig", one!(ADMIN_KUBECONFIG_CONFIG)),
         omit("allowSchedulingOnMasters", FLAG),
@@ -82,7 +82,7 @@ pub(super) static API_SERVER_CONFIG: Struct = record(
         omit("image", TEXT),
         omit("extraArgs", ARGS),
         omit("extraVolumes", many!(VOLUME_MOUNT_CONFIG)),
-        omit("env", TEXT_MAP),
+        omit("env", TEXT_MAP).secret(),
         omit("certSANs", TEXTS),
         omit("disablePodSecurityPolicy", FLAG),
         omit("admissionControl", refs!(ADMISSION_PLUGIN_CONFIG, ByKey("name"))),
@@ -114,7 +114,7 @@ pub(super) static CONTROLLER_MANAGER_CONFIG: Struct = record(
         omit("image", TEXT),
         omit("extraArgs", ARGS),
         omit("extraVolumes", many!(VOLUME_MOUNT_CONFIG)),
-        omit("env", TEXT_MAP),
+        omit("env", TEXT_MAP).secret(),
         omit("resources", one!(RESOURCES_CONFIG)),
     ]],
 );
@@ -130,7 +130,7 @@ pub(super) static SCHEDULER_CONFIG: Struct = record(
         omit("image", TEXT),
         omit("extraArgs", ARGS),
         omit("extraVolumes", many!(VOLUME_MOUNT_CONFIG)),
-        omit("env", TEXT_MAP),
+        omit("env", TEXT_MAP).secret(),
         omit("resources", one!(RESOURCES_CONFIG)),
         omit("config", ANY),
     ]],
@@ -175,8 +175,10 @@ pub(super) static EXTERNAL_CLOUD_PROVIDER_CONFIG: Struct = record(
     &[&[omit("enabled", FLAG), omit("manifests", TEXTS)]],
 );
 
-pub(super) static CLUSTER_INLINE_MANIFEST: Struct =
-    record("v1alpha1.ClusterInlineManifest", &[&[keep("name", TEXT), keep("contents", TEXT)]]);
+pub(super) static CLUSTER_INLINE_MANIFEST: Struct = record(
+    "v1alpha1.ClusterInlineManifest",
+    &[&[keep("name", TEXT), keep("contents", TEXT).secret()]],
+);
 
 pub(super) static ADMIN_KUBECONFIG_CONFIG: Struct =
     record("v1alpha1.AdminKubeconfigConfig", &[&[omit("certLifetime", DURATION)]]);

@@ -14,32 +14,34 @@ const ENDPOINT: Type = Type::Scalar(Format::Endpoint);
 const SECRET: Type = Type::Scalar(Format::Secret);
 
 /// Certificates and keys travel as base64 of their PEM text.
-pub(super) static CERTIFICATE_AND_KEY: Struct =
-    record("x509.PEMEncodedCertificateAndKey", &[&[keep("crt", BASE64), keep("key", SECRET)]])
-        .complete();
+pub(super) static CERTIFICATE_AND_KEY: Struct = record(
+    "x509.PEMEncodedCertificateAndKey",
+    &[&[keep("crt", BASE64).secret(), keep("key", SECRET).secret()]],
+)
+.complete();
 
 pub(super) static PRIVATE_KEY: Struct =
-    record("x509.PEMEncodedKey", &[&[keep("key", SECRET)]]).complete();
+    record("x509.PEMEncodedKey", &[&[keep("key", SECRET).secret()]]).complete();
 
 pub(super) static CERTIFICATE: Struct =
-    record("x509.PEMEncodedCertificate", &[&[keep("crt", BASE64)]]).complete();
+    record("x509.PEMEncodedCertificate", &[&[keep("crt", BASE64).secret()]]).complete();
 
 pub(super) static MACHINE_CONFIG: Struct = record(
     "v1alpha1.MachineConfig",
     &[&[
         keep("type", TEXT),
-        keep("token", TEXT),
+        keep("token", TEXT).secret(),
         omit("ca", one!(CERTIFICATE_AND_KEY)),
         omit("acceptedCAs", refs!(CERTIFICATE)),
         keep("certSANs", TEXTS),
         omit("controlPlane", one!(MACHINE_CONTROL_PLANE_CONFIG)),
         omit("kubelet", one!(KUBELET_CONFIG)),
-        omit("pods", list(&ANY)),
+        omit("pods", list(&ANY)).secret(),
         omit("network", one!(NETWORK_CONFIG)),
         omit("disks", refs!(MACHINE_DISK)),
         omit("install", one!(INSTALL_CONFIG)),
         omit("files", refs!(MACHINE_FILE)),
-        omit("env", TEXT_MAP),
+        omit("env", TEXT_MAP).secret(),
         omit("time", one!(TIME_CONFIG)),
         omit("sysctls", TEXT_MAP),
         omit("sysfs", TEXT_MAP),
@@ -79,7 +81,7 @@ pub(super) static KUBELET_CONFIG: Struct = record(
         omit("extraArgs", ARGS),
         omit("extraMounts", many!(EXTRA_MOUNT)),
         omit("extraConfig", ANY),
-        omit("credentialProviderConfig", ANY),
+        omit("credentialProviderConfig", ANY).secret(),
         omit("defaultRuntimeSeccompProfileEnabled", FLAG),
         omit("registerWithFQDN", FLAG),
         omit("nodeIP", one!(KUBELET_NODE_IP_CONFIG)),
@@ -152,7 +154,7 @@ pub(super) static INSTALL_EXTENSION_CONFIG: Struct =
 pub(super) static MACHINE_FILE: Struct = record(
     "v1alpha1.MachineFile",
     &[&[
-        keep("content", TEXT),
+        keep("content", TEXT).secret(),
         keep("permissions", FILE_MODE),
         keep("path", TEXT),
         keep("op", TEXT),
@@ -190,7 +192,7 @@ pub(super) static REGISTRY_TLS_CONFIG: Struct = record(
     "v1alpha1.RegistryTLSConfig",
     &[&[
         omit("clientIdentity", one!(CERTIFICATE_AND_KEY)),
-        omit("ca", BASE64),
+        omit("ca", BASE64).secret(),
         omit("insecureSkipVerify", FLAG),
     ]],
 );
@@ -198,10 +200,10 @@ pub(super) static REGISTRY_TLS_CONFIG: Struct = record(
 pub(super) static REGISTRY_AUTH_CONFIG: Struct = record(
     "v1alpha1.RegistryAuthConfig",
     &[&[
-        omit("username", TEXT),
-        omit("password", TEXT),
-        omit("auth", TEXT),
-        omit("identityToken", TEXT),
+        omit("username", TEXT).secret(),
+        omit("password", TEXT).secret(),
+        omit("auth", TEXT).secret(),
+        omit("identityToken", TEXT).secret(),
     ]],
 );
 
@@ -234,7 +236,7 @@ pub(super) static ENCRYPTION_KEY: Struct = record(
 );
 
 pub(super) static ENCRYPTION_KEY_STATIC: Struct =
-    record("v1alpha1.EncryptionKeyStatic", &[&[omit("passphrase", TEXT)]]);
+    record("v1alpha1.EncryptionKeyStatic", &[&[omit("passphrase", TEXT).secret()]]);
 
 pub(super) static ENCRYPTION_KEY_NODE_ID: Struct = record("v1alpha1.EncryptionKeyNodeID", &[]);
 

@@ -133,10 +133,10 @@ pub(super) static DEVICE_VIP_CONFIG: Struct = record(
 );
 
 pub(super) static V_IP_EQUINIX_METAL_CONFIG: Struct =
-    record("v1alpha1.VIPEquinixMetalConfig", &[&[keep("apiToken", TEXT)]]);
+    record("v1alpha1.VIPEquinixMetalConfig", &[&[keep("apiToken", TEXT).secret()]]);
 
 pub(super) static VIP_HCLOUD_CONFIG: Struct =
-    record("v1alpha1.VIPHCloudConfig", &[&[keep("apiToken", TEXT)]]);
+    record("v1alpha1.VIPHCloudConfig", &[&[keep("apiToken", TEXT).secret()]]);
 
 pub(super) static DHCP_OPTIONS: Struct = record(
     "v1alpha1.DHCPOptions",
@@ -146,7 +146,7 @@ pub(super) static DHCP_OPTIONS: Struct = record(
 pub(super) static DEVICE_WIREGUARD_CONFIG: Struct = record(
     "v1alpha1.DeviceWireguardConfig",
     &[&[
-        omit("privateKey", TEXT),
+        omit("privateKey", TEXT).secret(),
         omit("listenPort", INT),
         omit("firewallMark", INT),
         omit("peers", refs!(DEVICE_WIREGUARD_PEER)),

@@ -137,6 +137,8 @@ pub(crate) struct Field {
     pub(crate) replaced: bool,
     /// A copy of the document has the same value, not a copy of it.
     pub(crate) shared: bool,
+    /// Nothing in it may be seen: it is, or may hold, something that gives access.
+    pub(crate) secret: bool,
     pub(crate) since: Release,
 }
 
@@ -148,6 +150,11 @@ impl Field {
 
     const fn shared(mut self) -> Self {
         self.shared = true;
+        self
+    }
+
+    const fn secret(mut self) -> Self {
+        self.secret = true;
         self
     }
 
@@ -258,7 +265,7 @@ const fn record(name: &'static str, groups: &'static [&'static [Field]]) -> Stru
 
 /// A key that is always written.
 const fn keep(key: &'static str, ty: Type) -> Field {
-    Field { key, ty, omit_empty: false, replaced: false, shared: false, since: V8 }
+    Field { key, ty, omit_empty: false, replaced: false, shared: false, secret: false, since: V8 }
 }
 
 /// A key that is left out when empty.

@@ -181,7 +181,7 @@ pub(super) static ETHERNET_CHANNELS_CONFIG: Struct = record(
 
 pub(super) static HCLOUD_VIP_CONFIG: Struct = record(
     "network.HCloudVIPConfigV1Alpha1",
-    &[META, &[keep("name", TEXT), keep("link", TEXT), keep("apiToken", TEXT)]],
+    &[META, &[keep("name", TEXT), keep("link", TEXT), keep("apiToken", TEXT).secret()]],
 );
 
 pub(super) static HOSTNAME_CONFIG: Struct = record(
@@ -374,7 +374,7 @@ pub(super) static WIREGUARD_CONFIG: Struct = record(
         META,
         &[
             keep("name", TEXT),
-            omit("privateKey", TEXT),
+            omit("privateKey", TEXT).secret(),
             omit("listenPort", INT),
             omit("firewallMark", INT),
             omit("peers", many!(WIREGUARD_PEER)),
@@ -387,7 +387,7 @@ pub(super) static WIREGUARD_PEER: Struct = record(
     "network.WireguardPeer",
     &[&[
         omit("publicKey", TEXT),
-        omit("presharedKey", TEXT),
+        omit("presharedKey", TEXT).secret(),
         omit("endpoint", ADDR_PORT),
         omit("persistentKeepaliveInterval", DURATION),
         omit("allowedIPs", list(&PREFIX)),

@@ -6,7 +6,7 @@ use super::{
 };
 
 pub(super) static ENVIRONMENT: Struct =
-    record("runtime.EnvironmentV1Alpha1", &[META, &[keep("variables", TEXT_MAP)]]);
+    record("runtime.EnvironmentV1Alpha1", &[META, &[keep("variables", TEXT_MAP).secret()]]);
 
 pub(super) static EVENT_SINK: Struct =
     record("runtime.EventSinkV1Alpha1", &[META, &[keep("endpoint", TEXT)]]);
@@ -18,13 +18,13 @@ pub(super) static EXTENSION_SERVICE: Struct = record(
         &[
             keep("name", TEXT),
             omit("configFiles", many!(CONFIG_FILE, ByKey("mountPath"))),
-            omit("environment", TEXTS),
+            omit("environment", TEXTS).secret(),
         ],
     ],
 );
 
 pub(super) static CONFIG_FILE: Struct =
-    record("extensions.ConfigFile", &[&[keep("content", TEXT), keep("mountPath", TEXT)]]);
+    record("extensions.ConfigFile", &[&[keep("content", TEXT).secret(), keep("mountPath", TEXT)]]);
 
 pub(super) static IMAGE_VERIFICATION_CONFIG: Struct = record(
     "security.ImageVerificationConfigV1Alpha1",
@@ -77,10 +77,10 @@ pub(super) static REGISTRY_AUTH_CONFIG: Struct = record(
         META,
         &[
             keep("name", TEXT),
-            omit("username", TEXT),
-            omit("password", TEXT),
-            omit("auth", TEXT),
-            omit("identityToken", TEXT),
+            omit("username", TEXT).secret(),
+            omit("password", TEXT).secret(),
+            omit("auth", TEXT).secret(),
+            omit("identityToken", TEXT).secret(),
         ],
     ],
 );
@@ -114,11 +114,11 @@ pub(super) static REGISTRY_TLS_CONFIG: Struct = record(
 );
 
 pub(super) static CLIENT_IDENTITY: Struct =
-    record("meta.CertificateAndKey", &[&[omit("cert", TEXT), omit("key", TEXT)]]);
+    record("meta.CertificateAndKey", &[&[omit("cert", TEXT).secret(), omit("key", TEXT).secret()]]);
 
 pub(super) static SIDERO_LINK: Struct = record(
     "siderolink.ConfigV1Alpha1",
-    &[META, &[keep("apiUrl", URL), omit("uniqueToken", TEXT).since(V10)]],
+    &[META, &[keep("apiUrl", URL).secret(), omit("uniqueToken", TEXT).secret().since(V10)]],
 );
 
 pub(super) static TRUSTED_ROOTS_CONFIG: Struct = record(

@@ -1,0 +1,116 @@
+//! Configs that Talos would refuse. They are made as `plan` makes them, with secrets that last as long as this
+//! takes: nothing is looked up, written or shown.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use talmox_engine::desired::{DeriveError, Inputs, Phase, Problem, Renderer, needed_secrets};
+use talmox_model::{Cluster, Code, Diagnostic, Inventory, Label, Severity, Sources, Span};
+use talmox_talos_config::pki::{KeyKind, PkiError, PrivateKey};
+use talmox_talos_config::secret::SecretText;
+use talmox_talos_config::secrets::{Bundle, generate_with};
+
+use crate::command::render::{read_files_of, without_values};
+use crate::environment;
+
+/// From here on only one node of each role with the same patches is looked at: the others hardly differ in what
+/// Talos judges, and nobody waits for a thousand configs.
+const MOST_RENDERED: usize = 100;
+
+/// More nodes than this are counted, not named.
+const MOST_NAMED: usize = 5;
+
+const HINT: &str = "change the patch, or give it only to the nodes that it is for: `patches:` has `all`, \
+                    `controlplane` and `workers`, and a node or class has its own";
+
+/// Adds what Talos would refuse. What has errors already is not rendered: they come first.
+pub(super) fn refuse_bad_configs(inventory: &mut Inventory) {
+    if inventory.has_errors() {
+        return;
+    }
+    let Ok(bundle) = made_up() else { return };
+    let mut found = vec![];
+    for cluster in inventory.clusters.iter().filter(|cluster| cluster.is_readable()) {
+        found.extend(in_cluster(cluster, &inventory.sources, &bundle));
+    }
+    inventory.diagnostics.extend(found);
+    inventory.diagnostics.sort_by_key(|found| found.primary.as_ref().map(|label| label.span));
+}
+
+/// A bundle for nobody. Its key for service accounts is of a kind that is made at once.
+fn made_up() -> Result<Bundle, PkiError> {
+    let mut randomness = environment::Kernel;
+    let key = PrivateKey::generate(KeyKind::EcdsaP256, &mut randomness);
+    generate_with(&key, environment::now(), &mut randomness)
+}
+
+/// A problem, and the nodes that have it.
+struct Found {
+    problem: Problem,
+    nodes: Vec<String>,
+}
+
+fn in_cluster(cluster: &Cluster, sources: &Sources, bundle: &Bundle) -> Vec<Diagnostic> {
+    // That a file cannot be read is told elsewhere.
+    let Ok(files) = read_files_of(cluster, sources, Path::new(".")) else { return vec![] };
+    let secrets = needed_secrets(cluster).into_iter();
+    let secrets = secrets.map(|it| (it.span, SecretText::new("stand-in"))).collect();
+    let inputs = Inputs { cluster, bundle, secrets: &secrets, files: &files, phase: Phase::Final };
+    let mut found: Vec<Found> = vec![];
+    let mut add = |problem: Problem, node: Option<&str>| {
+        let at = found.iter().position(|known| known.problem == problem).unwrap_or_else(|| {
+            found.push(Found { problem, nodes: vec![] });
+            found.len() - 1
+        });
+        found[at].nodes.extend(node.map(str::to_owned));
+    };
+    match Renderer::new(&inputs) {
+        Err(error) => problems(error).into_iter().for_each(|problem| add(problem, None)),
+        Ok(renderer) => {
+            let mut seen = BTreeSet::new();
+            for (index, node) in cluster.nodes.iter().enumerate() {
+                let patches: Vec<Span> = cluster.patches(node).map(|patch| patch.span).collect();
+                let is_new = seen.insert((node.role.to_string(), patches));
+                if index >= MOST_RENDERED && !is_new {
+                    continue;
+                }
+                let refused = renderer.node(node).err().map(problems).unwrap_or_default();
+                for problem in refused {
+                    add(problem, Some(node.name.value.as_str()));
+                }
+            }
+        }
+    }
+    found.into_iter().map(|found| diagnostic(cluster, found)).collect()
+}
+
+/// What there is to say. Settings that are missing are told by other checks, as far as they must be there.
+fn problems(error: DeriveError) -> Vec<Problem> {
+    match error {
+        DeriveError::Invalid(problems) => problems,
+        DeriveError::Patch { span, source } => {
+            let message = without_values(&source.to_string());
+            vec![Problem { message, patch: Some(span) }]
+        }
+        _ => vec![],
+    }
+}
+
+fn diagnostic(cluster: &Cluster, found: Found) -> Diagnostic {
+    let Found { problem, nodes } = found;
+    let whose = match nodes.len() {
+        0 => format!("the cluster {}", cluster.name),
+        count if count > MOST_NAMED => {
+            format!("{} and {} more", nodes[..MOST_NAMED].join(", "), count - MOST_NAMED)
+        }
+        _ => nodes.join(", "),
+    };
+    Diagnostic {
+        severity: Severity::Error,
+        code: if problem.patch.is_some() { Code::BadPatch } else { Code::BadValue },
+        message: format!("Talos refuses the config of {whose}: {}", problem.message),
+        hint: problem.patch.map(|_| HINT.to_owned()),
+        primary: problem.patch.map(|span| Label { span, text: String::new() }),
+        related: vec![],
+    }
+}
