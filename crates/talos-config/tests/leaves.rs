@@ -1,5 +1,4 @@
 //! Which values of a config may be seen.
-#![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 use talmox_talos_config::leaf::{Leaf, leaves};
 use talmox_talos_config::{Config, Release};

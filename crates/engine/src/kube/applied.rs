@@ -113,7 +113,7 @@ impl Differing<'_> {
         let shown = |value: &Value| match value {
             Value::Null => Some("none".to_owned()),
             Value::Bool(_) | Value::Number(_) => Some(value.to_string()),
-            Value::String(text) if path.ends_with(".image") => Some(text.clone()),
+            Value::String(text) if path.rsplit('.').next() == Some("image") => Some(text.clone()),
             Value::String(_) | Value::Array(_) | Value::Object(_) => None,
         };
         match (shown(old), shown(new)) {

@@ -128,6 +128,10 @@ impl Struct {
 }
 
 #[derive(Debug)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "a row of a table: marks that a field has or has not"
+)]
 pub(crate) struct Field {
     pub(crate) key: &'static str,
     pub(crate) ty: Type,
