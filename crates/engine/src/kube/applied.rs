@@ -15,8 +15,8 @@ const NAMED: usize = 3;
 const BOOKKEEPING: [&str; 3] = ["generation", "managedFields", "resourceVersion"];
 
 /// Parts of the paths of what may be a secret.
-const TELLING: [&str; 8] =
-    ["auth", "credential", "data", "env", "key", "password", "secret", "token"];
+const TELLING: [&str; 9] =
+    ["auth", "credential", "data", "env", "key", "pass", "pwd", "secret", "token"];
 
 /// An object that is not as its manifest says. Fields are named; of their values only those are told that
 /// cannot be a secret.
