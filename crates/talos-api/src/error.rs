@@ -148,7 +148,7 @@ impl TalosError {
     pub fn reason(&self) -> String {
         match self {
             Self::Unreachable { source, .. } => source.to_string(),
-            Self::NotYet { reason, .. } => reason.clone(),
+            Self::NotYet { reason, .. } => undialed(reason).unwrap_or(reason).to_owned(),
             Self::No { message, .. } => message.clone(),
             Self::Lost { .. } => "the connection broke".to_owned(),
             Self::Late { .. } => "no answer came in time".to_owned(),
@@ -184,6 +184,12 @@ fn is_waiting(code: Code, message: &str) -> bool {
     let said = format!(" {}", message.to_ascii_lowercase());
     let is_said = |words: &&str| said.contains(words);
     ETCD_WAITS.iter().any(is_said) || code == Code::FailedPrecondition && WAITS.iter().any(is_said)
+}
+
+/// What is left of gRPC's words about a service behind the API that could not be reached: `dial tcp …: connection refused`.
+fn undialed(reason: &str) -> Option<&str> {
+    let (_, what) = reason.split_once("transport: Error while dialing: ")?;
+    Some(what.trim_end_matches('"'))
 }
 
 /// As gRPC spells it.
@@ -297,6 +303,15 @@ mod tests {
             let error = TalosError::new(call(), Status::new(code, "etcdserver: request timed out"));
             assert!(matches!(error, TalosError::NotYet { .. }), "{error:?}");
         }
+    }
+
+    #[test]
+    fn a_service_that_is_not_up_yet_is_told_without_the_words_of_libraries() {
+        let words = "connection error: desc = \"transport: Error while dialing: dial tcp 127.0.0.1:2379: \
+                     connect: connection refused\"";
+        let error = TalosError::new(call(), Status::unavailable(words));
+        assert!(matches!(error, TalosError::NotYet { .. }), "{error:?}");
+        assert_eq!(error.reason(), "dial tcp 127.0.0.1:2379: connect: connection refused");
     }
 
     #[test]

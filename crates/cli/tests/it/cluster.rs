@@ -83,6 +83,10 @@ fn a_cluster_lives_and_dies_in_a_lab_of_its_inventory() {
     assert_eq!(node["etcd"]["is"]["leader"], true);
     assert_eq!(node["drift"].as_array().unwrap().len(), 0);
     assert!(after["nodes"][1]["etcd"].is_null());
+    let checks = after["health"].as_array().unwrap();
+    assert_eq!(checks.len(), 16, "{after:#}");
+    assert!(checks.iter().all(|check| check["state"] != "waiting"), "{checks:#?}");
+    assert_eq!(after["errors"].as_array().unwrap().len(), 0);
     let table = cluster.run(&format!("status {IN_FILE}")).stdout;
     assert!(table.contains("leader") && table.contains("Ready v1."), "{table}");
 
