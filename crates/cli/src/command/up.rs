@@ -77,6 +77,9 @@ pub(crate) fn run(args: &UpArgs, global: &Global, printer: &Printer) -> Outcome 
         return Err(CommandError::usage(message).hint("name one"));
     }
     for cluster in choose::each_named(&args.clusters) {
+        if interrupt::is_wanted() {
+            return Err(interrupt::stopped());
+        }
         run_one(args, cluster.as_deref(), global, printer)?;
     }
     Ok(Exit::Fine)
