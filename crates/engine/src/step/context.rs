@@ -188,7 +188,17 @@ impl StepContext {
     /// Looks what became of what was begun: that is seen to its end, also by who wants to stop. Where nothing was begun it
     /// is given up like any other wait.
     pub(super) async fn see<T>(&self, looking: impl Future<Output = T>) -> Result<T, StepError> {
-        if self.has_begun() { Ok(looking.await) } else { self.wait(looking).await }
+        let given_up = async {
+            if self.has_begun() {
+                std::future::pending::<()>().await;
+            }
+            self.cancel.cancelled().await;
+        };
+        tokio::select! {
+            biased;
+            () = given_up => Err(StepError::cancelled()),
+            done = looking => Ok(done),
+        }
     }
 
     /// From here on Proxmox may be at work for this step, or not any more.

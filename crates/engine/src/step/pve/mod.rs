@@ -131,7 +131,7 @@ impl StepContext {
         let what = format!("the task {} on {}", upid.kind(), upid.node());
         self.waits(&*what);
         let tell = |trouble: Option<&PveError>| self.tell_task(&what, trouble);
-        let ended = self.run.pve.finish(running, self.task_patience(&tell)).await;
+        let ended = Box::pin(self.run.pve.finish(running, self.task_patience(&tell))).await;
         if matches!(ended, Err(PveError::TaskFailed(_))) {
             self.set_begun(false);
         }
@@ -144,7 +144,7 @@ impl StepContext {
         let what = format!("the task {} on {} from before", upid.kind(), upid.node());
         self.waits(&*what);
         let tell = |trouble: Option<&PveError>| self.tell_task(&what, trouble);
-        let ended = self.see(self.run.pve.wait(upid, self.task_patience(&tell))).await;
+        let ended = self.see(Box::pin(self.run.pve.wait(upid, self.task_patience(&tell)))).await;
         if ended.is_err() {
             self.note(format!("{what} goes on in Proxmox"));
         }
