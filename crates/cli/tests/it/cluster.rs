@@ -1,6 +1,6 @@
 //! `up`, `status`, `output`, `destroy` and their kin, in labs.
 
-use serde_json::Value as Json;
+use serde_json::{Value as Json, json};
 
 use crate::lab::{IN_FILE, Served};
 use crate::support::{Cluster, Folder, Run, repository, talmox};
@@ -61,7 +61,8 @@ fn a_cluster_lives_and_dies_in_a_lab_of_its_inventory() {
     let _lab = Served::in_file(&cluster, "--inventory inventory/dev --speed 20");
     let (up, status) = (format!("up --yes {IN_FILE}"), format!("status --format json {IN_FILE}"));
     let before = json(&cluster.run(&status));
-    assert!(before["nodes"][0]["vm"]["unknown"].is_string(), "{before:#}");
+    assert_eq!(before["nodes"][0]["vm"], json!({"absent": "there is no such VM"}), "{before:#}");
+    assert_eq!(before["nodes"][0]["role"], "controlplane");
     assert_eq!(
         before["nodes"][0]["drift"][0],
         "create vm cp-1: vmid, host, cores, memory, scsi0, ipconfig0, net0"

@@ -52,7 +52,7 @@ pub use build::{Options, plan};
 pub use change::{Change, Class, FieldChange, Finding, Object, Severity};
 pub(crate) use destroy::unprotect;
 pub use destroy::{DestroyOptions, destroy};
-pub use place::{future_locations, locations};
+pub use place::{absent, future_locations, locations};
 pub use saved::{SavedPlan, SavedPlanError};
 pub use step::{Step, StepId};
 pub use stranger::strangers;
