@@ -10,6 +10,7 @@ mod forward;
 mod kubectl;
 mod log;
 mod matrix;
+mod mode;
 mod newest;
 mod oracle;
 mod partition;
