@@ -8,6 +8,7 @@ mod effect;
 mod fault;
 mod forward;
 mod kubectl;
+mod learner;
 mod log;
 mod matrix;
 mod mode;
