@@ -206,9 +206,9 @@ impl Land {
     }
 
     /// The disk of one member is full, and etcd stops all writing.
-    pub(crate) fn raise_alarm(&mut self, of: Option<Membership>) {
-        if let Some(cluster) = of.and_then(|of| self.etcds.get_mut(&of.cluster)) {
-            cluster.no_space = true;
+    pub(crate) fn raise_alarm(&mut self, of: Membership) {
+        if let Some(cluster) = self.etcds.get_mut(&of.cluster) {
+            cluster.alarms.insert(of.member);
         }
     }
 

@@ -148,7 +148,7 @@ impl EtcdNode<'_> {
         let started = format!("Started task etcd (PID {pid}) for container etcd");
         self.enter(ServiceState::Running, &started);
         if self.ills().disk_is_full {
-            self.realm.change(|land| land.raise_alarm(Some(membership)));
+            self.realm.change(|land| land.raise_alarm(membership));
         }
         let mut before = None;
         loop {
