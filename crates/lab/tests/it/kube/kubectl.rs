@@ -130,7 +130,8 @@ async fn kubectl_cordons_drains_watches_and_deletes() {
     kubectl.run("delete namespace team --timeout=60s");
     for kept in ["default", "kube-public", "kube-system"] {
         let refused = kubectl.fail(&format!("delete namespace {kept} --timeout=60s"));
-        let words = format!("namespaces \"{kept}\" is forbidden: this namespace may not be deleted");
+        let words =
+            format!("namespaces \"{kept}\" is forbidden: this namespace may not be deleted");
         assert_eq!(refused.trim(), format!("Error from server (Forbidden): {words}"));
     }
     kubectl.run("delete deployment web --timeout=60s");
