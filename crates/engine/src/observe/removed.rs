@@ -26,7 +26,16 @@ pub(super) async fn look_in_pools(desired: &Desired, client: &Client, pve: &mut 
 pub(super) async fn look_for_missing(desired: &Desired, client: &Client, pve: &mut Pve) {
     if locations(desired, pve).iter().any(|(_, vm)| vm.is_none()) {
         look(desired, client, pve, |guest| !is_of_others(guest)).await;
+        look_at_others(desired, client, pve).await;
     }
+}
+
+/// Looks at what has the tags of other clusters: with secrets that were copied it has our mark all the same. What cannot
+/// be read is theirs, as its tags say.
+async fn look_at_others(desired: &Desired, client: &Client, pve: &mut Pve) {
+    let unread = pve.unread.clone();
+    look(desired, client, pve, is_of_others).await;
+    pve.unread = unread;
 }
 
 /// Whether its tags tell that a VM is of another cluster; the tags of ours were looked for before.

@@ -1,7 +1,9 @@
 use super::change::{Change, Finding, Severity};
 use super::place::{Places, State, places};
 use super::steps::Steps;
-use super::{Plan, addon, preflight, removed, split, standing, stranger, talos, unread, vm};
+use super::{
+    Plan, addon, preflight, removed, shared, split, standing, stranger, talos, unread, vm,
+};
 use crate::desired::Desired;
 use crate::observe::World;
 
@@ -30,6 +32,7 @@ pub fn plan(desired: &Desired, world: &World, options: Options) -> Plan {
     let mut places = places(desired, &world.pve);
     let mut findings = std::mem::take(&mut places.findings);
     findings.append(&mut places.troubles);
+    findings.extend(shared::refuse(desired, &places));
     // What stands in the way at a number is an error, and among the findings already.
     let absent = places.nodes.iter().filter(|placed| matches!(placed.state, State::Absent));
     let absent = absent.map(|placed| placed.node);

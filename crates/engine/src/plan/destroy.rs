@@ -8,7 +8,7 @@ use super::cleaning::Cleaning;
 use super::doubt::Doubts;
 use super::place::{Found, State, being_made, places};
 use super::steps::Steps;
-use super::{Plan, destroy_right};
+use super::{Plan, destroy_right, shared};
 use crate::desired::Desired;
 use crate::observe::World;
 
@@ -40,6 +40,7 @@ pub fn destroy(desired: &Desired, world: &World, options: DestroyOptions) -> Pla
         gone.push(vm(desired, own, found, &mut plan, &mut steps));
     }
     plan.findings.extend(places.troubles.iter().cloned());
+    plan.findings.extend(shared::spare(desired, &places, options.secrets));
     plan.findings.extend(destroy_right::check(desired, world, &places));
     let doubts = Doubts { desired, world, places: &places, secrets: options.secrets };
     plan.findings.extend(doubts.all());

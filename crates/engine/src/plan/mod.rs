@@ -23,6 +23,7 @@ mod preflight;
 mod readdress;
 mod removed;
 mod saved;
+mod shared;
 pub mod show;
 mod source;
 pub(crate) mod split;

@@ -10,7 +10,7 @@ use super::action::OwnVm;
 use super::change::Finding;
 use super::spread::spread;
 use super::vm::user_data_mark;
-use super::{hidden, stranger};
+use super::{hidden, shared, stranger};
 use crate::desired::{Desired, DesiredNode};
 use crate::observe::{IdSeen, Pve, VmSeen};
 use crate::ownership::{Marker, Owner, Stage};
@@ -53,6 +53,8 @@ pub(crate) struct Places<'a> {
     pub(crate) nodes: Vec<Placed<'a>>,
     /// VMs of ours for which the inventory has no node.
     pub(crate) removed: Vec<(OwnVm, Found<'a>)>,
+    /// The same, but with the tags of another cluster.
+    pub(crate) shared: Vec<(OwnVm, Found<'a>)>,
     /// What is wrong with VMs of ours.
     pub(crate) troubles: Vec<Finding>,
     /// Why nodes have no place, or none that is free.
@@ -168,14 +170,19 @@ pub(crate) fn places<'a>(desired: &'a Desired, pve: &'a Pve) -> Places<'a> {
         places.nodes.push(Placed { node, own: OwnVm { vm, identity }, state });
     }
     for (name, (vmid, found)) in owned {
-        let vm = Vm::new(&found.seen.host, vmid);
+        let own =
+            OwnVm { vm: Vm::new(&found.seen.host, vmid), identity: desired.identity_of(&name) };
+        if shared::is_tagged_by_another(desired, found.config) {
+            places.shared.push((own, found));
+            continue;
+        }
         // Who makes it may still be at it.
         places.troubles.extend(match lock_of(&found, pve.ids.get(&vmid)) {
             Lock::None => None,
             Lock::Making(upid) => Some(being_made(&name, &upid)),
             Lock::Stuck(lock) => Some(stuck(&name, vmid, &lock)),
         });
-        places.removed.push((OwnVm { vm, identity: desired.identity_of(&name) }, found));
+        places.removed.push((own, found));
     }
     places
 }

@@ -99,6 +99,40 @@ async fn two_clusters_of_one_name_never_meet() {
     assert_eq!(rig.picture(&first).await, before);
 }
 
+/// Somebody copied an inventory with its secrets, and gave everything in it another name, number and address.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_copy_of_an_inventory_with_its_secrets_neither_joins_nor_ends_the_first() {
+    let rig = Rig::start();
+    rig.up(&pair()).await.assert_done();
+    let before = rig.vms().await;
+    let copy = pair()
+        .replace("cluster_name: home", "cluster_name: copy")
+        .replace("vmid_range: 300-399", "vmid_range: 500-599")
+        .replace("cp-1", "copy-cp-1")
+        .replace("wk-1", "copy-wk-1")
+        .replace("10.0.0.11", "10.0.0.111")
+        .replace("10.0.0.21", "10.0.0.121")
+        .replace("10.0.0.20", "10.0.0.120");
+    let plan = rig.plan(&copy).await;
+    let shown = show::text(&plan);
+    assert!(plan.errors().any(|error| error.message.contains("same secrets")), "{shown}");
+    assert!(shown.contains("300 (cp-1, home;talmox), 301 (wk-1, home;talmox)"), "{shown}");
+    let ran = rig.destroy(&copy).await;
+    ran.assert_done();
+    assert!(ran.plan.steps.is_empty(), "{}", show::text(&ran.plan));
+    assert!(show::text(&ran.plan).contains("they are left alone"), "{}", show::text(&ran.plan));
+    assert_eq!(rig.vms().await, before);
+    let with_secrets = DestroyOptions { secrets: true, ..DestroyOptions::default() };
+    assert_eq!(rig.end(&copy, with_secrets).await.errors().count(), 1, "the VMs need them");
+
+    // The name alone: nobody can tell a copy from the first.
+    let renamed = pair().replace("cluster_name: home", "cluster_name: copy");
+    let ending = rig.end(&renamed, DestroyOptions::default()).await;
+    let errors: Vec<_> = ending.errors().map(|error| error.message.as_str()).collect();
+    assert_eq!(errors.len(), 2, "{errors:?}");
+    assert!(errors[0].contains("has the tags of another cluster (home;talmox)"), "{errors:?}");
+}
+
 /// The marker that a VM of `cp-1` has, in this cluster.
 fn marker(cluster_id: &str, node: &str, stage: Stage) -> Marker {
     Marker { cluster: ClusterMark::of(cluster_id), node: node.to_owned(), stage, data: None }

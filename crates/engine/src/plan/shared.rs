@@ -1,0 +1,75 @@
+//! VMs with the mark of this cluster that carry another one's tag: somebody copied the secrets along with an inventory,
+//! or gave a cluster another name. The mark alone cannot tell, so they are left as they are.
+
+use talmox_pve::config::VmConfig;
+
+use super::action::OwnVm;
+use super::change::Finding;
+use super::place::{Found, Places, State};
+use crate::desired::{Desired, TAG};
+
+/// Whether its tags tell that a VM is of a cluster with another name.
+pub(super) fn is_tagged_by_another(desired: &Desired, config: &VmConfig) -> bool {
+    let tags = config.tags();
+    tags.contains(TAG) && !tags.contains(&desired.cluster) && tags.iter().count() > 1
+}
+
+/// Nodes that are made with the secrets of others would join them.
+pub(super) fn refuse(desired: &Desired, places: &Places<'_>) -> Option<Finding> {
+    let (first, _) = places.shared.first()?;
+    let message = format!(
+        "{}: two clusters with the same secrets would be one, so nothing is made",
+        told(desired, &places.shared)
+    );
+    let hint = format!(
+        "give {0} secrets of its own: take its secrets file away, then `talmox secrets init {0}`; or, if it is the \
+         same cluster under another name, name it and its nodes as before, or say so on the host of each VM: {1}",
+        desired.cluster,
+        retag(desired, first)
+    );
+    Some(Finding::error(&desired.cluster, message).hint(hint))
+}
+
+/// What the end of this cluster leaves alone, and what keeps it from ending: the secrets of VMs that stay do not go.
+pub(super) fn spare(desired: &Desired, places: &Places<'_>, secrets: bool) -> Vec<Finding> {
+    let mut findings = vec![];
+    if let Some((first, _)) = places.shared.first() {
+        let message = format!("{}: they are left alone", told(desired, &places.shared));
+        let hint = format!("if they are to go with {}: {}", desired.cluster, retag(desired, first));
+        let finding = if secrets { Finding::error } else { Finding::warning };
+        findings.push(finding(&desired.cluster, message).hint(hint));
+    }
+    for placed in &places.nodes {
+        let State::Ours(found) = &placed.state else { continue };
+        if is_tagged_by_another(desired, found.config) {
+            let tags = found.config.tags();
+            let message =
+                format!("its VM {} has the tags of another cluster ({tags})", placed.own.vm.vmid);
+            let hint = format!(
+                "is it still in use under another name? If it is to go, on its host: {}",
+                retag(desired, &placed.own)
+            );
+            findings.push(Finding::error(&placed.node.name, message).hint(hint));
+        }
+    }
+    findings
+}
+
+fn told(desired: &Desired, shared: &[(OwnVm, Found<'_>)]) -> String {
+    let vms: Vec<String> = shared
+        .iter()
+        .map(|(own, found)| {
+            format!("{} ({}, {})", own.vm.vmid, own.identity.node, found.config.tags())
+        })
+        .collect();
+    format!(
+        "VMs with the secrets of {} have the tags of another cluster: {}",
+        desired.cluster,
+        vms.join(", ")
+    )
+}
+
+/// How people say that a VM is of this cluster.
+fn retag(desired: &Desired, own: &OwnVm) -> String {
+    format!("qm set {} --tags '{TAG};{}'", own.vm.vmid, desired.cluster)
+}
