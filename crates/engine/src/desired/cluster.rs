@@ -73,8 +73,10 @@ pub struct Desired {
     pub kubernetes_version: Option<String>,
     /// Where the Kubernetes API is found.
     pub endpoint: Option<String>,
-    /// An address that Talos moves between control planes.
+    /// An address that control planes share.
     pub vip: Option<IpAddr>,
+    /// Whether Talos moves it between them. Otherwise somebody else has to.
+    pub is_vip_by_talos: bool,
     /// Whether Talos brings a network for pods.
     pub has_cni: bool,
     /// Whether control planes take all pods because there are no workers, and not because somebody says so.
@@ -168,12 +170,8 @@ impl Desired {
                 .endpoint()
                 .filter(|_| is_talos || file.endpoint.get().is_some())
                 .map(|url| url.to_string()),
-            vip: file
-                .network
-                .vip
-                .get()
-                .copied()
-                .filter(|_| is_talos && *file.network.vip_by.required() == VipBy::Talos),
+            vip: file.network.vip.get().copied().filter(|_| is_talos),
+            is_vip_by_talos: *file.network.vip_by.required() == VipBy::Talos,
             derives_scheduling: file.allow_scheduling_on_controlplanes.get().is_none(),
             has_cni: *file.network.cni.required() != Cni::None,
             addons: file.addons.values().map(|addon| derive_addon(addon, manifests)).collect(),

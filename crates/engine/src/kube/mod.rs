@@ -16,6 +16,7 @@ mod record;
 mod rollout;
 mod tls;
 mod view;
+mod workload;
 
 use std::sync::Arc;
 use std::time::Duration;
