@@ -127,7 +127,12 @@ async fn without_a_network_registered_is_the_end_that_is_expected() {
     assert!(told.notes[0].starts_with("1 of 1 nodes are registered, NotReady: CNI missing"));
     assert!(told.notes[0].contains("Not waited for: all nodes are ready; "), "{}", told.notes[0]);
     let told = rig.run(health(HealthGoal::Ready)).await;
-    assert!(told.failure().contains("all nodes are ready: cp-11 is not ready"));
+    let failure = told.failure();
+    assert!(failure.contains("all nodes are ready: cp-11 is not ready"), "{failure}");
+    assert!(failure.contains("cni plugin not initialized"), "{failure}");
+    let StepResult::Failed(error) = &told.result else { panic!("{failure}") };
+    let hint = error.hint.as_deref().unwrap_or_default();
+    assert!(hint.starts_with("the pods have no network (CNI)"), "{hint}");
 }
 
 fn client_files(meanwhile: Meanwhile) -> Action {
