@@ -47,7 +47,8 @@ pub(super) fn standing(
     let is_provisional = kube.expose().starts_with(PROVISIONAL);
     let was_up = !own.is_empty() && !is_provisional;
     let leads_there = own.iter().any(|way| way.places == [server]);
-    let leads_around = own.iter().any(|way| way.places.iter().all(|place| around.contains(place)));
+    let leads_around =
+        own.iter().any(|way| matches!(&*way.places, [place] if around.contains(place)));
     let kube_lasts = lasts(kubeconfig::expiry(kube.expose()), &bundle.certs.k8s, now);
     let talos_lasts = lasts(talosconfig::expiry(talos.expose()), &bundle.certs.os, now);
     let is_talos =

@@ -68,10 +68,10 @@ pub(super) async fn done(
     if printer.format == Format::Json {
         let result = json!({
             "cluster": desired.cluster,
-            "endpoint_answers": endpoint_answers(session).await,
             "changed": end.is_change,
             "steps": {"done": end.tally.done, "already": end.tally.already},
             "endpoint": desired.endpoint,
+            "endpoint_answers": endpoint_answers(session).await,
             "kubeconfig": end.files.as_ref().map(|paths| &paths.kubeconfig),
             "talosconfig": end.files.as_ref().map(|paths| &paths.talosconfig),
             "nodes": facts,

@@ -123,7 +123,7 @@ async fn pods_that_no_node_takes_are_told_with_what_the_node_says() {
         let mut scheduled = conditions.filter(|one| one["type"] == "PodScheduled");
         scheduled.any(|one| one["status"] == "False")
     };
-    cluster.until(|store| store.list("pods").iter().any(is_left)).await;
+    cluster.until(|store| store.list("pods").iter().any(|pod| is_left(pod))).await;
     let error = admin.await_rollout(&shop(), cluster.patience(1)).await.unwrap_err();
     let ApplyError::Late(Late { reason }) = &error else { panic!("{error:?}") };
     assert!(reason.contains("0/1 nodes are available"), "{reason}");
