@@ -4,7 +4,7 @@ use talmox_engine::desired::{Addon, Desired};
 use talmox_engine::kube::read_manifests;
 use talmox_engine::observe::{AddonRead, AddonSeen, KubernetesSeen, PortSeen, Registered};
 use talmox_engine::observe::{VipSeen, World};
-use talmox_engine::plan::{Action, AddonSource, Meanwhile, Plan, VipBringer, leads_around};
+use talmox_engine::plan::{Action, AddonSource, Meanwhile, Plan, StepId, VipBringer, leads_around};
 
 use crate::support::{errors, home, home_with, ids, plan, warnings};
 use crate::world::{empty, settled};
@@ -60,7 +60,7 @@ fn writes(plan: &Plan) -> Vec<(&str, Meanwhile)> {
 
 fn after<'p>(plan: &'p Plan, step: &str) -> Vec<&'p str> {
     let step = plan.steps.iter().find(|one| one.id.as_str() == step).unwrap();
-    step.after.iter().map(|one| one.as_str()).collect()
+    step.after.iter().map(StepId::as_str).collect()
 }
 
 #[test]
