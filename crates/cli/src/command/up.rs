@@ -126,13 +126,13 @@ async fn up(
     }
     let _lock = session.lock("up")?;
     let world = session.observe().await?;
-    let mut options = session.options_with(&paths);
+    let mut options = session.options_with(&paths, &world);
     // Who asks for the files gets them, also if nothing else is to be done.
     options.has_client_files &= !args.merge && args.output.is_none();
     let mut plan = plan::plan(&session.desired, &world, options);
     refuse(&plan, printer)?;
     if let Some(path) = &args.plan {
-        let agreed = plan::plan(&session.desired, &world, session.options());
+        let agreed = plan::plan(&session.desired, &world, session.options(&world));
         check_saved(path, &agreed, &world)?;
     }
     let is_write = |step: &Step| matches!(step.action, Action::WriteClientFiles(_));
@@ -140,6 +140,9 @@ async fn up(
         client_files::refuse_others(&paths, &session.bundle)?;
     }
     if plan.steps.is_empty() {
+        if printer.format == Format::Text {
+            printer.say_raw(&printer.plan(&show::findings(&plan), printer.color));
+        }
         return summary::nothing_to_do(session, &world, printer).await;
     }
     draft::announce_secrets(&mut plan, session);

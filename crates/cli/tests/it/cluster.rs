@@ -122,6 +122,27 @@ fn a_cluster_lives_and_dies_in_a_lab_of_its_inventory() {
 }
 
 #[test]
+fn an_address_that_nobody_brings_is_not_claimed() {
+    let cluster = Cluster::with_secrets();
+    let file = "inventory/dev/cluster.yaml";
+    let text = cluster.folder.read(file).replace("vip:", "vip_by: kube-vip, vip:");
+    cluster.folder.write(file, &text);
+    let _lab = Served::in_file(&cluster, "--inventory inventory/dev --speed 20");
+    let up = format!("up --yes {IN_FILE}");
+    let run = cluster.run(&up);
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    assert!(run.stderr.contains("nobody brings 10.0.0.20 yet"), "{}", run.stderr);
+    let told = "such as cp-1: https://10.0.0.20:6443 does not answer yet. `talmox up";
+    assert!(run.stdout.contains(told), "{}", run.stdout);
+    let kubeconfig = cluster.folder.read("inventory/dev/kubeconfig");
+    assert!(kubeconfig.starts_with("# Leads to one control plane"), "it is not marked");
+    let run = cluster.run(&up);
+    assert_eq!(run.stdout, "Nothing to do: everything is as the inventory says.\n");
+    assert!(run.stderr.contains("network.vip: nobody brings 10.0.0.20"), "{}", run.stderr);
+    assert_eq!(cluster.run(&format!("output vip {IN_FILE}")).stdout, "10.0.0.20\n");
+}
+
+#[test]
 fn what_does_not_answer_is_shown_and_nobody_is_kept_waiting() {
     let mut cluster = Cluster::with_secrets().with_token("{env: TOKEN}");
     cluster.set("TOKEN", "talmox@pve!ci=00000000-0000-0000-0000-000000000000");
