@@ -13,5 +13,6 @@ mod preflight;
 mod spelling;
 mod stories;
 mod support;
+mod template;
 mod vms;
 mod world;
