@@ -51,7 +51,7 @@ impl Chosen {
     /// Where the secrets of the cluster are. Several clusters may stand in one folder as single
     /// files; each has secrets of its own, since they are its identity.
     pub(crate) fn secrets_path(&self) -> PathBuf {
-        self.beside("secrets.sops.yaml")
+        secrets_beside(&self.file)
     }
 
     /// Where people keep what `talosctl gen secrets` writes.
@@ -74,21 +74,34 @@ impl Chosen {
     }
 
     fn beside(&self, name: &str) -> PathBuf {
-        match self.own_name() {
-            Some(own) => self.file.with_file_name(format!("{}.{name}", own.to_string_lossy())),
-            None => self.file.with_file_name(name),
-        }
+        beside(&self.file, name)
     }
 
-    /// What tells the files of a cluster apart that shares its folder with others: the name of its own file. One in
-    /// a folder of its own needs none.
     fn own_name(&self) -> Option<&OsStr> {
-        self.file.file_stem().filter(|stem| *stem != "cluster")
+        own_name(&self.file)
     }
 
     pub(crate) fn talos_nodes(&self) -> impl Iterator<Item = &Node> {
         self.cluster().nodes.iter().filter(|node| node.is_talos())
     }
+}
+
+/// Where the secrets are of a cluster that stands in this file.
+pub(crate) fn secrets_beside(file: &Path) -> PathBuf {
+    beside(file, "secrets.sops.yaml")
+}
+
+fn beside(file: &Path, name: &str) -> PathBuf {
+    match own_name(file) {
+        Some(own) => file.with_file_name(format!("{}.{name}", own.to_string_lossy())),
+        None => file.with_file_name(name),
+    }
+}
+
+/// What tells the files of a cluster apart that shares its folder with others: the name of its own file. One in
+/// a folder of its own needs none.
+fn own_name(file: &Path) -> Option<&OsStr> {
+    file.file_stem().filter(|stem| *stem != "cluster")
 }
 
 /// Whether there is an inventory to choose from.

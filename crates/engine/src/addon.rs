@@ -4,7 +4,7 @@ use aws_lc_rs::digest::{SHA256, digest};
 
 use crate::kube::{Manifest, ManifestError, read_manifests};
 use crate::plan::AddonSource;
-use crate::web::{Web, WebError};
+use crate::web::{Web, WebError, shown_url};
 
 /// Why there are none.
 #[derive(Debug, thiserror::Error)]
@@ -53,13 +53,14 @@ async fn read(source: &AddonSource, web: &Web) -> Result<Vec<Manifest>, AddonErr
         }
         AddonSource::Url { url, checksum } => {
             let fetched = web.get(url).await;
+            let url = shown_url(url);
             let bytes = fetched.map_err(|source| AddonError::Fetch { url: url.clone(), source })?;
             if let Some(wanted) = checksum {
-                check(url, &bytes, wanted)?;
+                check(&url, &bytes, wanted)?;
             }
             let text = String::from_utf8(bytes);
             let text = text.map_err(|_| AddonError::NoText { url: url.clone() })?;
-            Ok(read_manifests(url, &text)?)
+            Ok(read_manifests(&url, &text)?)
         }
     }
 }
@@ -71,4 +72,52 @@ fn check(url: &str, bytes: &[u8], wanted: &str) -> Result<(), AddonError> {
         return Ok(());
     }
     Err(AddonError::Checksum { url: url.to_owned(), found, wanted: wanted.to_owned() })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read as _, Write as _};
+    use std::net::TcpListener;
+
+    use super::*;
+    use crate::web::WebSettings;
+
+    /// Answers one request with this status and text.
+    fn serve_once(status: u16, text: &'static str) -> String {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        std::thread::spawn(move || {
+            let (mut socket, _) = listener.accept().unwrap();
+            let _asked = socket.read(&mut [0; 4096]).unwrap();
+            let length = text.len();
+            write!(socket, "HTTP/1.1 {status} Yes\r\nContent-Length: {length}\r\n\r\n{text}")
+                .unwrap();
+        });
+        format!("http://{address}/shop.yaml?token=hunter2")
+    }
+
+    async fn refused(status: u16, text: &'static str, checksum: Option<&str>) -> String {
+        let source = AddonSource::Url {
+            url: serve_once(status, text),
+            checksum: checksum.map(str::to_owned),
+        };
+        let web = Web::new(WebSettings::default()).unwrap();
+        manifests("shop", &source, &web).await.unwrap_err().chain()
+    }
+
+    #[tokio::test]
+    async fn what_may_be_secret_in_an_address_is_not_told_nor_commands_of_its_server() {
+        let strange = "\u{1b}[2J\u{1b}]0;mine\u{7}no\nerror: forged";
+        let told = [
+            refused(503, strange, None).await,
+            refused(200, "kind: {}", None).await,
+            refused(200, "kind: {}", Some("00")).await,
+            refused(200, "a: [", None).await,
+        ];
+        assert!(told[0].ends_with("status 503: [2J]0;mineno error: forged"), "{}", told[0]);
+        for told in told {
+            assert!(told.contains("/shop.yaml") && !told.contains("hunter2"), "{told}");
+            assert!(!told.contains(char::is_control), "{told:?}");
+        }
+    }
 }

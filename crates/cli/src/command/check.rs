@@ -1,6 +1,7 @@
 //! `talmox check`
 
 mod configs;
+mod identity;
 mod live;
 mod patches;
 
@@ -83,7 +84,9 @@ pub(crate) fn load(path: Option<&Path>, clusters: &[String]) -> Result<Inventory
 
 /// The same for files that were found already.
 pub(crate) fn load_located(located: Located) -> Inventory {
+    let shared = identity::shared_secrets(&located.clusters);
     let mut inventory = Parsed::new(located.clusters).check_with(content);
+    inventory.diagnostics.extend(shared);
     patches::refuse_newer_documents(&mut inventory);
     inventory
 }

@@ -23,7 +23,7 @@ use crate::error::CommandError;
 use crate::printer::Printer;
 
 /// Where the bundle stands in the file.
-const TALOS: &str = "talos";
+pub(crate) const TALOS: &str = "talos";
 
 /// The file in the clear.
 #[derive(Debug)]

@@ -433,3 +433,22 @@ fn one_cluster_is_wanted_and_it_must_be_good() {
     let run = cluster.run("secrets show -i home.yaml");
     assert!(run.stderr.contains("there is no home.secrets.sops.yaml"), "{}", run.stderr);
 }
+
+#[test]
+fn a_copy_of_an_inventory_is_told_that_it_copied_the_secrets() {
+    let cluster = Cluster::with_secrets();
+    assert!(!cluster.run("check").stderr.contains("same secrets"));
+    let copy = cluster.folder.read("inventory/dev/cluster.yaml");
+    let copy = copy.replace("cp-1, ip: 10.0.0.", "c, ip: 10.0.1.");
+    let copy = copy.replace("wk-1, ip: 10.0.0.", "w, ip: 10.0.1.");
+    let copy = copy.replace("vip: 10.0.0.", "vip: 10.0.1.");
+    cluster.folder.write("inventory/copy/cluster.yaml", &copy);
+    cluster.folder.write("inventory/copy/secrets.sops.yaml", &cluster.folder.read(SECRETS));
+    for command in ["check", "check dev", "check copy"] {
+        let run = cluster.run(command);
+        let told = run.stderr;
+        assert_eq!(run.code, 0, "{told}");
+        assert!(told.contains("`copy` and `dev` have the same secrets"), "{command}: {told}");
+        assert!(told.contains("talmox secrets init"), "{command}: {told}");
+    }
+}

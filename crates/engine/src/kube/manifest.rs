@@ -74,17 +74,26 @@ fn add(object: &Value, place: &str, manifests: &mut Vec<Manifest>) -> Result<(),
     }
     let api_version = text("/apiVersion").ok_or("it has no `apiVersion`")?;
     let kind = text("/kind").ok_or("it has no `kind`")?;
-    if api_version == "v1"
-        && kind == "List"
-        && let Some(items) = object["items"].as_array()
-    {
-        return items.iter().try_for_each(|item| add(item, place, manifests));
+    if let (Some(of), Some(items)) = (kind.strip_suffix("List"), object["items"].as_array()) {
+        return items
+            .iter()
+            .try_for_each(|item| add(&typed(item, &api_version, of), place, manifests));
     }
     let name = text("/metadata/name").ok_or("it has no `metadata.name`")?;
     let namespace = text("/metadata/namespace");
     let (place, object) = (place.to_owned(), object.clone());
     manifests.push(Manifest { api_version, kind, name, namespace, place, object });
     Ok(())
+}
+
+/// An object of a list. Those of a list of one kind need not say what they are.
+fn typed(item: &Value, api_version: &str, kind: &str) -> Value {
+    let mut item = item.clone();
+    if let Some(fields) = item.as_object_mut().filter(|_| !kind.is_empty()) {
+        fields.entry("apiVersion").or_insert_with(|| api_version.into());
+        fields.entry("kind").or_insert_with(|| kind.into());
+    }
+    item
 }
 
 impl Manifest {
@@ -206,12 +215,18 @@ mod tests {
         let text = "---\n# nothing\n---\napiVersion: v1\nkind: Namespace\nmetadata: {name: a}\n---\n\
             apiVersion: v1\nkind: List\nitems:\n\
             - {apiVersion: apps/v1, kind: Deployment, metadata: {name: b, namespace: a}}\n\
-            - {apiVersion: v1, kind: ConfigMap, metadata: {name: c}}\n";
+            - {apiVersion: v1, kind: ConfigMap, metadata: {name: c}}\n\
+            ---\napiVersion: rbac.authorization.k8s.io/v1\nkind: RoleBindingList\nitems:\n\
+            - {metadata: {name: d}}\n- {apiVersion: v1, kind: Secret, metadata: {name: e}}\n";
         let found = read_manifests("x.yaml", text).unwrap();
         let names: Vec<String> = found.iter().map(ToString::to_string).collect();
-        assert_eq!(names, ["Namespace a", "Deployment a/b", "ConfigMap c"]);
+        assert_eq!(
+            names,
+            ["Namespace a", "Deployment a/b", "ConfigMap c", "RoleBinding d", "Secret e"]
+        );
         assert_eq!((found[1].group(), found[1].version()), ("apps", "v1"));
         assert_eq!((found[2].group(), found[2].version()), ("", "v1"));
+        assert_eq!(found[3].object["apiVersion"], "rbac.authorization.k8s.io/v1");
     }
 
     #[test]

@@ -40,7 +40,7 @@ pub fn destroy(desired: &Desired, world: &World, options: DestroyOptions) -> Pla
         gone.push(vm(desired, own, found, &mut plan, &mut steps));
     }
     plan.findings.extend(places.troubles.iter().cloned());
-    plan.findings.extend(shared::spare(desired, &places));
+    plan.findings.extend(shared::spare(desired, &places, options.secrets));
     plan.findings.extend(destroy_right::check(desired, world, &places));
     let doubts = Doubts { desired, world, places: &places, secrets: options.secrets };
     plan.findings.extend(doubts.all());

@@ -78,10 +78,11 @@ pub(super) fn mappings(pve: &Pve) -> &[PciMapping] {
     }
 }
 
+/// Whether a mapping means this device and no other one of the host: of several, Proxmox takes whichever is free.
 fn maps(mapping: &PciMapping, host: &NodeName, address: &str) -> bool {
-    mapping.mapped.devices.iter().any(|device| {
-        device.node == *host && device.path.split(';').any(|path| is_same(path, address))
-    })
+    let mut here = mapping.mapped.devices.iter().filter(|device| device.node == *host);
+    let Some(device) = here.next() else { return false };
+    here.next().is_none() && device.path.split(';').any(|path| is_same(path, address))
 }
 
 /// An address without a function means the whole device.

@@ -7,6 +7,7 @@ use super::change::{Change, Class, FieldChange, Object};
 use super::step::StepId;
 use super::{Builder, preflight};
 use crate::desired::{BootImage, ImageSource};
+use crate::web::shown_url;
 
 /// An image on a host: its volume, and the step to wait for.
 pub(super) fn fetch(
@@ -30,7 +31,8 @@ pub(super) fn fetch(
         ways.insert(0, FetchWay::Download);
     }
     if !is_present {
-        let fields = vec![FieldChange::set("from", &image.url), FieldChange::set("host", &host)];
+        let fields =
+            vec![FieldChange::set("from", shown_url(&image.url)), FieldChange::set("host", &host)];
         let object = Object::Image(volume.to_string());
         builder.changes.push(Change::planned(object, Class::Create, fields));
     }

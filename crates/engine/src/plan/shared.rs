@@ -30,13 +30,14 @@ pub(super) fn refuse(desired: &Desired, places: &Places<'_>) -> Option<Finding> 
     Some(Finding::error(&desired.cluster, message).hint(hint))
 }
 
-/// What the end of this cluster leaves alone, and what keeps it from ending.
-pub(super) fn spare(desired: &Desired, places: &Places<'_>) -> Vec<Finding> {
+/// What the end of this cluster leaves alone, and what keeps it from ending: the secrets of VMs that stay do not go.
+pub(super) fn spare(desired: &Desired, places: &Places<'_>, secrets: bool) -> Vec<Finding> {
     let mut findings = vec![];
     if let Some((first, _)) = places.shared.first() {
         let message = format!("{}: they are left alone", told(desired, &places.shared));
         let hint = format!("if they are to go with {}: {}", desired.cluster, retag(desired, first));
-        findings.push(Finding::warning(&desired.cluster, message).hint(hint));
+        let finding = if secrets { Finding::error } else { Finding::warning };
+        findings.push(finding(&desired.cluster, message).hint(hint));
     }
     for placed in &places.nodes {
         let State::Ours(found) = &placed.state else { continue };

@@ -30,6 +30,7 @@ use tokio_rustls::TlsConnector;
 pub use body::WebFile;
 pub use error::WebError;
 use url::Url;
+pub(crate) use url::shown as shown_url;
 
 const MOST_REDIRECTS: usize = 10;
 /// For each step of connecting. Sockets do not scale.
@@ -137,7 +138,7 @@ impl Web {
                 _ => {
                     let shown = at.to_string();
                     let text = body::read(&shown, response.into_body(), ANSWER, 500).await;
-                    let text = String::from_utf8_lossy(&text.unwrap_or_default()).trim().to_owned();
+                    let text = one_line(&text.unwrap_or_default());
                     return Err(WebError::Status { url: shown, status, text });
                 }
             }
@@ -212,6 +213,13 @@ async fn whole(url: &str, response: Response<Incoming>) -> Result<Vec<u8>, WebEr
         return Err(WebError::TooLong { url: url::shown(url) });
     }
     Ok(bytes)
+}
+
+/// What a stranger's server says: nothing of it may reach a terminal as a command or as a line of ours.
+fn one_line(bytes: &[u8]) -> String {
+    let text = String::from_utf8_lossy(bytes);
+    let words = text.split_whitespace().map(|word| word.replace(char::is_control, ""));
+    words.collect::<Vec<_>>().join(" ")
 }
 
 fn header(response: &Response<Incoming>, name: &hyper::header::HeaderName) -> Option<String> {

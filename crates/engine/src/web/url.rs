@@ -96,7 +96,7 @@ impl fmt::Display for Url {
 }
 
 /// Any address without what may be secret in it.
-pub(super) fn shown(text: &str) -> String {
+pub(crate) fn shown(text: &str) -> String {
     let text = text.split(['?', '#']).next().unwrap_or_default();
     match text.split_once("://") {
         Some((scheme, rest)) => {

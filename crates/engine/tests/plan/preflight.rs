@@ -203,6 +203,14 @@ fn a_gpu_gets_a_name() {
     assert!(!ids(&plan_with_name).iter().any(|id| id.starts_with("mapping/")));
     assert!(format!("{plan_with_name:?}").contains("mapping=rtx,pcie=1"));
 
+    // A name for several devices of the host says nothing of a single one.
+    let Some(Ok(mappings)) = &mut world.pve.mappings else { panic!() };
+    let mut second = mappings[0].mapped.devices[0].clone();
+    second.path = "0000:41:00.0".to_owned();
+    mappings[0].mapped.devices.push(second);
+    let of_many = plan(&desired, &world);
+    assert!(ids(&of_many).iter().any(|id| id.starts_with("mapping/")), "{:?}", ids(&of_many));
+
     world.pve.mappings = Some(Ok(vec![]));
     world.pve.devices.insert(host("pve1"), Ok(vec![PciDevice { iommu_group: None, ..device() }]));
     assert_eq!(

@@ -122,6 +122,8 @@ async fn a_copy_of_an_inventory_with_its_secrets_neither_joins_nor_ends_the_firs
     assert!(ran.plan.steps.is_empty(), "{}", show::text(&ran.plan));
     assert!(show::text(&ran.plan).contains("they are left alone"), "{}", show::text(&ran.plan));
     assert_eq!(rig.vms().await, before);
+    let with_secrets = DestroyOptions { secrets: true, ..DestroyOptions::default() };
+    assert_eq!(rig.end(&copy, with_secrets).await.errors().count(), 1, "the VMs need them");
 
     // The name alone: nobody can tell a copy from the first.
     let renamed = pair().replace("cluster_name: home", "cluster_name: copy");

@@ -8,6 +8,7 @@ use crate::desired::ImageSource;
 use crate::factory::{Offer, has_extension};
 use crate::observe::SourceSeen;
 use crate::observe::source::wanted_images;
+use crate::web::shown_url;
 
 /// What is asked of a factory.
 #[derive(Debug, Default)]
@@ -97,7 +98,9 @@ fn hint_for(name: &str, known: &BTreeSet<String>) -> String {
 }
 
 fn file(builder: &Builder<'_>, url: &str, findings: &mut Vec<Finding>) {
-    match builder.world.sources.get(url) {
+    let seen = builder.world.sources.get(url);
+    let url = &shown_url(url);
+    match seen {
         None | Some(SourceSeen::Answers | SourceSeen::Offers(_)) => {}
         Some(SourceSeen::Unreachable(why)) => findings.push(unreachable_from_here(url, why)),
         Some(SourceSeen::Fails(why)) => {

@@ -13,6 +13,7 @@ use super::error;
 use super::image_check::{Verdict, Wanted};
 use crate::patience::FETCHES;
 use crate::plan::{DeleteImage, FetchImage, FetchWay};
+use crate::web::shown_url;
 
 /// Puts an image onto a storage.
 pub(in crate::step) async fn fetch_image(
@@ -41,7 +42,7 @@ pub(in crate::step) async fn fetch_image(
         }
         Verdict::Bad(why) => {
             let text = format!("{} on {} came out wrong: {why}", step.volume, step.host);
-            let hint = format!("see whether {} gives a sound image", step.url);
+            let hint = format!("see whether {} gives a sound image", shown_url(&step.url));
             let is_worth_it = context.attempt < FETCHES;
             let error = if is_worth_it { StepError::retry(text) } else { StepError::failed(text) };
             Err(error.hint(hint))
@@ -168,7 +169,7 @@ async fn stream(
             // Proxmox takes nothing whose length is not known before.
             return Err(StepError::failed(format!(
                 "{doing}: {} does not say its length",
-                step.url
+                shown_url(&step.url)
             )));
         };
         Ok(FileSource::new(file, length).with_progress(context.progress(Some(length))))

@@ -10,7 +10,7 @@ use super::super::{StepContext, StepError};
 use super::cidata::find;
 use super::error;
 use crate::plan::FetchImage;
-use crate::web::WebError;
+use crate::web::{WebError, shown_url};
 
 /// The header of a qcow2 image: what it begins with, and where the size of the disk stands.
 const QCOW2_MAGIC: &[u8] = b"QFI\xfb";
@@ -37,13 +37,14 @@ impl Wanted {
     /// Asks the place that the image comes from.
     pub(super) async fn of(step: &FetchImage, context: &StepContext) -> Result<Self, StepError> {
         let url = &step.url;
-        let doing = format!("ask for {url}");
+        let shown = shown_url(url);
+        let doing = format!("ask for {shown}");
         let web = &context.run.web;
         let built = "the image to be built where it comes from";
         let length = match context.asks(built, web.length(url)).await? {
             Ok(length) => length,
             Err(WebError::Connect { source, .. }) => {
-                context.note(format!("{url} cannot be reached from here: {source}"));
+                context.note(format!("{shown} cannot be reached from here: {source}"));
                 return Ok(Self::default());
             }
             Err(error) => return Err(StepError::web(&doing, error)),
@@ -55,7 +56,7 @@ impl Wanted {
         let head = context.wait(web.beginning(url, QCOW2_SIZE.end)).await?;
         let head = head.map_err(|error| StepError::web(&doing, error))?;
         let Some(virtual_size) = qcow2_size(&head) else {
-            return Err(StepError::failed(format!("{url} gives no qcow2 image")));
+            return Err(StepError::failed(format!("{shown} gives no qcow2 image")));
         };
         Ok(Self { length, virtual_size: Some(virtual_size) })
     }
