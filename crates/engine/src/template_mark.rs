@@ -3,6 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use talmox_talos_config::contract::Contract;
+
 use crate::ownership::NoMarker;
 
 /// What every such line begins with; the number is that of the format.
@@ -73,7 +75,8 @@ impl TemplateMark {
 /// The version in a name such as `talos-v1.12.4-base`.
 pub(crate) fn version_in_name(name: &str) -> Option<&str> {
     let version = name.strip_prefix("talos-")?.strip_suffix("-base")?;
-    version.starts_with(|c: char| c == 'v').then_some(version)
+    let is_version = version.starts_with('v') && version.parse::<Contract>().is_ok();
+    is_version.then_some(version)
 }
 
 fn short(schematic: &str) -> String {
@@ -116,7 +119,9 @@ mod tests {
     #[test]
     fn names_may_tell_a_version() {
         assert_eq!(version_in_name("talos-v1.12.4-base"), Some("v1.12.4"));
-        for other in ["talos-base", "talos-golden-base", "9000", "talos-v1.12.4"] {
+        for other in
+            ["talos-base", "talos-golden-base", "talos-vnext-base", "9000", "talos-v1.12.4"]
+        {
             assert_eq!(version_in_name(other), None, "{other}");
         }
     }

@@ -128,7 +128,8 @@ async fn create(args: &CreateArgs, session: &Session, printer: &Printer) -> Outc
         }
         return report(session, false, printer);
     }
-    printer.say_raw(&printer.plan(&show::text(&plan), printer.color));
+    let text = if plan.is_empty() { show::findings(&plan) } else { show::text(&plan) };
+    printer.say_raw(&printer.plan(&text, printer.color));
     if plan.errors().next().is_some() {
         return Err(CommandError::failed("nothing was made")
             .hint("what stands in the way is marked `error` above")

@@ -48,7 +48,7 @@ fn names_agent(packages: &Yaml) -> bool {
     match &packages.value {
         Value::Seq(list) => list.items.iter().any(names_agent),
         Value::Map(managers) => managers.entries.iter().any(|entry| names_agent(&entry.value)),
-        _ => packages.as_str().is_some_and(|name| {
+        Value::Scalar(_) => packages.as_str().is_some_and(|name| {
             name.split_once('=').map_or(name, |(name, _)| name).trim() == "qemu-guest-agent"
         }),
     }

@@ -568,7 +568,7 @@ fn an_overlay_is_one_mapping() {
         let told = &inventory.diagnostics[0];
         assert!(told.message.starts_with(message), "{name}: {}", told.message);
         assert_eq!(told.related.len(), 1, "where the file is named");
-        let shown = inventory.sources.iter().map(|source| source.redacted_text());
+        let shown = inventory.sources.iter().map(talmox_model::Source::redacted_text);
         assert!(!shown.collect::<String>().contains("password: hunter2"), "{name}");
     }
     assert_eq!(findings(&load("overlay.yaml")), Vec::<String>::new());

@@ -72,9 +72,10 @@ async fn refuse_other_release(
         "{name} runs Talos {runs}, and its config is made for {wanted}: nothing was sent to it"
     );
     Err(StepError::failed(text).hint(format!(
-        "the template {template} holds another Talos: name one that has {wanted}, and delete the VM (on {}: qm \
-         destroy {} --purge); the same command then makes it anew",
-        vm.node, vm.vmid
+        "the template {template} holds another Talos: name one that has {wanted}, and delete the VM (on {}: qm stop \
+         {vmid} && qm destroy {vmid} --purge); the same command then makes it anew",
+        vm.node,
+        vmid = vm.vmid,
     )))
 }
 
