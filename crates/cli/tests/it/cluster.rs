@@ -49,6 +49,20 @@ fn templates_are_made_once_and_only_where_they_are_wanted() {
     let run = cluster.run(&format!("plan {IN_FILE}"));
     assert_eq!(run.code, 0, "{}{}", run.stdout, run.stderr);
 
+    // What nodes want may change; the template stays what it is, and is not taken for something else.
+    let file = "inventory/vm-module/cluster.yaml";
+    let text = cluster.folder.read(file);
+    let text = text.replace("talos_version: v1.12.4", "talos_version: v1.13.6");
+    cluster.folder.write(file, &text);
+    let told = "nodes cannot be cloned from it: it has Talos v1.12.4, and v1.13.6 is wanted";
+    for (command, code) in [("template create --yes", 1), ("up --yes", 1), ("template list", 0)] {
+        let run = cluster.run(&format!("{command} {IN_FILE}"));
+        assert_eq!(run.code, code, "{command}: {}{}", run.stdout, run.stderr);
+        assert!(run.stderr.contains(told), "{command}: {}", run.stderr);
+    }
+    let listed = json(&cluster.run(&format!("template list --format json {IN_FILE}")));
+    assert_eq!(listed[0]["talos_version"], "v1.12.4");
+
     let other = Cluster::with_secrets();
     let run = other.run(&format!("template create {FAST}"));
     assert_eq!(run.code, 64);

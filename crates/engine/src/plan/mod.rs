@@ -55,6 +55,7 @@ pub(crate) use destroy::unprotect;
 pub use destroy::{DestroyOptions, destroy};
 pub use place::{absent, future_locations, locations};
 pub use saved::{SavedPlan, SavedPlanError};
+pub use source::template_doubts;
 pub use step::{Step, StepId};
 pub use stranger::strangers;
 pub use template::{MissingTemplate, missing_templates, templates};
