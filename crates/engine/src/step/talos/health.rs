@@ -27,7 +27,7 @@ pub(in crate::step) async fn await_health(
         HealthGoal::Settled => NETWORK,
         HealthGoal::Ready | HealthGoal::Registered => Duration::ZERO,
     };
-    let grace = context.run.clock.deadline(grace);
+    let mut well = None;
     let mut health = Health::new(context.run.clock, Settings { has_cni });
     let kube = context.cluster()?.kube()?;
     let mut wait = StepWait::new(context, "the cluster does not get well")
@@ -41,7 +41,9 @@ pub(in crate::step) async fn await_health(
         health.update(&nodes, view.as_ref().ok());
         let Some((check, reason)) = health.waits_for() else {
             let has_network = has_cni || view.is_ok_and(|view| view.has_network);
-            if has_network || grace.has_passed() {
+            // It begins when there is nothing else to wait for.
+            let end = well.get_or_insert_with(|| context.run.clock.deadline(grace));
+            if has_network || end.has_passed() {
                 break;
             }
             wait.not_yet("the pods have no network yet: an add-on may still bring one").await?;

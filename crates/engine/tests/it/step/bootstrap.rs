@@ -2,7 +2,6 @@ use std::time::Duration;
 
 use talmox_engine::execute::StepResult;
 use talmox_engine::plan::{Action, BootstrapEtcd, Evidence, Witness};
-use tokio::net::TcpListener;
 
 use super::node::Etcd;
 use super::rig::{Rig, talos_node};
@@ -157,9 +156,7 @@ async fn another_machine_of_the_cluster_is_not_bootstrapped_in_its_place() {
 async fn who_may_have_data_and_does_not_answer_forbids_it() {
     let mut rig = Rig::new();
     let first = rig.node(FIRST, |facts| facts.is_configured = true).await;
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    rig.lead(OTHER, 50000, listener.local_addr().unwrap());
-    drop(listener);
+    let _closed = rig.lead_nowhere(OTHER);
     let told = rig.run(bootstrap(&[Evidence::Answer])).await;
     let failure = told.failure();
     assert!(failure.contains("cp-12 was made earlier and may have its data"), "{failure}");

@@ -188,9 +188,7 @@ async fn a_clone_of_another_minor_version_gets_nothing() {
 #[tokio::test]
 async fn a_port_that_stays_closed_is_told() {
     let mut rig = Rig::new();
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    rig.lead(ADDRESS, 50000, listener.local_addr().unwrap());
-    drop(listener);
+    let _closed = rig.lead_nowhere(ADDRESS);
     let (resets, deadline) = (0, Duration::from_mins(1));
     let step = ApplyConfig { resets, deadline, ..apply_config(ADDRESS) };
     let told = rig.run(Action::ApplyConfig(step)).await;
@@ -223,9 +221,7 @@ async fn another_machine_at_the_address_is_no_reason_for_a_reset() {
 #[tokio::test]
 async fn nothing_is_reset_while_proxmox_does_not_answer_and_that_is_told() {
     let mut rig = Rig::new();
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    rig.lead(ADDRESS, 50000, listener.local_addr().unwrap());
-    drop(listener);
+    let _closed = rig.lead_nowhere(ADDRESS);
     let step = ApplyConfig { boot: Duration::from_mins(1), ..apply_config(ADDRESS) };
     let told = rig.run(Action::ApplyConfig(step)).await;
     let (failure, silent) = (told.failure(), "(Proxmox does not answer either)");

@@ -27,6 +27,7 @@ use talmox_talos_config::random::SystemRandomness;
 use talmox_talos_config::secret::SecretText;
 use talmox_talos_config::secrets::Bundle;
 use talmox_talos_config::time::UnixTime;
+use tokio::net::TcpSocket;
 
 use super::node::{Etcd, Facts, Node};
 use crate::support::bundle;
@@ -95,6 +96,14 @@ impl Rig {
     /// From now on the address leads there.
     pub(crate) fn lead(&mut self, host: &str, port: u16, to: SocketAddr) {
         self.reach.insert(format!("{host}:{port}"), to.to_string());
+    }
+
+    /// From now on nobody listens at the address, as long as the socket lives: it keeps others from its port.
+    pub(crate) fn lead_nowhere(&mut self, host: &str) -> TcpSocket {
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        self.lead(host, 50000, socket.local_addr().unwrap());
+        socket
     }
 
     /// A node as it should be, at its place.
