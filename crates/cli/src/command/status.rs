@@ -76,7 +76,7 @@ async fn show(args: &StatusArgs, session: &Session, printer: &Printer) -> Outcom
     let world = async {
         let world = session.observe_only().await.map_err(|error| error.chain())?;
         let subjects = subjects(session, Some(&world));
-        let plan = plan::plan(&session.desired, &world, session.options());
+        let plan = plan::plan(&session.desired, &world, session.options(&world));
         let of_all = plan.errors().filter(|error| error.subject == session.desired.cluster);
         let errors = of_all.map(|error| error.message.clone()).collect();
         let health = match world.kubernetes {

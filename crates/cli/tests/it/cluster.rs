@@ -49,6 +49,20 @@ fn templates_are_made_once_and_only_where_they_are_wanted() {
     let run = cluster.run(&format!("plan {IN_FILE}"));
     assert_eq!(run.code, 0, "{}{}", run.stdout, run.stderr);
 
+    // What nodes want may change; the template stays what it is, and is not taken for something else.
+    let file = "inventory/vm-module/cluster.yaml";
+    let text = cluster.folder.read(file);
+    let text = text.replace("talos_version: v1.12.4", "talos_version: v1.13.6");
+    cluster.folder.write(file, &text);
+    let told = "nodes cannot be cloned from it: it has Talos v1.12.4, and v1.13.6 is wanted";
+    for (command, code) in [("template create --yes", 1), ("up --yes", 1), ("template list", 0)] {
+        let run = cluster.run(&format!("{command} {IN_FILE}"));
+        assert_eq!(run.code, code, "{command}: {}{}", run.stdout, run.stderr);
+        assert!(run.stderr.contains(told), "{command}: {}", run.stderr);
+    }
+    let listed = json(&cluster.run(&format!("template list --format json {IN_FILE}")));
+    assert_eq!(listed[0]["talos_version"], "v1.12.4");
+
     let other = Cluster::with_secrets();
     let run = other.run(&format!("template create {FAST}"));
     assert_eq!(run.code, 64);
@@ -119,6 +133,27 @@ fn a_cluster_lives_and_dies_in_a_lab_of_its_inventory() {
     assert_eq!(output("wk-1.vmid").stdout, "\n");
     assert_eq!(cluster.run(&up).code, 0);
     assert_eq!(output("wk-1.vmid").stdout, vmid);
+}
+
+#[test]
+fn an_address_that_nobody_brings_is_not_claimed() {
+    let cluster = Cluster::with_secrets();
+    let file = "inventory/dev/cluster.yaml";
+    let text = cluster.folder.read(file).replace("vip:", "vip_by: kube-vip, vip:");
+    cluster.folder.write(file, &text);
+    let _lab = Served::in_file(&cluster, "--inventory inventory/dev --speed 20");
+    let up = format!("up --yes {IN_FILE}");
+    let run = cluster.run(&up);
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    assert!(run.stderr.contains("nobody brings 10.0.0.20 yet"), "{}", run.stderr);
+    let told = "such as cp-1: https://10.0.0.20:6443 does not answer yet. `talmox up";
+    assert!(run.stdout.contains(told), "{}", run.stdout);
+    let kubeconfig = cluster.folder.read("inventory/dev/kubeconfig");
+    assert!(kubeconfig.starts_with("# Leads to one control plane"), "it is not marked");
+    let run = cluster.run(&up);
+    assert_eq!(run.stdout, "Nothing to do: everything is as the inventory says.\n");
+    assert!(run.stderr.contains("network.vip: nobody brings 10.0.0.20"), "{}", run.stderr);
+    assert_eq!(cluster.run(&format!("output vip {IN_FILE}")).stdout, "10.0.0.20\n");
 }
 
 #[test]

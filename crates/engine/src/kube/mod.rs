@@ -17,6 +17,7 @@ mod refusal;
 mod rollout;
 mod tls;
 mod view;
+mod workload;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -3,12 +3,14 @@
 use insta::assert_snapshot;
 use talmox_engine::desired::{Addon, Desired};
 use talmox_engine::kube::{ObjectChange, Refusal, read_manifests};
-use talmox_engine::observe::{AddonRead, AddonSeen, KubernetesSeen, Registered, World};
+use talmox_engine::observe::{
+    AddonRead, AddonSeen, CheckSeen, CheckState, KubernetesSeen, Registered, World,
+};
 use talmox_engine::plan::{
     Action, AddonSource, Class, HealthGoal, Manifest, SavedPlan, SavedPlanError, Severity,
 };
 
-use crate::support::{home, ids, plan, text};
+use crate::support::{HEAD, HOME, desired, home, home_with, ids, plan, text};
 use crate::world::{empty, settled};
 
 fn with_addon() -> Desired {
@@ -242,4 +244,54 @@ fn nodes_are_waited_for_until_they_are_ready_where_something_brings_a_network() 
         desired.has_cni = false;
         assert_eq!(goal(&desired, &world), Some(expected), "{texts:?}");
     }
+}
+
+#[test]
+fn pods_that_wait_for_a_network_in_vain_are_told_of() {
+    let deployment = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: till}\n";
+    let twice = format!("{deployment}---\n{}", deployment.replace("till", "shop"));
+    let network = "apiVersion: apps/v1\nkind: DaemonSet\nmetadata: {name: cilium}\n\
+        spec: {template: {spec: {hostNetwork: true}}}\n";
+    let none: [(Severity, String, String); 0] = [];
+    let told = [(
+        Severity::Warning,
+        "add-on one".to_owned(),
+        "Deployment till (one.yaml, document 1) needs a network for pods: \
+         Talos brings none in this cluster, and no add-on is known to"
+            .to_owned(),
+    )];
+    let (mut desired, mut world) = reading(empty(), &[("one", &twice)]);
+    assert_eq!(findings(&desired, &world), none, "Talos brings one");
+    desired.has_cni = false;
+    assert_eq!(findings(&desired, &world), told);
+    // Somebody has brought one by hand, or not yet.
+    for (state, expected) in [
+        (CheckState::Skipped, &told[..]),
+        (CheckState::Waiting, &none),
+        (CheckState::Passed, &none),
+    ] {
+        let check = CheckSeen { name: "all nodes are ready", state, reason: None };
+        let registered = Registered { checks: vec![check], ..Registered::default() };
+        world.kubernetes = KubernetesSeen::Answers(registered);
+        assert_eq!(findings(&desired, &world), expected, "{state:?}");
+    }
+    let (mut desired, mut world) = reading(empty(), &[("one", deployment), ("two", network)]);
+    desired.has_cni = false;
+    assert_eq!(findings(&desired, &world), none);
+    let unread = AddonRead::Unreachable("no route".to_owned());
+    world.addons.read.insert("two".to_owned(), unread);
+    let about = |one: &(Severity, String, String)| one.1 == "add-on one";
+    assert!(!findings(&desired, &world).iter().any(about), "it may bring one");
+}
+
+#[test]
+fn whether_talos_brings_a_network_is_told_by_the_configs_with_their_patches() {
+    let patched = |cni: &str, patch: &str| {
+        let patches = format!("patches: {{all: [{{cluster: {{network: {{cni: {patch}}}}}}}]}}\n");
+        let head = HEAD.replace("network: {", &format!("network: {{cni: {cni}, "));
+        desired(&format!("{head}{patches}{HOME}")).has_cni
+    };
+    assert!(!patched("flannel", "{name: none}"));
+    assert!(patched("none", "{name: custom, urls: ['https://example.com/cni.yaml']}"));
+    assert!(home().has_cni && !home_with("network: {", "network: {cni: none, ").has_cni);
 }

@@ -1,5 +1,6 @@
 use std::sync::Mutex;
 
+use serde_json::Value;
 use talmox_engine::kube::{ApplyError, Comparison, KubeError, Manifest, read_manifests};
 use talmox_engine::patience::Late;
 
@@ -109,6 +110,25 @@ async fn what_does_not_come_up_is_told_with_its_reason() {
     let ApplyError::Late(Late { reason }) = &error else { panic!("{error:?}") };
     assert!(reason.contains("Deployment shop/till: 0 of 2 pods are ready"), "{reason}");
     assert!(reason.contains("0/1 nodes are available"), "{reason}");
+    assert!(!reason.contains("is not ready"), "{reason}");
+}
+
+#[tokio::test]
+async fn pods_that_no_node_takes_are_told_with_what_the_node_says() {
+    let cluster = Cluster::start(&["cp-1"]).await;
+    let admin = cluster.admin();
+    admin.apply(&shop(), cluster.patience(10)).await.unwrap();
+    let is_left = |pod: &Value| {
+        let conditions = pod["status"]["conditions"].as_array().into_iter().flatten();
+        let mut scheduled = conditions.filter(|one| one["type"] == "PodScheduled");
+        scheduled.any(|one| one["status"] == "False")
+    };
+    cluster.until(|store| store.list("pods").iter().any(|pod| is_left(pod))).await;
+    let error = admin.await_rollout(&shop(), cluster.patience(1)).await.unwrap_err();
+    let ApplyError::Late(Late { reason }) = &error else { panic!("{error:?}") };
+    assert!(reason.contains("0/1 nodes are available"), "{reason}");
+    assert!(reason.contains("(cp-1 is not ready: container runtime network not ready"), "{reason}");
+    assert!(reason.contains("cni plugin not initialized"), "{reason}");
 }
 
 #[tokio::test]
