@@ -27,4 +27,5 @@ pub mod run_log;
 pub mod settled;
 pub mod status;
 pub mod step;
+pub mod template_mark;
 pub mod web;

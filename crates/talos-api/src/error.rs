@@ -134,6 +134,11 @@ impl TalosError {
         }
     }
 
+    /// Whether the node knows no such call, or not in the state that it is in.
+    pub fn is_unimplemented(&self) -> bool {
+        self.code() == Some(Code::Unimplemented)
+    }
+
     /// Whether asking again can help without anybody doing anything.
     pub fn may_pass(&self) -> bool {
         !matches!(self, Self::No { .. } | Self::Unreadable { .. })

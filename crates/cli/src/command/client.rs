@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::Args;
 use serde_json::json;
 use talmox_engine::access::ClientFiles;
-use talmox_talos_config::client::{ClientError, Merged, kubeconfig, talosconfig};
+use talmox_talos_config::client::{ClientError, Merged, Role, kubeconfig, talosconfig};
 use talmox_talos_config::secret::SecretText;
 use talmox_talos_config::secrets::{Bundle, CertificateAndKey};
 use talmox_talos_config::time::UnixTime;
@@ -159,17 +159,63 @@ pub(super) fn put(
     Ok(told)
 }
 
+/// Whether the files that `--merge` adds to can be read and added to, told before anything is done.
+pub(super) fn refuse_unmergeable(cluster: &str, bundle: &Bundle) -> Result<(), CommandError> {
+    // Nobody sees them: they only stand for what is merged in the end.
+    let (ttl, now) = (Duration::from_hours(1), environment::now());
+    let kube = kubeconfig::Request {
+        cluster,
+        server: "https://127.0.0.1:6443",
+        tls_server_name: None,
+        groups: &[],
+        ttl,
+    };
+    let talos = talosconfig::Request {
+        context: cluster,
+        endpoints: &[],
+        nodes: &[],
+        roles: &[Role::Reader],
+        ttl,
+    };
+    let failed = |error| CommandError::failed("cannot make client files").because(error);
+    let kube =
+        kubeconfig::generate(bundle, &kube, now, &mut environment::Kernel).map_err(failed)?;
+    let talos =
+        talosconfig::generate(bundle, &talos, now, &mut environment::Kernel).map_err(failed)?;
+    merged(super::kubeconfig::own_file(), &kube, kubeconfig::merge)?;
+    merged(super::talosconfig::own_file(), &talos, talosconfig::merge)?;
+    Ok(())
+}
+
+/// A file with another one merged into it, and what it was before.
+struct MergedFile {
+    path: PathBuf,
+    known: Option<SecretText>,
+    merged: Merged,
+}
+
+fn merged(
+    path: Option<PathBuf>,
+    text: &SecretText,
+    merge: fn(&str, &SecretText) -> Result<Merged, ClientError>,
+) -> Result<MergedFile, CommandError> {
+    let path = path.ok_or_else(|| CommandError::failed("there is no home folder"))?;
+    let known = disk::read_secret(&path)?;
+    let existing = known.as_ref().map_or("", |text| text.expose());
+    let merged = merge(existing, text).map_err(|error| {
+        CommandError::failed(format!("cannot merge into {}", path.display()))
+            .because(error)
+            .hint("correct the file, or move it away")
+    })?;
+    Ok(MergedFile { path, known, merged })
+}
+
 fn merge_into(
     path: Option<PathBuf>,
     text: &SecretText,
     merge: fn(&str, &SecretText) -> Result<Merged, ClientError>,
 ) -> Result<String, CommandError> {
-    let path = path.ok_or_else(|| CommandError::failed("there is no home folder"))?;
-    let known = disk::read_secret(&path)?;
-    let existing = known.as_ref().map_or("", |text| text.expose());
-    let merged = merge(existing, text).map_err(|error| {
-        CommandError::failed(format!("cannot merge into {}", path.display())).because(error)
-    })?;
+    let MergedFile { path, known, merged } = merged(path, text, merge)?;
     let before = known.as_ref().map_or(Before::Absent, |text| Before::Holds(text.expose()));
     disk::write_private(&path, merged.text.expose(), before)?;
     Ok(merged.context)

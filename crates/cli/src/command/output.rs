@@ -18,9 +18,9 @@ use crate::rehearsal::RehearsalArgs;
 use crate::runtime;
 use crate::session::{NoSecrets, Session};
 use crate::words;
-use facts::{ADDRESS, ASSUMED, KUBERNETES, TALOS};
+use facts::{ADDRESS, ASSUMED};
 
-pub(crate) use facts::Facts;
+pub(crate) use facts::{Facts, KUBERNETES, TALOS, versions};
 
 const AFTER_HELP: &str = "\
 Examples:

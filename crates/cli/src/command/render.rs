@@ -173,7 +173,7 @@ pub(crate) fn derive_error(chosen: &Chosen, error: DeriveError) -> CommandError 
     let check = format!("`talmox check {}` shows all that Talos refuses", cluster.name);
     match error {
         DeriveError::Missing { hint, .. } => CommandError::failed(whose).because(error).hint(hint),
-        DeriveError::Unresolved { span } => {
+        DeriveError::Unresolved { span } | DeriveError::Overlay { span } => {
             CommandError::failed(whose).because(error).hint(format!("see {}", place(span)))
         }
         DeriveError::Patch { span, ref source } => {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use clap::Args;
 use serde_json::{Value as Json, json};
 use talmox_engine::observe::{KubernetesSeen, World};
-use talmox_engine::plan::{self, OwnVm, locations, strangers};
+use talmox_engine::plan::{self, OwnVm, absent, locations, strangers};
 use talmox_engine::status::{Found, NodeStatus, Part, Role, Sources, Status, Subject, gather};
 use talmox_pve::api::qemu::Vm;
 
@@ -83,7 +83,8 @@ async fn show(args: &StatusArgs, session: &Session, printer: &Printer) -> Outcom
             KubernetesSeen::Answers(registered) => registered.checks,
             KubernetesSeen::NotAsked | KubernetesSeen::Silent(_) => vec![],
         };
-        Ok(Found { subjects, changes: plan.changes, health, errors })
+        let absent = absent(&session.desired, &world.pve);
+        Ok(Found { subjects, absent, changes: plan.changes, health, errors })
     };
     let cluster = session.cluster_access(Arc::new(|_| Ok(())));
     let sources = Sources { pve: session.pve.clone(), cluster, limit: args.timeout };
@@ -141,7 +142,7 @@ fn subjects(session: &Session, world: Option<&World>) -> Vec<Subject> {
 
 #[cfg(test)]
 mod tests {
-    use talmox_engine::status::{Seen, TalosStatus, Unreachable};
+    use talmox_engine::status::{Seen, TalosStatus, Unreachable, VmState};
 
     use super::*;
 
@@ -157,7 +158,7 @@ mod tests {
             role: if talos.is_some() { Role::Worker } else { Role::Ubuntu },
             vmid,
             address: Seen::Unknown(unknown()),
-            vm: Seen::Unknown(unknown()),
+            vm: VmState::Unknown(unknown()),
             talos,
             kubernetes: None,
             etcd: None,

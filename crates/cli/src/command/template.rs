@@ -6,7 +6,8 @@ use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 use talmox_engine::desired::Desired;
 use talmox_engine::observe::Pve;
-use talmox_engine::plan::show;
+use talmox_engine::plan::{Plan, show, template_doubts};
+use talmox_engine::template_mark::TemplateMark;
 
 use crate::args::{Format, Global};
 use crate::command::Outcome;
@@ -42,7 +43,8 @@ enum TemplateCommand {
 ///
 /// One on each host that needs it. A template is a VM with Talos on its disk and nothing else: no machine config, no address, no identity. It is named as
 /// the nodes name it (`template: talos-v1.12.4-base`), gets the extensions that they ask for, and goes into their pool.
-/// Those that are there already stay as they are.
+/// A line of its notes says which Talos and which schematic it has. Those that are there already stay as they are, and
+/// are refused where that is not what the nodes want.
 #[derive(Debug, Args)]
 struct CreateArgs {
     /// The cluster [default: the only one of the inventory]
@@ -63,6 +65,9 @@ struct CreateArgs {
 }
 
 /// List the templates that Proxmox has, and which nodes want them
+///
+/// Of those that nodes want also the Talos that they have, where their notes say so, and a word if it is not the one that
+/// is wanted.
 #[derive(Debug, Args)]
 struct ListArgs {
     /// The cluster [default: the only one of the inventory]
@@ -116,13 +121,15 @@ async fn create(args: &CreateArgs, session: &Session, printer: &Printer) -> Outc
     let _lock = session.lock("template create")?;
     let world = session.observe().await?;
     let plan = templates::plan(session, &world, args.vmid).await;
-    if plan.is_empty() && plan.findings.is_empty() {
+    if plan.is_empty() && plan.errors().next().is_none() {
+        printer.say_raw(&printer.plan(&show::findings(&plan), printer.color));
         if printer.format == Format::Text {
             printer.result("Nothing to do: the templates are there.\n")?;
         }
         return report(session, false, printer);
     }
-    printer.say_raw(&printer.plan(&show::text(&plan), printer.color));
+    let text = if plan.is_empty() { show::findings(&plan) } else { show::text(&plan) };
+    printer.say_raw(&printer.plan(&text, printer.color));
     if plan.errors().next().is_some() {
         return Err(CommandError::failed("nothing was made")
             .hint("what stands in the way is marked `error` above")
@@ -157,6 +164,13 @@ async fn list(session: &Session, printer: &Printer) -> Outcome {
         }
         Format::Text => printer.result(&table(&found))?,
     }
+    let doubts = Plan {
+        cluster: session.desired.cluster.clone(),
+        changes: vec![],
+        findings: template_doubts(&session.desired, &pve),
+        steps: vec![],
+    };
+    printer.say_raw(&printer.plan(&show::findings(&doubts), printer.color));
     Ok(Exit::Fine)
 }
 
@@ -167,11 +181,16 @@ fn templates_of(desired: &Desired, pve: &Pve) -> Vec<Value> {
         let vmid = guest.vmid.to_string();
         let wants = |wanted: &str| guest.name.as_deref() == Some(wanted) || vmid == wanted;
         let nodes = desired.nodes.iter().filter(|node| node.template.as_deref().is_some_and(wants));
+        // Only templates that are wanted were looked at.
+        let config = pve.vms.get(&guest.vmid).and_then(|seen| seen.config.as_ref().ok());
+        let mark = config.and_then(|config| TemplateMark::find(config.description()));
         json!({
             "name": guest.name,
             "vmid": guest.vmid.get(),
             "node": guest.node.to_string(),
             "pool": guest.pool.as_ref().map(ToString::to_string),
+            "talos_version": mark.as_ref().map(|mark| &mark.talos),
+            "schematic": mark.as_ref().map(|mark| &mark.schematic),
             "wanted_by": nodes.map(|node| node.name.clone()).collect::<Vec<_>>(),
         })
     };
@@ -188,10 +207,12 @@ fn table(found: &[Value]) -> String {
         }
         other => other.to_string(),
     };
-    let mut rows =
-        vec![["TEMPLATE", "VMID", "HOST", "POOL", "WANTED BY"].map(str::to_owned).to_vec()];
+    let mut rows = vec![
+        ["TEMPLATE", "VMID", "HOST", "POOL", "TALOS", "WANTED BY"].map(str::to_owned).to_vec(),
+    ];
     rows.extend(found.iter().map(|one| {
-        ["name", "vmid", "node", "pool", "wanted_by"].map(|key| text(&one[key])).to_vec()
+        let keys = ["name", "vmid", "node", "pool", "talos_version", "wanted_by"];
+        keys.map(|key| text(&one[key])).to_vec()
     }));
     words::aligned(&rows)
 }

@@ -77,6 +77,9 @@ pub(crate) fn run(args: &UpArgs, global: &Global, printer: &Printer) -> Outcome 
         return Err(CommandError::usage(message).hint("name one"));
     }
     for cluster in choose::each_named(&args.clusters) {
+        if interrupt::is_wanted() {
+            return Err(interrupt::stopped());
+        }
         run_one(args, cluster.as_deref(), global, printer)?;
     }
     Ok(Exit::Fine)
@@ -135,6 +138,9 @@ async fn up(
     let is_write = |step: &Step| matches!(step.action, Action::WriteClientFiles(_));
     if files.is_some() && plan.steps.iter().any(is_write) {
         client_files::refuse_others(&paths, &session.bundle)?;
+        if args.merge {
+            client::refuse_unmergeable(&session.desired.cluster, &session.bundle)?;
+        }
     }
     if plan.steps.is_empty() {
         if printer.format == Format::Text {

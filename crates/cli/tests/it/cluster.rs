@@ -1,6 +1,6 @@
 //! `up`, `status`, `output`, `destroy` and their kin, in labs.
 
-use serde_json::Value as Json;
+use serde_json::{Value as Json, json};
 
 use crate::lab::{IN_FILE, Served};
 use crate::support::{Cluster, Folder, Run, repository, talmox};
@@ -49,6 +49,20 @@ fn templates_are_made_once_and_only_where_they_are_wanted() {
     let run = cluster.run(&format!("plan {IN_FILE}"));
     assert_eq!(run.code, 0, "{}{}", run.stdout, run.stderr);
 
+    // What nodes want may change; the template stays what it is, and is not taken for something else.
+    let file = "inventory/vm-module/cluster.yaml";
+    let text = cluster.folder.read(file);
+    let text = text.replace("talos_version: v1.12.4", "talos_version: v1.13.6");
+    cluster.folder.write(file, &text);
+    let told = "nodes cannot be cloned from it: it has Talos v1.12.4, and v1.13.6 is wanted";
+    for (command, code) in [("template create --yes", 1), ("up --yes", 1), ("template list", 0)] {
+        let run = cluster.run(&format!("{command} {IN_FILE}"));
+        assert_eq!(run.code, code, "{command}: {}{}", run.stdout, run.stderr);
+        assert!(run.stderr.contains(told), "{command}: {}", run.stderr);
+    }
+    let listed = json(&cluster.run(&format!("template list --format json {IN_FILE}")));
+    assert_eq!(listed[0]["talos_version"], "v1.12.4");
+
     let other = Cluster::with_secrets();
     let run = other.run(&format!("template create {FAST}"));
     assert_eq!(run.code, 64);
@@ -61,7 +75,8 @@ fn a_cluster_lives_and_dies_in_a_lab_of_its_inventory() {
     let _lab = Served::in_file(&cluster, "--inventory inventory/dev --speed 20");
     let (up, status) = (format!("up --yes {IN_FILE}"), format!("status --format json {IN_FILE}"));
     let before = json(&cluster.run(&status));
-    assert!(before["nodes"][0]["vm"]["unknown"].is_string(), "{before:#}");
+    assert_eq!(before["nodes"][0]["vm"], json!({"absent": "there is no such VM"}), "{before:#}");
+    assert_eq!(before["nodes"][0]["role"], "controlplane");
     assert_eq!(
         before["nodes"][0]["drift"][0],
         "create vm cp-1: vmid, host, cores, memory, scsi0, ipconfig0, net0"

@@ -33,6 +33,14 @@ fn secrets_come_with_up_and_go_only_when_they_are_told_to() {
     assert!(unasked.stderr.contains("--yes"), "{}", unasked.stderr);
     assert!(!has(&cluster, SECRETS) && !has(&cluster, "plan.json"));
 
+    // A file that nothing can be added to is told of before anything is made.
+    cluster.folder.write("home/.kube/config", "clusters: [\n");
+    let broken = cluster.run(&format!("up --yes --merge {IN_FILE}"));
+    assert_eq!(broken.code, 1);
+    assert!(broken.stderr.contains("cannot merge into"), "{}", broken.stderr);
+    assert!(!has(&cluster, SECRETS));
+    std::fs::remove_file(cluster.folder.path().join("home/.kube/config")).unwrap();
+
     let up = fine(cluster.run(&format!("up --yes {IN_FILE}"))).stdout;
     assert!(has(&cluster, SECRETS));
     assert!(up.contains("2 nodes are Ready: Kubernetes v1."), "{up}");

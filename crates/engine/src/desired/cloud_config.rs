@@ -4,7 +4,7 @@ use talmox_model::Node;
 use talmox_model::inventory::{CloudInitFile, User};
 use talmox_talos_config::secret::SecretText;
 use talmox_yaml::build::{flag, list, map, text, texts, unless_empty};
-use talmox_yaml::{Entry, Node as Yaml, Value, emit};
+use talmox_yaml::{Entry, Map, Node as Yaml, Value, emit};
 
 use super::{DeriveError, Inputs};
 
@@ -25,11 +25,33 @@ pub(super) fn user_data(node: &Node, inputs: &Inputs<'_>) -> Result<SecretText, 
     if let Some(overlay) = cloud_init.overlay.spanned() {
         let span = overlay.span;
         let overlay = inputs.files.get(&span).ok_or(DeriveError::Unresolved { span })?;
-        if let Some(overlay) = talmox_yaml::read(overlay).ok().and_then(|mut all| all.pop()) {
-            overlay_keys(&mut config, overlay);
+        let documents =
+            talmox_yaml::read(overlay).ok().and_then(|all| <[Yaml; 1]>::try_from(all).ok());
+        match documents.map(|[one]| one.value) {
+            Some(Value::Map(overlay)) => overlay_keys(&mut config, overlay),
+            _ => return Err(DeriveError::Overlay { span }),
         }
     }
     Ok(SecretText::new(format!("#cloud-config\n{}", emit(&config, 2))))
+}
+
+/// Whether this user-data installs the agent that Proxmox asks.
+pub(super) fn installs_agent(user_data: &SecretText) -> bool {
+    let documents = talmox_yaml::read(user_data.expose()).unwrap_or_default();
+    let packages = documents.first().and_then(Yaml::as_map).and_then(|map| map.get("packages"));
+    packages.is_some_and(names_agent)
+}
+
+/// Packages stand in lists by their names, some in lists of their own beside the version, or under the manager that
+/// installs them.
+fn names_agent(packages: &Yaml) -> bool {
+    match &packages.value {
+        Value::Seq(list) => list.items.iter().any(names_agent),
+        Value::Map(managers) => managers.entries.iter().any(|entry| names_agent(&entry.value)),
+        Value::Scalar(_) => packages.as_str().is_some_and(|name| {
+            name.split_once('=').map_or(name, |(name, _)| name).trim() == "qemu-guest-agent"
+        }),
+    }
 }
 
 fn user(user: &User, inputs: &Inputs<'_>) -> Result<Yaml, DeriveError> {
@@ -55,10 +77,8 @@ fn file(file: &CloudInitFile) -> Yaml {
 }
 
 /// The keys of a raw overlay replace ours.
-fn overlay_keys(config: &mut Yaml, overlay: Yaml) {
-    let (Value::Map(config), Value::Map(overlay)) = (&mut config.value, overlay.value) else {
-        return;
-    };
+fn overlay_keys(config: &mut Yaml, overlay: Map) {
+    let Value::Map(config) = &mut config.value else { return };
     for Entry { key, value } in overlay.entries {
         match config.entries.iter_mut().find(|entry| entry.key.as_str() == key.as_str()) {
             Some(entry) => entry.value = value,

@@ -230,7 +230,7 @@ fn derive(
     let boot = *settings.system.boot.required();
     let is_talos = node.is_talos();
     let is_clone = is_talos && boot == Boot::Template;
-    let vm = VmSpec::of(cluster, node, &rendered.identity)?;
+    let vm = VmSpec::of(cluster, node, &rendered.identity, &rendered.config)?;
     let boot_image = BootImage::of(cluster, node, rendered.image.as_ref())?;
     let (image, template_image) =
         if is_clone { (None, Some(boot_image)) } else { (Some(boot_image), None) };

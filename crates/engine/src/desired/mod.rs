@@ -69,6 +69,8 @@ pub enum DeriveError {
     Own(#[source] PatchError),
     #[error("apply a patch")]
     Patch { span: Span, source: PatchError },
+    #[error("the overlay is not one mapping")]
+    Overlay { span: Span },
     #[error("Talos refuses the config: {}", together(.0))]
     Invalid(Vec<Problem>),
     /// A name that the inventory lets pass and Proxmox does not.

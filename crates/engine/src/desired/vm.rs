@@ -11,9 +11,10 @@ use talmox_pve::id::{BadId, ConfigId, DiskSlot, MacAddress, StorageId, VolumeId}
 use talmox_pve::property::{
     Agent, BootOrder, Drive, GIB, HostPci, Net, PciSource, Properties, Smbios, Tags,
 };
+use talmox_talos_config::secret::SecretText;
 
 use super::identity::NodeIdentity;
-use super::{DeriveError, first_address};
+use super::{DeriveError, cloud_config, first_address};
 
 /// Tags that every VM of ours has, for people and lists; nothing depends on them.
 pub const TAG: &str = "talmox";
@@ -88,6 +89,7 @@ impl VmSpec {
         cluster: &Cluster,
         node: &Node,
         identity: &NodeIdentity,
+        config: &SecretText,
     ) -> Result<Self, DeriveError> {
         let hardware = &node.settings().hardware;
         let placement = &node.settings().placement;
@@ -119,7 +121,7 @@ impl VmSpec {
             .serial_socket(0)
             .smbios1(&Smbios::with_uuid(&identity.uuid.to_string()))
             .boot(&BootOrder::of([&disks[0].slot]));
-        let has_agent = has_agent(node);
+        let has_agent = has_agent(node, config);
         if has_agent {
             options = options.agent(Agent { enabled: true });
         }
@@ -350,12 +352,11 @@ fn tags(cluster: &Cluster, node: &Node) -> Tags {
 }
 
 /// A guest agent that never answers costs Proxmox a timeout at every turn.
-fn has_agent(node: &Node) -> bool {
-    let system = &node.settings().system;
+fn has_agent(node: &Node, config: &SecretText) -> bool {
     if node.is_talos() {
-        system.image.has_extension("siderolabs/qemu-guest-agent")
+        node.settings().system.image.has_extension("siderolabs/qemu-guest-agent")
     } else {
-        system.cloud_init.packages.values().any(|package| package == "qemu-guest-agent")
+        cloud_config::installs_agent(config)
     }
 }
 

@@ -16,6 +16,7 @@ use tokio::task::JoinSet;
 use super::world::{IdSeen, Pve, Told, VmSeen};
 use super::{device, removed};
 use crate::desired::{Desired, TAG};
+use crate::plan::missing_templates;
 use crate::plan::place::{Placed, State, places};
 
 /// What is said of VMs on a host that Proxmox knows to be down.
@@ -363,8 +364,11 @@ async fn details(desired: &Desired, client: &Client, pve: &mut Pve) {
     let mut image_hosts: BTreeSet<NodeName> = BTreeSet::new();
     let mut storage_hosts: BTreeSet<NodeName> = BTreeSet::new();
     let is_new = |one: &Placed<'_>| matches!(one.state, State::Absent);
-    for placed in places(desired, pve).nodes.into_iter().filter(is_new) {
-        let (node, host) = (placed.node, &placed.own.vm.node);
+    let new = places(desired, pve).nodes.into_iter().filter(is_new);
+    let new = new.map(|placed| (placed.node, placed.own.vm.node));
+    let templates = missing_templates(desired, pve).into_iter();
+    for (node, host) in new.chain(templates.map(|template| (template.node, template.host))) {
+        let host = &host;
         if !pve.is_online(host) {
             continue;
         }

@@ -10,7 +10,7 @@ use super::action::{Action, ApplyAddon};
 use super::change::{Change, Class, FieldChange, Finding, Object};
 use super::step::StepId;
 use crate::desired::Addon;
-use crate::kube::{ALWAYS_THERE, Manifest};
+use crate::kube::{ALWAYS_THERE, Manifest, Refusal};
 use crate::observe::{AddonRead, CheckState, KubernetesSeen};
 
 /// Applies an add-on, unless it is known to be as it should.
@@ -83,6 +83,7 @@ pub(super) fn check(builder: &mut Builder<'_>) {
         }
     }
     findings.extend(homeless(builder, &objects));
+    findings.extend(refused(builder));
     findings.extend(unconnected(builder, &objects));
     builder.findings.extend(findings);
 }
@@ -135,6 +136,36 @@ fn homeless(builder: &Builder<'_>, objects: &[(&str, &Manifest)]) -> Vec<Finding
         findings.push(Finding::error(&subject(addon), message).hint(hint));
     }
     findings
+}
+
+/// Objects that Kubernetes would not take. What is not final by itself is so where nothing else would change.
+fn refused(builder: &Builder<'_>) -> Vec<Finding> {
+    let known = &builder.world.addons.known;
+    let is_settled = |addon: &Addon| {
+        known.get(&addon.name).is_some_and(|seen| seen.changes.len() == seen.refusals.len())
+    };
+    let is_addon = |change: &Change| matches!(change.object, Object::Addon(_));
+    let is_alone =
+        builder.desired.addons.iter().all(is_settled) && builder.changes.iter().all(is_addon);
+    let finding = |addon: &str, refusal: &Refusal| {
+        let Refusal { object, place, why, is_final } = refusal;
+        let message = format!("Kubernetes refuses {object} ({place}): {why}");
+        if !is_final && !is_alone {
+            let hint = "what else `up` does may mend that; if not, it stops there";
+            return Finding::warning(&subject(addon), message).hint(hint);
+        }
+        let hint = if why.contains("immutable") {
+            "undo the change, or delete the object: `up` makes it anew"
+        } else {
+            "correct the manifest"
+        };
+        Finding::error(&subject(addon), message).hint(hint)
+    };
+    let wanted = builder.desired.addons.iter().map(|addon| addon.name.as_str());
+    let seen = wanted.filter_map(|name| Some((name, known.get(name)?)));
+    seen.flat_map(|(name, seen)| seen.refusals.iter().map(move |one| (name, one)))
+        .map(|(name, refusal)| finding(name, refusal))
+        .collect()
 }
 
 fn are_all_read(builder: &Builder<'_>) -> bool {

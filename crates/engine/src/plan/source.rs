@@ -3,14 +3,16 @@
 use talmox_pve::api::cluster::Guest;
 use talmox_pve::api::qemu::Vm;
 use talmox_pve::config::VmConfig;
-use talmox_pve::id::DiskSlot;
+use talmox_pve::id::{DiskSlot, NodeName};
 use talmox_pve::property::GIB;
 
 use super::Builder;
 use super::change::{Class, Finding};
-use super::place::Placed;
+use super::place::{Placed, places};
 use super::surplus::surplus;
-use crate::desired::DesiredNode;
+use crate::desired::{Desired, DesiredNode};
+use crate::observe::Pve;
+use crate::template_mark::{TemplateMark, version_in_name};
 
 /// What a node is cloned from.
 pub(super) struct Template {
@@ -18,6 +20,8 @@ pub(super) struct Template {
     pub(super) has_cloudinit: bool,
     /// What a clone has from it and should not.
     pub(super) surplus: Vec<String>,
+    /// Why it may be the wrong one, or is.
+    pub(super) doubt: Option<Finding>,
 }
 
 /// The template by its name or vmid, on the node's host if there are several.
@@ -28,14 +32,8 @@ pub(super) fn template(
 ) -> Result<Template, Finding> {
     let wanted = node.template.as_deref().unwrap_or_default();
     let pve = &builder.world.pve;
-    let is_it = |guest: &&Guest| {
-        guest.template
-            && (guest.name.as_deref() == Some(wanted) || guest.vmid.to_string() == wanted)
-    };
-    let mut known: Vec<&Guest> = pve.resources.guests.iter().filter(is_it).collect();
     let host = &placed.own.vm.node;
-    known.sort_by_key(|guest| (guest.node != *host, guest.vmid));
-    let Some(guest) = known.first() else {
+    let Some(guest) = find(pve, wanted, host) else {
         let message = format!("there is no template {wanted} that we may see");
         return Err(Finding::error(&node.name, message).hint(
             "talmox template create makes one; put it into the pool, so that it can be seen",
@@ -73,7 +71,73 @@ pub(super) fn template(
     }
     let surplus = surplus_of_template(node, config);
     let vm = Vm::new(&guest.node, guest.vmid);
-    Ok(Template { vm, has_cloudinit: config.cloudinit().is_some(), surplus })
+    let doubt = doubt(builder.desired, node, guest, config);
+    Ok(Template { vm, has_cloudinit: config.cloudinit().is_some(), surplus, doubt })
+}
+
+/// The template of this name or number, on this host if there are several.
+fn find<'a>(pve: &'a Pve, wanted: &str, host: &NodeName) -> Option<&'a Guest> {
+    let is_it = |guest: &&Guest| {
+        guest.template
+            && (guest.name.as_deref() == Some(wanted) || guest.vmid.to_string() == wanted)
+    };
+    let known = pve.resources.guests.iter().filter(is_it);
+    known.min_by_key(|guest| (guest.node != *host, guest.vmid))
+}
+
+/// Templates that are there, and hold another system than nodes want, or may do so.
+pub fn template_doubts(desired: &Desired, pve: &Pve) -> Vec<Finding> {
+    let mut doubts = vec![];
+    for placed in places(desired, pve).nodes {
+        let (node, host) = (placed.node, &placed.own.vm.node);
+        let Some(guest) = node.template.as_deref().and_then(|wanted| find(pve, wanted, host))
+        else {
+            continue;
+        };
+        let seen = pve.vms.get(&guest.vmid).and_then(|seen| seen.config.as_ref().ok());
+        if let Some(config) = seen.filter(|_| guest.node == *host) {
+            doubts.extend(doubt(desired, node, guest, config));
+        }
+    }
+    Finding::sort(&mut doubts);
+    doubts
+}
+
+/// What a template says of itself must be what the node wants. One that says nothing was made by hand, and is
+/// believed, unless its name says otherwise.
+fn doubt(
+    desired: &Desired,
+    node: &DesiredNode,
+    guest: &Guest,
+    config: &VmConfig,
+) -> Option<Finding> {
+    let wanted = mark(desired, node)?;
+    let name = config.name().unwrap_or_default();
+    let (host, vmid) = (&guest.node, guest.vmid);
+    let subject = format!("{host}/{name}");
+    let Some(found) = TemplateMark::find(config.description()) else {
+        let version = version_in_name(name).filter(|version| *version != wanted.talos)?;
+        let message =
+            format!("by its name the template has Talos {version}, and {} is wanted", wanted.talos);
+        let hint = "nodes of another minor version are refused once they run; name another template, and \
+                    `talmox template create` makes it";
+        return Some(Finding::warning(&subject, message).hint(hint));
+    };
+    let difference = found.difference(&wanted)?;
+    let hint = format!(
+        "name another template, or delete this one if nobody else needs it (on {host}: qm destroy {vmid}); then \
+         `talmox template create` makes it"
+    );
+    Some(
+        Finding::error(&subject, format!("nodes cannot be cloned from it: {difference}"))
+            .hint(hint),
+    )
+}
+
+/// What a template for a node has in it.
+pub(super) fn mark(desired: &Desired, node: &DesiredNode) -> Option<TemplateMark> {
+    let (talos, schematic) = (desired.talos_version.clone()?, node.schematic.clone()?);
+    Some(TemplateMark { talos, schematic })
 }
 
 /// What a template has beside its disks and the node has not: a clone must lose it.

@@ -164,6 +164,7 @@ fn apply(
     let node = placed.node;
     let timeouts = builder.desired.timeouts;
     let by = if node.vm.cidata.is_some() { ConfigBy::Volume } else { ConfigBy::Maintenance };
+    let is_new = vm.is_fresh || !was_there(builder, &node.name);
     let resets = if may_be_reset(builder, placed, vm) { RESETS } else { 0 };
     let action = ApplyConfig {
         node: talos_node(placed),
@@ -171,6 +172,7 @@ fn apply(
         has_drive: node.vm.has_cloudinit,
         config: node.config.clone(),
         talos_version: builder.desired.talos_version.clone().unwrap_or_default(),
+        template: node.template.clone().filter(|_| is_new),
         shape: shape(builder, placed),
         resets,
         boot: timeouts.boot,

@@ -10,6 +10,7 @@ use super::action::{Action, MakeTemplate};
 use super::build::Options;
 use super::change::{Change, Class, FieldChange, Finding, Object};
 use super::place::places;
+use super::source::{self, template_doubts};
 use super::steps::Steps;
 use super::{Builder, Plan, image, preflight};
 use crate::desired::{Desired, DesiredNode};
@@ -23,7 +24,7 @@ pub struct MissingTemplate<'a> {
     /// Its number, where nodes name it by that, or where an earlier run has begun to make it.
     pub vmid: Option<VmId>,
     /// The first node that wants it. All others must be of the same Talos.
-    node: &'a DesiredNode,
+    pub(crate) node: &'a DesiredNode,
     /// One that is not.
     other: Option<&'a DesiredNode>,
 }
@@ -80,6 +81,7 @@ pub fn templates(desired: &Desired, world: &World, numbers: &[VmId]) -> Plan {
         };
         make(&mut builder, &template, vmid);
     }
+    builder.findings.extend(template_doubts(desired, &world.pve));
     preflight::check_templates(&mut builder);
     Plan {
         cluster: desired.cluster.clone(),
@@ -99,10 +101,8 @@ fn make(builder: &mut Builder<'_>, template: &MissingTemplate<'_>, vmid: VmId) {
         return;
     }
     let (volume, fetched) = image::fetch(builder, image, host);
-    let version = builder.desired.talos_version.as_deref().unwrap_or_default();
-    let description =
-        format!("Talos {version}, to be cloned by talmox. It has no config and no identity.");
-    let options = node.vm.template(name, &volume, &description);
+    let Some(mark) = source::mark(builder.desired, node) else { return };
+    let options = node.vm.template(name, &volume, &mark.description());
     let fields = vec![
         FieldChange::set("vmid", vmid),
         FieldChange::set("host", host),

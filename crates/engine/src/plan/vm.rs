@@ -71,7 +71,10 @@ fn make(builder: &mut Builder<'_>, placed: &Placed<'_>, running: Option<Upid>) -
             Source::Image(volume)
         }
         None => match template(builder, node, placed) {
-            Ok(template) => Source::Template(template),
+            Ok(mut template) => {
+                builder.findings.extend(template.doubt.take());
+                Source::Template(template)
+            }
             Err(finding) => {
                 builder.findings.push(finding);
                 return VmPlan::default();

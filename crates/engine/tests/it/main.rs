@@ -5,6 +5,7 @@
 mod common;
 mod examples;
 mod kube;
+mod overlay;
 mod run;
 mod settings;
 mod step;

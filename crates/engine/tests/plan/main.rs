@@ -13,6 +13,7 @@ mod preflight;
 mod spelling;
 mod stories;
 mod support;
+mod template;
 mod vip;
 mod vms;
 mod world;

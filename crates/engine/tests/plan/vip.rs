@@ -33,7 +33,7 @@ fn silent(desired: &Desired) -> World {
 fn with_addon(mut desired: Desired, mut world: World, read: AddonRead) -> (Desired, World) {
     desired.addons.push(Addon { name: "edge".to_owned(), source: AddonSource::Texts(vec![]) });
     world.addons.read.insert("edge".to_owned(), read);
-    let seen = AddonSeen { is_noted: true, changes: vec![] };
+    let seen = AddonSeen { is_noted: true, changes: vec![], refusals: vec![] };
     world.addons.known.insert("edge".to_owned(), seen);
     (desired, world)
 }

@@ -295,10 +295,16 @@ pub(crate) fn foreign(world: &mut World, number: u32, name: &str, description: &
     taken(world, number);
 }
 
-/// A template as `template create` makes it, on pve1.
+/// A template as people make it by hand, on pve1.
 pub(crate) fn template(world: &mut World, number: u32, name: &str) {
+    described_template(world, number, name, "");
+}
+
+/// A template with these notes.
+pub(crate) fn described_template(world: &mut World, number: u32, name: &str, notes: &str) {
     let options = VmOptions::new()
         .name(name)
+        .description(notes)
         .set("template", 1)
         .set("scsi0", "local-lvm:base-9000-disk-1,size=10G")
         .set("efidisk0", "local-lvm:base-9000-disk-0,efitype=4m,pre-enrolled-keys=0,size=4M")

@@ -76,6 +76,7 @@ pub(crate) fn manifest(name: &str) -> Manifest {
             .replace("text: hello, colour: blue", "text: goodbye")
             .replace("hunter2", "s3cret"),
         "shop-smaller.yaml" => GREETING.split("---\n").take(3).collect::<Vec<_>>().join("---\n"),
+        "shop-typo.yaml" => GREETING.replace("replicas: 1", "replicsa: 1"),
         "network.yaml" => NETWORK.to_owned(),
         "vip.yaml" => HOLDER.to_owned(),
         "vip-elsewhere.yaml" => HOLDER.replace("10.0.0.20", "10.0.0.29"),
@@ -113,6 +114,33 @@ async fn an_add_on_is_applied_once_and_again_when_it_changed() {
     assert_eq!(ran.plan.steps.len(), 1);
     let again = rig.plan(&changed).await;
     assert!(again.is_empty(), "{}", show::text(&again));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_field_that_there_is_not_is_never_waited_for() {
+    let rig = Rig::start();
+    let typo = with_shop("shop-typo.yaml");
+    // While there is no cluster, nobody can say it beforehand.
+    let ran = rig.up(&typo).await;
+    let failures = ran.failures();
+    assert!(failures.contains("addon/shop: add-on shop"), "{failures}");
+    let why = ".spec.replicsa: field not declared in schema";
+    assert!(failures.contains(why) && failures.contains("correct the manifest"), "{failures}");
+    assert!(!failures.contains("the time is up"), "{failures}");
+    assert!(ran.waits().iter().all(|wait| !wait.contains("replicsa")), "{:?}", ran.waits());
+
+    let refused =
+        |plan: &talmox_engine::plan::Plan| {
+            let errors: Vec<String> = plan.errors().map(|error| error.message.clone()).collect();
+            assert_eq!(errors.len(), 1, "{}", show::text(plan));
+            assert!(errors[0].starts_with(
+                "Kubernetes refuses Deployment shop/till (shop-typo.yaml, document 4)"
+            ));
+            assert!(errors[0].ends_with(why), "{errors:?}");
+        };
+    refused(&rig.plan(&typo).await);
+    rig.up(&with_shop("shop.yaml")).await.assert_done();
+    refused(&rig.plan(&typo).await);
 }
 
 #[tokio::test(flavor = "multi_thread")]

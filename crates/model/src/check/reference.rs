@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use super::patch::{all_patches, shape};
+use talmox_yaml::Node as Yaml;
+
+use super::patch::{BadPatch, all_patches, shape};
 use crate::cluster::Cluster;
 use crate::diagnostic::{Code, Diagnostic, Findings};
 use crate::language::{hide_in_lines, hide_in_tree};
@@ -16,6 +18,8 @@ use crate::value::Patch;
 pub enum ReferenceKind {
     /// A patch of machine configs.
     Patch,
+    /// User-data of cloud-init that is laid over ours.
+    Overlay,
     /// Manifests: a file, or a folder of them.
     Manifests,
     /// A file that only has to be there.
@@ -46,7 +50,7 @@ pub(crate) fn references(cluster: &Cluster, mut visit: impl FnMut(Span, &str, Re
     overlays.sort_by_key(|overlay| overlay.span);
     overlays.dedup_by_key(|overlay| overlay.span);
     for overlay in overlays {
-        visit(overlay.span, &overlay.value.0, ReferenceKind::Other);
+        visit(overlay.span, &overlay.value.0, ReferenceKind::Overlay);
     }
 }
 
@@ -78,9 +82,11 @@ impl Referenced<'_> {
                 return;
             }
         };
-        if self.kind != ReferenceKind::Patch {
-            return;
-        }
+        let (what, code) = match self.kind {
+            ReferenceKind::Patch => ("patch", Code::BadPatch),
+            ReferenceKind::Overlay => ("overlay", Code::BadValue),
+            ReferenceKind::Manifests | ReferenceKind::Other => return,
+        };
         let mut open = |text: String, sources: &mut Sources| {
             *opened
                 .entry(self.path.to_owned())
@@ -97,19 +103,37 @@ impl Referenced<'_> {
                     let id = open(text, sources);
                     hide_in_lines(id, sources);
                     let problem = syntax_error(&error, id, sources);
-                    let message = format!("the patch is not YAML: {}", problem.message);
-                    let problem = Diagnostic { code: Code::BadPatch, message, ..problem };
+                    let message = format!("the {what} is not YAML: {}", problem.message);
+                    let problem = Diagnostic { code, message, ..problem };
                     (problem, Span::of(id, error.span))
                 }
                 Ok(documents) => {
-                    let Err(bad) = shape(&documents, self.cluster) else { return };
+                    let judged = match self.kind {
+                        ReferenceKind::Overlay => overlay(&documents),
+                        _ => shape(&documents, self.cluster),
+                    };
+                    let Err(bad) = judged else { return };
                     let id = open(text, sources);
                     hide_in_tree(&documents, id, sources);
                     let span = Span::of(id, bad.span);
-                    (bad.diagnostic(), span)
+                    (Diagnostic { code, ..bad.diagnostic() }, span)
                 }
             }
         };
         out.push(found.at(place).related(self.span, "named here"));
+    }
+}
+
+/// Whether the documents of an overlay are one mapping: cloud-init knows other kinds of user-data, which cannot be laid
+/// over ours.
+fn overlay(documents: &[Yaml]) -> Result<(), BadPatch> {
+    let hint = "write one mapping with keys of cloud-config, such as `packages: […]`; scripts go into `runcmd:`";
+    let bad = |span, problem: String| Err(BadPatch { problem, hint, span });
+    match documents {
+        [one] if one.as_map().is_some() => Ok(()),
+        [] => bad(talmox_yaml::Span::default(), "the overlay is empty".to_owned()),
+        [one] if one.is_null() => bad(one.span, "the overlay is empty".to_owned()),
+        [one] => bad(one.span, format!("{} is not an overlay", one.describe())),
+        [_, second, ..] => bad(second.span, "the overlay has several documents".to_owned()),
     }
 }

@@ -548,6 +548,33 @@ fn a_taint_has_one_effect() {
 }
 
 #[test]
+fn an_overlay_is_one_mapping() {
+    let load = |name: &str| {
+        let image = "image: {url: 'https://example.com/noble.img'}";
+        let cloud_init = format!("cloud_init: {{overlay: {name}}}");
+        load(&with(&format!("machine: {{os: ubuntu, {image}, {cloud_init}}}")))
+    };
+    for (name, message) in [
+        ("overlay-syntax.yaml", "the overlay is not YAML: "),
+        ("overlay.sh", "text is not an overlay"),
+        ("overlay-list.yaml", "a list is not an overlay"),
+        ("overlay-two.yaml", "the overlay has several documents"),
+        ("overlay-empty.yaml", "the overlay is empty"),
+    ] {
+        let inventory = load(name);
+        let found = findings(&inventory);
+        let expected = format!("error bad-value {name}:");
+        assert!(found.len() == 1 && found[0].starts_with(&expected), "{name}: {found:?}");
+        let told = &inventory.diagnostics[0];
+        assert!(told.message.starts_with(message), "{name}: {}", told.message);
+        assert_eq!(told.related.len(), 1, "where the file is named");
+        let shown = inventory.sources.iter().map(talmox_model::Source::redacted_text);
+        assert!(!shown.collect::<String>().contains("password: hunter2"), "{name}");
+    }
+    assert_eq!(findings(&load("overlay.yaml")), Vec::<String>::new());
+}
+
+#[test]
 fn a_quoted_patch_is_no_file_name() {
     finds(&with("patches: {all: ['{machine: {}}']}"), &[]);
     finds(&with("patches: {all: [§'[1, 2]']}"), &["error bad-patch"]);

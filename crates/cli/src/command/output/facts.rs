@@ -1,5 +1,6 @@
 //! What other tools want to know of a cluster: as it is, and where nobody tells, as the inventory has it.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,8 +21,20 @@ const LIMIT: Duration = Duration::from_secs(10);
 /// Under which name values stand that nobody could be asked about.
 pub(super) const ASSUMED: &str = "from_inventory";
 pub(super) const ADDRESS: &str = "ip_address";
-pub(super) const TALOS: &str = "talos_version";
-pub(super) const KUBERNETES: &str = "kubernetes_version";
+pub(crate) const TALOS: &str = "talos_version";
+pub(crate) const KUBERNETES: &str = "kubernetes_version";
+
+/// The versions of something that nodes run, each once. What the inventory says counts only where no node tells.
+pub(crate) fn versions(nodes: &Map<String, Value>, field: &str) -> String {
+    let is_assumed = |node: &Value| {
+        node[ASSUMED].as_array().is_some_and(|fields| fields.iter().any(|one| one == field))
+    };
+    let (assumed, heard): (Vec<&Value>, Vec<&Value>) =
+        nodes.values().filter(|node| node[field].is_string()).partition(|node| is_assumed(node));
+    let chosen = if heard.is_empty() { assumed } else { heard };
+    let versions: BTreeSet<&str> = chosen.iter().filter_map(|node| node[field].as_str()).collect();
+    versions.into_iter().collect::<Vec<_>>().join(" and ")
+}
 
 /// The facts of a cluster.
 pub(crate) struct Facts {
@@ -210,5 +223,25 @@ fn subject(session: &Session, node: &DesiredNode, vm: Option<&Vm>, pve: Option<&
         own: vm.map(|vm| OwnVm { vm, identity: session.desired.identity_of(&node.name) }),
         stranger: None,
         contact: node.contact,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_those_that_nodes_tell() {
+        let nodes = |all: Value| all.as_object().cloned().unwrap_or_default();
+        let mixed = nodes(json!({
+            "cp-1": {TALOS: "v1.13.6", ASSUMED: [TALOS]},
+            "cp-2": {TALOS: "v1.12.4", ASSUMED: []},
+            "wk-1": {TALOS: "v1.12.5", ASSUMED: []},
+            "wk-2": {TALOS: "v1.12.4", ASSUMED: []},
+            "web": {TALOS: null, ASSUMED: []},
+        }));
+        assert_eq!(versions(&mixed, TALOS), "v1.12.4 and v1.12.5");
+        let silent = nodes(json!({"cp-1": {TALOS: "v1.13.6", ASSUMED: [TALOS]}}));
+        assert_eq!(versions(&silent, TALOS), "v1.13.6");
     }
 }

@@ -1,6 +1,6 @@
 //! What is said at the end of `up`.
 
-use serde_json::json;
+use serde_json::{Map, Value, json};
 use talmox_engine::kube::NodeFacts;
 use talmox_engine::observe::World;
 use talmox_engine::plan::{future_locations, locations, may_lead_around};
@@ -82,7 +82,7 @@ pub(super) async fn done(
     let mut text = String::new();
     if let Some(facts) = facts {
         text.push_str(&format!("{}\n", output::table(&facts, printer.result_columns())));
-        for line in well(session, &end.again).await {
+        for line in well(session, &facts, &end.again).await {
             text.push_str(&format!("{line}\n"));
         }
     }
@@ -94,19 +94,18 @@ pub(super) async fn done(
 }
 
 /// How the cluster is: the last step of the run has just seen it.
-async fn well(session: &Session, again: &str) -> Vec<String> {
+async fn well(session: &Session, facts: &Map<String, Value>, again: &str) -> Vec<String> {
     let desired = &session.desired;
     let talos: Vec<&str> =
         desired.nodes.iter().filter(|node| node.is_talos).map(|node| node.name.as_str()).collect();
     let ubuntu = desired.nodes.len() - talos.len();
     let mut lines = vec![];
     if !talos.is_empty() {
-        let version = |version: &Option<String>| version.clone().unwrap_or_default();
         lines.push(format!(
             "{}: Kubernetes {} on Talos {}.",
             standing(session, &talos).await,
-            version(&desired.kubernetes_version),
-            version(&desired.talos_version),
+            output::versions(facts, output::KUBERNETES),
+            output::versions(facts, output::TALOS),
         ));
         lines.extend(way_in(session, again).await);
     }

@@ -49,6 +49,9 @@ pub struct ApplyConfig {
     pub config: SecretText,
     /// The version that the config is made for, such as `v1.11.2`.
     pub talos_version: String,
+    /// The template that it is cloned from, if it is and was never in the cluster: what Talos that holds only the
+    /// machine itself can tell.
+    pub template: Option<String>,
     /// What it must become.
     pub shape: Shape,
     /// How often a VM whose port stays closed is reset.

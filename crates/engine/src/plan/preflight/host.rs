@@ -2,12 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use talmox_pve::api::cluster::HostSeen;
 use talmox_pve::api::node::Bridge;
 use talmox_pve::id::NodeName;
 
 use super::super::Builder;
 use super::super::change::Finding;
 use super::super::place::Placed;
+use super::super::template::MissingTemplate;
 use super::right;
 
 const MIB: u64 = 1 << 20;
@@ -18,21 +20,7 @@ pub(super) fn check(builder: &Builder<'_>, new: &[&Placed<'_>], findings: &mut V
         by_host.entry(&placed.own.vm.node).or_default().push(placed);
     }
     for (host, nodes) in by_host {
-        let pve = &builder.world.pve;
-        let Some(seen) = pve.host(host) else {
-            let names = pve.resources.hosts.iter().map(|host| host.node.to_string());
-            let names: Vec<String> = names.collect();
-            let message = format!("there is no such host; there are: {}", names.join(", "));
-            findings
-                .push(Finding::error(host.as_str(), message).hint("correct `node:` or `host:`"));
-            continue;
-        };
-        if seen.status != "online" {
-            let message = format!("the host is {}, and VMs are to be made on it", seen.status);
-            findings
-                .push(Finding::error(host.as_str(), message).hint("bring it up, or use another"));
-            continue;
-        }
+        let Some(seen) = find(builder, host, findings) else { continue };
         for placed in &nodes {
             let vm = &placed.node.vm;
             if seen.max_cpu.is_some_and(|cores| cores < u64::from(vm.cores)) {
@@ -58,6 +46,40 @@ pub(super) fn check(builder: &Builder<'_>, new: &[&Placed<'_>], findings: &mut V
         }
         bridges(builder, host, &nodes, findings);
     }
+}
+
+/// The same for templates, which never run.
+pub(super) fn check_templates(
+    builder: &Builder<'_>,
+    missing: &[MissingTemplate<'_>],
+    findings: &mut Vec<Finding>,
+) {
+    let hosts: BTreeSet<&NodeName> = missing.iter().map(|template| &template.host).collect();
+    for host in hosts {
+        find(builder, host, findings);
+    }
+}
+
+/// The host, if it is there and runs.
+fn find<'a>(
+    builder: &Builder<'a>,
+    host: &NodeName,
+    findings: &mut Vec<Finding>,
+) -> Option<&'a HostSeen> {
+    let pve = &builder.world.pve;
+    let Some(seen) = pve.host(host) else {
+        let names = pve.resources.hosts.iter().map(|host| host.node.to_string());
+        let names: Vec<String> = names.collect();
+        let message = format!("there is no such host; there are: {}", names.join(", "));
+        findings.push(Finding::error(host.as_str(), message).hint("correct `node:` or `host:`"));
+        return None;
+    };
+    if seen.status != "online" {
+        let message = format!("the host is {}, and VMs are to be made on it", seen.status);
+        findings.push(Finding::error(host.as_str(), message).hint("bring it up, or use another"));
+        return None;
+    }
+    Some(seen)
 }
 
 fn bridges(

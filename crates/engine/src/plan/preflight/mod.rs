@@ -17,6 +17,7 @@ use super::Builder;
 use super::action::Contact;
 use super::change::Finding;
 use super::place::{Placed, State};
+use super::template::{MissingTemplate, missing_templates};
 use crate::desired::GpuSource;
 
 pub(super) use address::{in_use as address_in_use, virtual_address};
@@ -49,21 +50,56 @@ pub(super) fn check(builder: &mut Builder<'_>) {
 /// The same for a plan that makes templates only.
 pub(super) fn check_templates(builder: &mut Builder<'_>) {
     let mut findings = vec![];
-    version(builder, &mut findings);
+    let missing = missing_templates(builder.desired, &builder.world.pve);
+    template_version(builder, &missing, &mut findings);
     right::check(builder, &mut findings);
-    storage::check_templates(builder, &mut findings);
+    host::check_templates(builder, &missing, &mut findings);
+    storage::check_templates(builder, &missing, &mut findings);
     source::check(builder, &mut findings);
     builder.findings.extend(findings);
     Finding::sort(&mut builder.findings);
 }
 
 /// Since 8.4 images can be fetched as what disks are made from.
+const IMAGES: (u32, u32) = (8, 4);
+
+/// Nobody has tried what is older, with templates or without.
+const OLDEST: (u32, u32) = (8, 0);
+
+/// The version, if it cannot make disks from images.
+fn old_version<'a>(builder: &Builder<'a>) -> Option<(&'a str, (u32, u32))> {
+    let version = builder.world.pve.version.as_ref()?;
+    let number = (version.major()?, version.minor()?);
+    (number < IMAGES).then_some((version.version.as_str(), number))
+}
+
+/// Older ones can clone templates that somebody else made.
 fn version(builder: &Builder<'_>, findings: &mut Vec<Finding>) {
-    let Some(version) = &builder.world.pve.version else { return };
-    let (Some(major), Some(minor)) = (version.major(), version.minor()) else { return };
-    if (major, minor) < (8, 4) {
-        let message = format!("Proxmox VE {} is too old: 8.4 is needed", version.version);
-        findings.push(Finding::error("proxmox", message).hint("upgrade it"));
+    let Some((version, number)) = old_version(builder) else { return };
+    let is_new = |one: &&Placed<'_>| matches!(one.state, State::Absent | State::BeingMade(_));
+    let mut new = builder.places.nodes.iter().filter(is_new).peekable();
+    let is_cloning = new.peek().is_some();
+    let needs_image = new.any(|one| one.node.image.is_some());
+    if number < OLDEST || needs_image {
+        let message = format!("Proxmox VE {version} is too old: 8.4 is needed");
+        let hint = "upgrade it; from 8.0 on, nodes can be clones of a template that is made by hand (`boot: template`)";
+        findings.push(Finding::error("proxmox", message).hint(hint));
+    } else if is_cloning {
+        let message = format!("Proxmox VE {version} is old: nothing but clones can be made there");
+        let hint = "nobody has tried this version; `talmox template create` and all other ways of first boot need 8.4";
+        findings.push(Finding::warning("proxmox", message).hint(hint));
+    }
+}
+
+fn template_version(
+    builder: &Builder<'_>,
+    missing: &[MissingTemplate<'_>],
+    findings: &mut Vec<Finding>,
+) {
+    if let (Some((version, _)), false) = (old_version(builder), missing.is_empty()) {
+        let message = format!("Proxmox VE {version} is too old: 8.4 is needed to make templates");
+        let hint = "upgrade it, or make the template by hand";
+        findings.push(Finding::error("proxmox", message).hint(hint));
     }
 }
 

@@ -9,6 +9,7 @@ use super::super::Builder;
 use super::super::action::Action;
 use super::super::change::Finding;
 use super::super::place::Placed;
+use super::super::template::MissingTemplate;
 use crate::role::Role;
 
 const GIB: u64 = 1 << 30;
@@ -47,8 +48,18 @@ pub(super) fn check(builder: &Builder<'_>, new: &[&Placed<'_>], findings: &mut V
 }
 
 /// The same for what templates are made of and from.
-pub(super) fn check_templates(builder: &Builder<'_>, findings: &mut Vec<Finding>) {
+pub(super) fn check_templates(
+    builder: &Builder<'_>,
+    missing: &[MissingTemplate<'_>],
+    findings: &mut Vec<Finding>,
+) {
     let mut uses = Uses::new();
+    for template in missing {
+        let vm = &template.node.vm;
+        for storage in [&vm.storage, &vm.disks[0].storage] {
+            uses.entry((&template.host, storage)).or_default().content.insert("images");
+        }
+    }
     for step in builder.steps.iter() {
         if let Action::FetchImage(fetch) = &step.action {
             let images = uses.entry((&fetch.host, fetch.volume.storage())).or_default();

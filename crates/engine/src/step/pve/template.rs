@@ -10,6 +10,7 @@ use super::error;
 use super::vm::says_taken;
 use crate::patience::LOOK_AT_PROXMOX;
 use crate::plan::MakeTemplate;
+use crate::template_mark::TemplateMark;
 
 /// Makes a VM and turns it into a template.
 pub(in crate::step) async fn make_template(
@@ -25,7 +26,7 @@ pub(in crate::step) async fn make_template(
     let config = context.ask(&qemu::config(&vm), &doing).await?;
     if !is_meant(step, &config) {
         let text = format!("VM {} is something else than the template", vm.vmid);
-        return Err(StepError::failed(text).hint("choose another vmid for it"));
+        return Err(StepError::failed(text).hint("delete it, or choose another vmid"));
     }
     if config.is_template() {
         await_listed(step, &vm, context, &doing).await?;
@@ -97,13 +98,14 @@ async fn await_listed(
             return Err(StepError::failed(format!("{doing}: Proxmox does not list it"))
                 .hint("see whether its host is well: pvestatd tells the others of its VMs"));
         }
-        context.pause(LOOK_AT_PROXMOX).await?;
+        context.pause_to_see(LOOK_AT_PROXMOX).await?;
     }
 }
 
-/// A template has no marker; its name and the text that we gave it tell that it is the one.
+/// Its name and the line that says what is in it tell that it is the one, whatever people wrote around it.
 fn is_meant(step: &MakeTemplate, config: &VmConfig) -> bool {
-    let description = step.options.get("description").unwrap_or_default();
+    let wanted = TemplateMark::find(step.options.get("description").unwrap_or_default());
     config.name() == Some(step.name.as_str())
-        && config.description().trim_end() == description.trim_end()
+        && wanted.is_some()
+        && TemplateMark::find(config.description()) == wanted
 }

@@ -27,6 +27,9 @@ pub(in crate::step) async fn apply_addon(
             ApplyError::Missing(_) => {
                 "bring it with an add-on, or make it in the cluster; the same command goes on then"
             }
+            ApplyError::Refused { .. } => {
+                "correct the manifest, or what it says no to; the same command goes on then"
+            }
             ApplyError::Late(late) if has_no_network(&late.reason) => NO_NETWORK,
             _ => "running the same command again goes on from here",
         };

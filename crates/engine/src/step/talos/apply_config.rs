@@ -5,14 +5,18 @@ use std::net::IpAddr;
 use talmox_talos_api::client::{Apply, ApplyMode};
 use talmox_talos_api::probe::{HANGS, Maintenance};
 use talmox_talos_api::{Expected, TalosError, Verdict};
+use talmox_talos_config::contract::Contract;
 
 use super::StepWait;
 use super::first_answer::{Found, first_answer};
 use super::settled::await_settled;
 use crate::patience::LOOK;
-use crate::plan::ApplyConfig;
+use crate::plan::{ApplyConfig, TalosNode};
 use crate::settled::Reason;
 use crate::step::{Done, StepContext, StepError};
+
+/// The first Talos that tells its version without a config.
+const TELLS_VERSION: Contract = Contract::new(1, 13);
 
 pub(in crate::step) async fn apply_config(
     step: &ApplyConfig,
@@ -25,6 +29,7 @@ pub(in crate::step) async fn apply_config(
         // Who answered once came up, and needs no reset any more.
         resets = 0;
         let Found::Waiting { node, expected } = found else { break address };
+        refuse_other_release(step, &node, context).await?;
         tell(context);
         let unsure = apply(step, &node, context).await?;
         // A node that just booted changes its key a few times.
@@ -41,6 +46,37 @@ pub(in crate::step) async fn apply_config(
     await_settled(&step.shape, address, &mut wait, context).await?;
     note_version(step, address, context).await?;
     Ok(done)
+}
+
+/// A template may hold any Talos, and one of another release takes the config and makes something else of it. Who cannot
+/// tell its version is given the config: that nobody knows better is no reason to stop.
+async fn refuse_other_release(
+    step: &ApplyConfig,
+    node: &Maintenance,
+    context: &StepContext,
+) -> Result<(), StepError> {
+    let Some(template) = &step.template else { return Ok(()) };
+    let Ok(wanted) = step.talos_version.parse::<Contract>() else { return Ok(()) };
+    let runs = match context.wait(node.client.version()).await? {
+        Ok(version) if version.tag.parse().is_ok_and(|found: Contract| found != wanted) => {
+            version.tag
+        }
+        Err(error) if error.is_unimplemented() && wanted >= TELLS_VERSION => {
+            format!("older than {TELLS_VERSION}")
+        }
+        _ => return Ok(()),
+    };
+    let TalosNode { name, own, .. } = &step.node;
+    let (wanted, vm) = (&step.talos_version, &own.vm);
+    let text = format!(
+        "{name} runs Talos {runs}, and its config is made for {wanted}: nothing was sent to it"
+    );
+    Err(StepError::failed(text).hint(format!(
+        "the template {template} holds another Talos: name one that has {wanted}, and delete the VM (on {}: qm stop \
+         {vmid} && qm destroy {vmid} --purge); the same command then makes it anew",
+        vm.node,
+        vmid = vm.vmid,
+    )))
 }
 
 /// Says that the config is sent: where no answer comes, that is what is waited for.

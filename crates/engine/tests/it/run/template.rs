@@ -5,10 +5,11 @@ use std::time::Duration;
 use talmox_engine::ownership::{Marker, Stage};
 use talmox_engine::plan::{Action, CloneVm, CreateMapping, FinishVm, MakeTemplate, OwnVm, Step};
 use talmox_engine::step::Moment;
+use talmox_engine::template_mark::TemplateMark;
 use talmox_lab::pve::Action as FaultAction;
 use talmox_pve::api::mapping::{self, Mapped, MappedDevice};
 use talmox_pve::api::qemu;
-use talmox_pve::config::VmOptions;
+use talmox_pve::config::{VmChange, VmOptions};
 use talmox_pve::property::{Drive, Net, Smbios, Tags};
 
 use super::rig::{ADMIN, DEADLINE, RELEASES, Rig, description, id, own, resize, start, step, vm};
@@ -90,11 +91,15 @@ async fn a_clone_that_was_cut_off_is_gone_on_with() {
     }
 }
 
+fn mark() -> TemplateMark {
+    TemplateMark { talos: "v1.12.0".to_owned(), schematic: "376567988ad37013".to_owned() }
+}
+
 /// Makes a template of this name under this number.
 fn make(number: u32, name: &str) -> [Step; 1] {
     let options = VmOptions::new()
         .name(name)
-        .description("Talos alone, for clones")
+        .description(&mark().description())
         .cores(1)
         .memory_mib(1024)
         .scsihw("virtio-scsi-pci")
@@ -120,6 +125,10 @@ async fn a_template_is_made_and_found_again() {
         assert!(!cut.outcome.is_done());
         assert_eq!(rig.run(&make_it).await.results(), ["template done"]);
         assert!(rig.config(&vm(901)).await.is_template());
+        // People write their own words around the line that says what is in it.
+        let notes = VmOptions::new().description(&format!("Ours.\n\n{}\n\nKeep it.", mark()));
+        let change = VmChange { set: notes, ..VmChange::default() };
+        rig.client(ADMIN).send(&qemu::set_config(&vm(901), &change)).await.unwrap();
         assert_eq!(rig.run(&make_it).await.results(), ["template already"]);
         let (text, _) = rig.run(&make(901, "talos-v1.13.0-base")).await.failure();
         assert!(text.contains("something else than the template"), "{text}");

@@ -156,6 +156,36 @@ async fn another_version_is_worth_a_word() {
 }
 
 #[tokio::test]
+async fn a_clone_of_another_minor_version_gets_nothing() {
+    for (hides_version, wanted, runs) in [
+        (false, "v1.12.0", Some("v1.11.2")),
+        (true, "v1.13.6", Some("older than v1.13")),
+        // Another patch of the same, and who cannot tell and may be right.
+        (false, "v1.11.9", None),
+        (true, "v1.12.0", None),
+    ] {
+        let mut rig = Rig::new();
+        let node = rig.node(ADDRESS, |facts| facts.hides_version = hides_version).await;
+        let template = Some("golden".to_owned());
+        let talos_version = wanted.to_owned();
+        let step = ApplyConfig { talos_version, template, ..apply_config(ADDRESS) };
+        let told = rig.run(Action::ApplyConfig(step)).await;
+        let Some(runs) = runs else {
+            assert!(matches!(told.result, StepResult::Done), "{wanted}: {:?}", told.result);
+            continue;
+        };
+        assert_eq!(
+            told.failure(),
+            format!(
+                "cp-11 runs Talos {runs}, and its config is made for {wanted}: nothing was sent to it"
+            )
+        );
+        assert!(told.hint().starts_with("the template golden holds another"), "{}", told.hint());
+        assert!(node.facts().applied.is_empty());
+    }
+}
+
+#[tokio::test]
 async fn a_port_that_stays_closed_is_told() {
     let mut rig = Rig::new();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

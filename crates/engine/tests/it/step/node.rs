@@ -60,6 +60,8 @@ pub(crate) struct Facts {
     pub(crate) applied: Vec<String>,
     /// It never answers who sends it a config.
     pub(crate) is_deaf: bool,
+    /// It tells its version only with a config.
+    pub(crate) hides_version: bool,
 }
 
 #[derive(Clone)]
@@ -171,6 +173,9 @@ fn pieces<T: Send + 'static>(pieces: Vec<T>) -> BoxStream<T> {
 #[tonic::async_trait]
 impl MachineService for Node {
     async fn version(&self, _: Asked<()>) -> Result<Answered<VersionResponse>, Status> {
+        if self.facts().hides_version && !self.facts().is_configured {
+            return Err(Status::unimplemented("API is not implemented in maintenance mode"));
+        }
         let version = VersionInfo { tag: "v1.11.2".to_owned(), ..VersionInfo::default() };
         let messages = vec![Version { version: Some(version), ..Version::default() }];
         Ok(Answered::new(VersionResponse { messages }))

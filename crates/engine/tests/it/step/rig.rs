@@ -184,6 +184,7 @@ pub(crate) fn facts(address: &str) -> Facts {
         refusals: 0,
         applied: vec![],
         is_deaf: false,
+        hides_version: false,
     }
 }
 
@@ -236,6 +237,7 @@ pub(crate) fn apply_config(address: &str) -> ApplyConfig {
         has_drive: false,
         config: SecretText::new("the config"),
         talos_version: "v1.11.2".to_owned(),
+        template: None,
         shape: shape(address, Some(address)),
         resets: 2,
         boot: Duration::from_mins(3),
