@@ -35,13 +35,14 @@ pub enum KubeError {
 impl KubeError {
     pub(super) fn new(operation: String, error: kube::Error) -> Self {
         match error {
-            kube::Error::Api(mut status) => match misfit(&status) {
-                Some(why) => Self::Misfit { operation, why },
-                None => {
+            kube::Error::Api(mut status) => {
+                if let Some(why) = misfit(&status) {
+                    Self::Misfit { operation, why }
+                } else {
                     status.message = words(&status);
                     Self::Refused { operation, status }
                 }
-            },
+            }
             kube::Error::Service(source) => match source.downcast::<Unanswered>() {
                 Ok(source) if matches!(*source, Unanswered::Dial { .. }) => {
                     Self::Unreachable { operation, source }

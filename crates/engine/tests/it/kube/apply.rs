@@ -250,7 +250,10 @@ async fn a_refused_secret_stays_one() {
     assert!(!format!("{error:?}").contains("hunter2"));
 }
 
-fn parts(comparison: &Comparison) -> (Vec<(&str, &str)>, Vec<(&str, bool)>) {
+/// What changes, and what is refused.
+type Parts<'a> = (Vec<(&'a str, &'a str)>, Vec<(&'a str, bool)>);
+
+fn parts(comparison: &Comparison) -> Parts<'_> {
     let Comparison { changes, refusals } = comparison;
     (
         changes.iter().map(|one| (one.object.as_str(), one.what.as_str())).collect(),
