@@ -4,7 +4,9 @@ use talmox_engine::desired::{Addon, Desired};
 use talmox_engine::kube::read_manifests;
 use talmox_engine::observe::{AddonRead, AddonSeen, KubernetesSeen, PortSeen, Registered};
 use talmox_engine::observe::{VipSeen, World};
-use talmox_engine::plan::{Action, AddonSource, Meanwhile, Plan, StepId, VipBringer, leads_around};
+use talmox_engine::plan::{
+    Action, AddonSource, Meanwhile, Options, Plan, StepId, VipBringer, leads_around,
+};
 
 use crate::support::{errors, home, home_with, ids, plan, warnings};
 use crate::world::{empty, settled};
@@ -101,6 +103,11 @@ fn that_nobody_brings_it_is_told_and_not_waited_for() {
     let there = World { vip: VipSeen::Answers(PortSeen::Ours), ..world };
     assert!(!leads_around(&desired, &there));
     assert!(plan(&desired, &there).is_empty() && plan(&desired, &there).findings.is_empty());
+    // Somebody has brought it by hand, and the files still lead around it.
+    let options = Options { has_client_files: false, was_up: true };
+    let after = talmox_engine::plan::plan(&desired, &there, options);
+    assert_eq!(writes(&after), [("kubeconfig", Meanwhile::Await(None))]);
+    assert_eq!(ids(&after), ["kubeconfig"]);
 }
 
 #[test]
