@@ -51,6 +51,8 @@ pub(crate) const DHCP: Duration = Duration::from_mins(1);
 /// How long add-ons that were applied may take until one of them shows a network for pods: operators
 /// make it by and by.
 pub(crate) const NETWORK: Duration = Duration::from_mins(1);
+/// How long the Kubernetes API may take to learn the fields of a kind whose definition has just changed.
+pub(crate) const SCHEMA: Duration = Duration::from_mins(1);
 /// What a step may take beyond its deadline before it is broken off: for a last answer to come.
 pub(crate) const OVERTIME: Duration = Duration::from_mins(5);
 

@@ -4,6 +4,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 
 use hyper::body::Incoming;
@@ -37,6 +38,8 @@ struct Inner {
     dialer: Dialer,
     origin: Uri,
     live: Mutex<Option<SendRequest<Body>>>,
+    /// Whether somebody took the connection that is being opened.
+    is_taken: AtomicBool,
 }
 
 impl Channel {
@@ -44,7 +47,8 @@ impl Channel {
     pub(crate) fn new(dialer: Dialer) -> Self {
         let uri = Uri::builder().scheme("https").authority(dialer.address.to_string());
         let origin = uri.path_and_query("/").build().unwrap_or_default();
-        Self(Arc::new(Inner { dialer, origin, live: Mutex::default() }))
+        let (live, is_taken) = (Mutex::default(), AtomicBool::default());
+        Self(Arc::new(Inner { dialer, origin, live, is_taken }))
     }
 
     /// With a connection that is open already.
@@ -52,6 +56,17 @@ impl Channel {
         let channel = Self::new(dialer);
         *channel.0.live.lock().await = Some(handshake(stream).await?);
         Ok(channel)
+    }
+
+    /// Makes sure that there is a connection.
+    pub(crate) async fn open(&self) -> Result<(), Unanswered> {
+        self.0.sender().await.map(|_| ())
+    }
+
+    /// Why there is no connection yet, if opening one takes too long.
+    pub(crate) fn unopened(&self) -> DialError {
+        let Inner { dialer, is_taken, .. } = &*self.0;
+        if is_taken.load(Ordering::Relaxed) { dialer.silent() } else { dialer.unconnected() }
     }
 
     pub(crate) fn address(&self) -> &Address {
@@ -72,8 +87,12 @@ impl Inner {
         {
             return Ok(sender.clone());
         }
-        let dialed = self.dialer.dial().await;
-        let dialed = dialed.map_err(|failed| Unanswered::Dial(Arc::new(failed.error)))?;
+        let unanswered = |error| Unanswered::Dial(Arc::new(error));
+        self.is_taken.store(false, Ordering::Relaxed);
+        let socket = self.dialer.connect().await.map_err(unanswered)?;
+        self.is_taken.store(true, Ordering::Relaxed);
+        let secured = self.dialer.secure(socket).await;
+        let dialed = secured.map_err(|failed| unanswered(failed.error))?;
         let sender = handshake(dialed.stream).await.map_err(Unanswered::Cut)?;
         Ok(live.insert(sender).clone())
     }

@@ -92,6 +92,11 @@ impl Dialer {
 
     pub(crate) async fn dial(&self) -> Result<Dialed, Failed> {
         let socket = self.connect().await?;
+        self.secure(socket).await
+    }
+
+    /// The second half of dialling: TLS, and the first word.
+    pub(crate) async fn secure(&self, socket: TcpStream) -> Result<Dialed, Failed> {
         let broken = |source| self.explain(source);
         prepare(&socket).map_err(broken)?;
         let name = ServerName::try_from(self.address.host.clone())
@@ -117,7 +122,8 @@ impl Dialer {
         Err(Failed { error, leaf })
     }
 
-    async fn connect(&self) -> Result<TcpStream, DialError> {
+    /// The first half of dialling: somebody takes the connection.
+    pub(crate) async fn connect(&self) -> Result<TcpStream, DialError> {
         let Address { host, port } = &self.target;
         let found = timeout(self.limit, lookup_host((host.as_str(), *port))).await;
         let found = found
@@ -134,8 +140,14 @@ impl Dialer {
         Err(DialError::Connect { target: self.target.clone(), source: failure })
     }
 
-    fn silent(&self) -> DialError {
+    pub(crate) fn silent(&self) -> DialError {
         DialError::Silent { target: self.target.clone() }
+    }
+
+    /// Nobody took the connection in time.
+    pub(crate) fn unconnected(&self) -> DialError {
+        let source = io::ErrorKind::TimedOut.into();
+        DialError::Connect { target: self.target.clone(), source }
     }
 
     /// What TLS says comes wrapped in an error of the socket.

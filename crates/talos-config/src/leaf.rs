@@ -16,6 +16,7 @@ const TELLING: &[&str] = &[
     "header",
     "inline",
     "key",
+    "passcode",
     "passphrase",
     "passwd",
     "password",
@@ -23,6 +24,9 @@ const TELLING: &[&str] = &[
     "secret",
     "token",
 ];
+
+/// Words that end as if they did.
+const HARMLESS: [&str; 2] = ["bypass", "compass"];
 
 /// One value.
 #[derive(Clone, Debug)]
@@ -141,11 +145,41 @@ fn within(path: &str, key: &str) -> String {
     if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") }
 }
 
-/// Whether a name is one that secrets have.
-fn is_telling(name: &str) -> bool {
+/// Whether a name, or a path of names, is one that secrets have.
+pub fn is_telling(name: &str) -> bool {
     // What Kubernetes calls the ways to recognise people, and what they may do.
-    let name = name.to_lowercase().replace("authorization-", "").replace("authentication-", "");
-    name == "env" || TELLING.iter().any(|word| name.contains(word))
+    let lower = name.to_lowercase().replace("authorization-", "").replace("authentication-", "");
+    if TELLING.iter().any(|part| lower.contains(part)) {
+        return true;
+    }
+    // These are parts of many other words.
+    let words = words(name);
+    words.iter().enumerate().any(|(at, word)| {
+        let is_pass = word.trim_end_matches(|last: char| last.is_ascii_digit()).ends_with("pass")
+            && !HARMLESS.contains(&word.as_str())
+            && words.get(at + 1).is_none_or(|next| next != "through");
+        is_pass || word == "env"
+    })
+}
+
+/// `dbPass` and `DB_PASS` are both `db` and `pass`.
+fn words(name: &str) -> Vec<String> {
+    let mut words = vec![String::new()];
+    let mut was_lower = false;
+    for letter in name.chars() {
+        let is_upper = letter.is_uppercase();
+        if !letter.is_alphanumeric() || is_upper && was_lower {
+            words.push(String::new());
+        }
+        if letter.is_alphanumeric()
+            && let Some(word) = words.last_mut()
+        {
+            word.extend(letter.to_lowercase());
+        }
+        was_lower = letter.is_lowercase() || letter.is_numeric();
+    }
+    words.retain(|word| !word.is_empty());
+    words
 }
 
 /// Whether a text holds a secret, wherever it stands.

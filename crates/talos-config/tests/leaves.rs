@@ -1,6 +1,6 @@
 //! Which values of a config may be seen.
 
-use talmox_talos_config::leaf::{Leaf, leaves};
+use talmox_talos_config::leaf::{Leaf, is_telling, leaves};
 use talmox_talos_config::{Config, Release};
 
 const CONFIG: &str = "\
@@ -12,7 +12,7 @@ machine:
   env: {HTTP_PROXY: hidden-2}
   kubelet:
     nodeIP: {validSubnets: [10.0.0.0/8]}
-    extraArgs: {node-labels: seen-1, bootstrap-token: hidden-3}
+    extraArgs: {node-labels: seen-1, bootstrap-token: hidden-3, foo-pass: hidden-32, DB_PASS2: hidden-33, tls-passthrough: seen-5}
     extraConfig: {maxPods: 200, staticPodURLHeader: {X-A: [hidden-4]}, tlsPrivateKeyFile: hidden-5}
     extraMounts:
       - {destination: /a, type: cifs, source: //a/b, options: [rw, 'user=a,password=hidden-6']}
@@ -41,7 +41,7 @@ cluster:
   secret: hidden-19
   controlPlane: {endpoint: 'https://10.0.0.2:6443'}
   network:
-    cni: {name: flannel, flannel: {extraArgs: [--iface=eth1, --etcd-password, hidden-20]}}
+    cni: {name: flannel, flannel: {extraArgs: [--iface=eth1, --etcd-password, hidden-20, --db-pass, hidden-34, '--bypass=seen-6']}}
     dnsDomain: cluster.local
     podSubnets: [10.244.0.0/16]
     serviceSubnets: [10.96.0.0/12]
@@ -83,7 +83,7 @@ fn what_gives_access_is_never_shown_and_the_rest_is() {
         all.iter().filter_map(|leaf| Some(format!("{} {}", leaf.path, leaf.shown()?))).collect();
     let text = shown.join("\n");
     assert!(!text.contains("hidden") && !text.contains("aGlkZGVu"), "{text}");
-    for number in 1..=31 {
+    for number in 1..=34 {
         let is_there = |leaf: &Leaf<'_>| leaf.text.contains(&format!("hidden-{number}"));
         assert!(all.iter().any(is_there), "hidden-{number}");
     }
@@ -91,6 +91,7 @@ fn what_gives_access_is_never_shown_and_the_rest_is() {
         "machine.type controlplane",
         "machine.kubelet.nodeIP.validSubnets[0] 10.0.0.0/8",
         "machine.kubelet.extraArgs.node-labels seen-1",
+        "machine.kubelet.extraArgs.tls-passthrough seen-5",
         "machine.kubelet.extraConfig.maxPods 200",
         "machine.kubelet.extraMounts[0].options[0] rw",
         "machine.network.interfaces[0].wireguard.peers[0].publicKey seen-2",
@@ -104,6 +105,7 @@ fn what_gives_access_is_never_shown_and_the_rest_is() {
         "machine.features.apidCheckExtKeyUsage true",
         "cluster.controlPlane.endpoint https://10.0.0.2:6443",
         "cluster.network.cni.flannel.extraArgs[0] --iface=eth1",
+        "cluster.network.cni.flannel.extraArgs[5] --bypass=seen-6",
         "cluster.apiServer.extraArgs.oidc-issuer-url https://a.example",
         "cluster.apiServer.extraArgs.anonymous-auth false",
         "cluster.apiServer.extraArgs.authorization-mode Node",
@@ -113,5 +115,44 @@ fn what_gives_access_is_never_shown_and_the_rest_is() {
         "WireguardConfig/wg1.peers[0].publicKey seen-4",
     ] {
         assert!(shown.iter().any(|shown| shown == line), "{line}\n{text}");
+    }
+}
+
+#[test]
+fn names_of_secrets_are_known_by_their_words() {
+    for name in [
+        "pass",
+        "foo-pass",
+        "dbPass",
+        "DB_PASS",
+        "rootpass",
+        "PASS1",
+        "smtp.pass",
+        "passFile",
+        "passcode",
+        "apiKey",
+        "--env",
+        "spec.env[0].value",
+        "envFrom",
+        "httpHeaders",
+    ] {
+        assert!(is_telling(name), "{name}");
+    }
+    for name in [
+        "bypass",
+        "tlsBypass",
+        "bypass-proxy",
+        "passthrough",
+        "pass-through",
+        "sslPassThrough",
+        "compass",
+        "passive",
+        "passes",
+        "envoy",
+        "data-dir",
+        "metadata.generation",
+        "spec.replicas",
+    ] {
+        assert!(!is_telling(name), "{name}");
     }
 }

@@ -14,6 +14,7 @@ use crate::choose;
 use crate::command::Outcome;
 use crate::command::carry_out::carry_out;
 use crate::error::{CommandError, Exit};
+use crate::interrupt;
 use crate::printer::Printer;
 use crate::rehearsal::RehearsalArgs;
 use crate::session::{NoSecrets, Session};
@@ -57,6 +58,9 @@ pub(crate) struct DestroyArgs {
 
 pub(crate) fn run(args: &DestroyArgs, global: &Global, printer: &Printer) -> Outcome {
     for cluster in choose::each_named(&args.clusters) {
+        if interrupt::is_wanted() {
+            return Err(interrupt::stopped());
+        }
         run_one(args, cluster.as_deref(), global, printer)?;
     }
     Ok(Exit::Fine)
@@ -127,6 +131,8 @@ async fn destroy(
         carry_out(session, &plan, "destroy", write, printer).await?;
     }
     match leftovers {
+        // Its VMs may have been all that had begun.
+        Some(_) if interrupt::is_wanted() => return Err(interrupt::stopped()),
         Some(leftovers) => leftovers.delete(printer)?,
         None if printer.format == Format::Text && !session.is_alone() => {
             printer.say("Its secrets stay: `talmox up` makes the same cluster again.");

@@ -87,7 +87,7 @@ async fn plan(
             .hint("`talmox secrets init` makes them: MACs and machine configs come from them"));
     }
     let world = session.observe().await?;
-    let mut plan = plan::plan(&session.desired, &world, session.options());
+    let mut plan = plan::plan(&session.desired, &world, session.options(&world));
     draft::announce_secrets(&mut plan, session);
     draft::forget_identities(&mut plan, session);
     if let Some(path) = &args.out {

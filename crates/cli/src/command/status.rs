@@ -8,7 +8,7 @@ use std::time::Duration;
 use clap::Args;
 use serde_json::{Value as Json, json};
 use talmox_engine::observe::{KubernetesSeen, World};
-use talmox_engine::plan::{self, OwnVm, locations, strangers};
+use talmox_engine::plan::{self, OwnVm, absent, locations, strangers};
 use talmox_engine::status::{Found, NodeStatus, Part, Role, Sources, Status, Subject, gather};
 use talmox_pve::api::qemu::Vm;
 
@@ -76,14 +76,15 @@ async fn show(args: &StatusArgs, session: &Session, printer: &Printer) -> Outcom
     let world = async {
         let world = session.observe_only().await.map_err(|error| error.chain())?;
         let subjects = subjects(session, Some(&world));
-        let plan = plan::plan(&session.desired, &world, session.options());
+        let plan = plan::plan(&session.desired, &world, session.options(&world));
         let of_all = plan.errors().filter(|error| error.subject == session.desired.cluster);
         let errors = of_all.map(|error| error.message.clone()).collect();
         let health = match world.kubernetes {
             KubernetesSeen::Answers(registered) => registered.checks,
             KubernetesSeen::NotAsked | KubernetesSeen::Silent(_) => vec![],
         };
-        Ok(Found { subjects, changes: plan.changes, health, errors })
+        let absent = absent(&session.desired, &world.pve);
+        Ok(Found { subjects, absent, changes: plan.changes, health, errors })
     };
     let cluster = session.cluster_access(Arc::new(|_| Ok(())));
     let sources = Sources { pve: session.pve.clone(), cluster, limit: args.timeout };
@@ -141,7 +142,7 @@ fn subjects(session: &Session, world: Option<&World>) -> Vec<Subject> {
 
 #[cfg(test)]
 mod tests {
-    use talmox_engine::status::{Seen, TalosStatus, Unreachable};
+    use talmox_engine::status::{Seen, TalosStatus, Unreachable, VmState};
 
     use super::*;
 
@@ -157,7 +158,7 @@ mod tests {
             role: if talos.is_some() { Role::Worker } else { Role::Ubuntu },
             vmid,
             address: Seen::Unknown(unknown()),
-            vm: Seen::Unknown(unknown()),
+            vm: VmState::Unknown(unknown()),
             talos,
             kubernetes: None,
             etcd: None,

@@ -77,6 +77,9 @@ pub(crate) fn run(args: &UpArgs, global: &Global, printer: &Printer) -> Outcome 
         return Err(CommandError::usage(message).hint("name one"));
     }
     for cluster in choose::each_named(&args.clusters) {
+        if interrupt::is_wanted() {
+            return Err(interrupt::stopped());
+        }
         run_one(args, cluster.as_deref(), global, printer)?;
     }
     Ok(Exit::Fine)
@@ -123,13 +126,13 @@ async fn up(
     }
     let _lock = session.lock("up")?;
     let world = session.observe().await?;
-    let mut options = session.options_with(&paths);
+    let mut options = session.options_with(&paths, &world);
     // Who asks for the files gets them, also if nothing else is to be done.
     options.has_client_files &= !args.merge && args.output.is_none();
     let mut plan = plan::plan(&session.desired, &world, options);
     refuse(&plan, printer)?;
     if let Some(path) = &args.plan {
-        let agreed = plan::plan(&session.desired, &world, session.options());
+        let agreed = plan::plan(&session.desired, &world, session.options(&world));
         check_saved(path, &agreed, &world)?;
     }
     let is_write = |step: &Step| matches!(step.action, Action::WriteClientFiles(_));
@@ -140,6 +143,9 @@ async fn up(
         }
     }
     if plan.steps.is_empty() {
+        if printer.format == Format::Text {
+            printer.say_raw(&printer.plan(&show::findings(&plan), printer.color));
+        }
         return summary::nothing_to_do(session, &world, printer).await;
     }
     draft::announce_secrets(&mut plan, session);

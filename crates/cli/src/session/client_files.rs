@@ -22,32 +22,43 @@ const SOON: Duration = Duration::from_hours(30 * 24);
 pub(super) struct Standing {
     /// They are as they would be written.
     pub(super) is_current: bool,
+    /// They are as they would be written while the shared address does not answer.
+    pub(super) is_around: bool,
     /// They were written when the cluster was up, however long ago.
     pub(super) was_up: bool,
 }
 
-/// Looks at the files. `server` is where the Kubernetes API is found from here.
+/// Looks at the files. `server` is where the Kubernetes API is found from here; `around` are the ways around it.
 pub(super) fn standing(
     paths: &ClientPaths,
     bundle: &Bundle,
     server: &str,
+    around: &[String],
     now: UnixTime,
 ) -> Standing {
     let read = |path: &Path| disk::read_secret(path).ok().flatten();
     let (kube, talos) = (read(&paths.kubeconfig), read(&paths.talosconfig));
     let (Some(kube), Some(talos)) = (kube, talos) else {
-        return Standing { is_current: false, was_up: false };
+        return Standing { is_current: false, is_around: false, was_up: false };
     };
     let (authority, ways) = (bundle.certs.k8s.crt_base64(), ways(&kube));
     let own: Vec<&Way> = ways.iter().filter(|way| way.authority == authority).collect();
-    // One that leads around the shared address is as good as none.
-    let was_up = !own.is_empty() && !kube.expose().starts_with(PROVISIONAL);
+    // One that leads around the shared address is as good as none, unless that is what there should be.
+    let is_provisional = kube.expose().starts_with(PROVISIONAL);
+    let was_up = !own.is_empty() && !is_provisional;
     let leads_there = own.iter().any(|way| way.places == [server]);
+    let leads_around =
+        own.iter().any(|way| matches!(&*way.places, [place] if around.contains(place)));
     let kube_lasts = lasts(kubeconfig::expiry(kube.expose()), &bundle.certs.k8s, now);
     let talos_lasts = lasts(talosconfig::expiry(talos.expose()), &bundle.certs.os, now);
     let is_talos =
         self::ways(&talos).iter().any(|way| way.authority == bundle.certs.os.crt_base64());
-    Standing { is_current: was_up && leads_there && kube_lasts && is_talos && talos_lasts, was_up }
+    let is_good = kube_lasts && is_talos && talos_lasts;
+    Standing {
+        is_current: !is_provisional && leads_there && is_good,
+        is_around: is_provisional && leads_around && is_good,
+        was_up,
+    }
 }
 
 /// What leads to another cluster is not replaced. Labs come and go, and the ways into them with them.
@@ -159,8 +170,9 @@ mod tests {
         let bundle = secrets::generate().unwrap();
         let now = environment::now();
         let standing = |server: &str| {
-            let Standing { is_current, was_up } = standing(&paths, &bundle, server, now);
-            (is_current, was_up)
+            let known = standing(&paths, &bundle, server, &[], now);
+            assert!(!known.is_around);
+            (known.is_current, known.was_up)
         };
         assert_eq!(standing(SERVER), (false, false), "there are none");
         write(&paths, &bundle, SERVER, 365 * DAY);
@@ -173,6 +185,12 @@ mod tests {
         let marked = format!("{PROVISIONAL}{}", text.expose());
         disk::write_private(&paths.kubeconfig, &marked, Before::Anything).unwrap();
         assert_eq!(standing(SERVER), (false, false), "it leads around the shared address");
+        let around = |way: &str| {
+            let ways = ["https://10.0.0.12:6443".to_owned(), way.to_owned()];
+            super::standing(&paths, &bundle, "https://10.0.0.30:6443", &ways, now)
+        };
+        assert!(around(SERVER).is_around && !around(SERVER).is_current);
+        assert!(!around("https://10.0.0.13:6443").is_around, "nobody is there any more");
     }
 
     #[test]
@@ -184,8 +202,8 @@ mod tests {
         write(&paths, &own, SERVER, 365 * DAY);
         refuse_others(&paths, &own).unwrap();
         write(&paths, &other, SERVER, 365 * DAY);
-        let known = standing(&paths, &own, SERVER, environment::now());
-        assert_eq!(known, Standing { is_current: false, was_up: false });
+        let known = standing(&paths, &own, SERVER, &[], environment::now());
+        assert_eq!(known, Standing { is_current: false, is_around: false, was_up: false });
         let error = refuse_others(&paths, &own).unwrap_err().chain();
         assert!(error.contains("kubeconfig leads to another cluster"), "{error}");
         std::fs::remove_file(&paths.kubeconfig).unwrap();

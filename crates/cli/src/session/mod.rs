@@ -8,6 +8,7 @@ pub(crate) mod secrets;
 pub(crate) mod templates;
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,7 +21,7 @@ use talmox_engine::execute::{Cancel, Outcome, execute};
 use talmox_engine::kube::KubeClient;
 use talmox_engine::lock::Lock;
 use talmox_engine::observe::{self, Pve, Sources, TalosAccess, World};
-use talmox_engine::plan::{Options, Plan};
+use talmox_engine::plan::{Options, Plan, leads_around};
 use talmox_engine::step::Context;
 use talmox_engine::web::{Web, WebSettings};
 use talmox_model::{Cluster, Node};
@@ -188,9 +189,13 @@ impl Session {
 
     /// A client of the cluster's Kubernetes.
     pub(crate) fn kube(&self) -> Result<KubeClient, CommandError> {
+        self.kube_at(&self.api())
+    }
+
+    fn kube_at(&self, ways: &[Address]) -> Result<KubeClient, CommandError> {
         let randomness = &mut environment::Kernel;
         let settings = &self.access.settings;
-        KubeClient::new(&self.bundle, &self.api(), settings, randomness).map_err(|error| {
+        KubeClient::new(&self.bundle, ways, settings, randomness).map_err(|error| {
             CommandError::failed("cannot make a certificate for Kubernetes").because(error)
         })
     }
@@ -234,15 +239,23 @@ impl Session {
     }
 
     /// What plans depend on beside the world, where files go beside the inventory.
-    pub(crate) fn options(&self) -> Options {
-        self.options_with(&self.client_paths())
+    pub(crate) fn options(&self, world: &World) -> Options {
+        self.options_with(&self.client_paths(), world)
     }
 
-    pub(crate) fn options_with(&self, paths: &ClientPaths) -> Options {
-        let endpoint = self.desired.endpoint.as_deref().unwrap_or_default();
-        let (server, _) = kubernetes_server(endpoint, &self.access.settings.reach);
-        let known = client_files::standing(paths, &self.bundle, &server, environment::now());
-        Options { has_client_files: known.is_current, was_up: known.was_up }
+    pub(crate) fn options_with(&self, paths: &ClientPaths, world: &World) -> Options {
+        let desired = &self.desired;
+        let found = |url: &str| kubernetes_server(url, &self.access.settings.reach).0;
+        let server = found(desired.endpoint.as_deref().unwrap_or_default());
+        let around: Vec<String> =
+            self.own_api().map(|address| found(&format!("https://{address}"))).collect();
+        let now = environment::now();
+        let known = client_files::standing(paths, &self.bundle, &server, &around, now);
+        let goes_around = leads_around(desired, world);
+        Options {
+            has_client_files: if goes_around { known.is_around } else { known.is_current },
+            was_up: known.was_up || (goes_around && known.is_around),
+        }
     }
 
     /// Where kubeconfig and talosconfig go by themselves: beside the inventory.
@@ -282,10 +295,21 @@ impl Session {
     /// Every way to the Kubernetes API: the shared address first, then the control planes.
     pub(crate) fn api(&self) -> Vec<Address> {
         let cluster = self.chosen.cluster();
-        let shared = cluster.file.network.vip.get().copied();
-        let own = cluster.controlplanes().filter(|node| node.is_talos()).filter_map(Node::contact);
-        let all = shared.into_iter().chain(own);
-        all.map(|address| Address { host: address.to_string(), port: KUBERNETES }).collect()
+        let shared = cluster.file.network.vip.get().copied().map(api_at);
+        shared.into_iter().chain(self.own_api()).collect()
+    }
+
+    /// The same without the shared address.
+    fn own_api(&self) -> impl Iterator<Item = Address> {
+        let nodes = self.chosen.cluster().controlplanes().filter(|node| node.is_talos());
+        nodes.filter_map(Node::contact).map(api_at)
+    }
+
+    /// Whether the Kubernetes API answers at the shared address, if there is one.
+    pub(crate) async fn shared_address_answers(&self) -> Option<bool> {
+        let address = api_at(self.desired.vip?);
+        let kube = self.kube_at(&[address]).ok()?;
+        Some(kube.version().await.is_ok())
     }
 
     /// Where what this command leaves behind goes: beside the inventory.
@@ -302,6 +326,10 @@ impl Session {
             None => Ok(()),
         }
     }
+}
+
+fn api_at(address: IpAddr) -> Address {
+    Address { host: address.to_string(), port: KUBERNETES }
 }
 
 fn access(

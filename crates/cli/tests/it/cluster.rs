@@ -1,6 +1,6 @@
 //! `up`, `status`, `output`, `destroy` and their kin, in labs.
 
-use serde_json::Value as Json;
+use serde_json::{Value as Json, json};
 
 use crate::lab::{IN_FILE, Served};
 use crate::support::{Cluster, Folder, Run, repository, talmox};
@@ -75,7 +75,8 @@ fn a_cluster_lives_and_dies_in_a_lab_of_its_inventory() {
     let _lab = Served::in_file(&cluster, "--inventory inventory/dev --speed 20");
     let (up, status) = (format!("up --yes {IN_FILE}"), format!("status --format json {IN_FILE}"));
     let before = json(&cluster.run(&status));
-    assert!(before["nodes"][0]["vm"]["unknown"].is_string(), "{before:#}");
+    assert_eq!(before["nodes"][0]["vm"], json!({"absent": "there is no such VM"}), "{before:#}");
+    assert_eq!(before["nodes"][0]["role"], "controlplane");
     assert_eq!(
         before["nodes"][0]["drift"][0],
         "create vm cp-1: vmid, host, cores, memory, scsi0, ipconfig0, net0"
@@ -132,6 +133,27 @@ fn a_cluster_lives_and_dies_in_a_lab_of_its_inventory() {
     assert_eq!(output("wk-1.vmid").stdout, "\n");
     assert_eq!(cluster.run(&up).code, 0);
     assert_eq!(output("wk-1.vmid").stdout, vmid);
+}
+
+#[test]
+fn an_address_that_nobody_brings_is_not_claimed() {
+    let cluster = Cluster::with_secrets();
+    let file = "inventory/dev/cluster.yaml";
+    let text = cluster.folder.read(file).replace("vip:", "vip_by: kube-vip, vip:");
+    cluster.folder.write(file, &text);
+    let _lab = Served::in_file(&cluster, "--inventory inventory/dev --speed 20");
+    let up = format!("up --yes {IN_FILE}");
+    let run = cluster.run(&up);
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    assert!(run.stderr.contains("nobody brings 10.0.0.20 yet"), "{}", run.stderr);
+    let told = "such as cp-1: https://10.0.0.20:6443 does not answer yet. `talmox up";
+    assert!(run.stdout.contains(told), "{}", run.stdout);
+    let kubeconfig = cluster.folder.read("inventory/dev/kubeconfig");
+    assert!(kubeconfig.starts_with("# Leads to one control plane"), "it is not marked");
+    let run = cluster.run(&up);
+    assert_eq!(run.stdout, "Nothing to do: everything is as the inventory says.\n");
+    assert!(run.stderr.contains("network.vip: nobody brings 10.0.0.20"), "{}", run.stderr);
+    assert_eq!(cluster.run(&format!("output vip {IN_FILE}")).stdout, "10.0.0.20\n");
 }
 
 #[test]

@@ -1,7 +1,8 @@
 //! `destroy`: what stands in its way, and how it is stopped.
 
+use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Read as _};
-use std::process::{Command, Stdio};
+use std::process::{Child, ChildStdout, Command, Stdio};
 
 use serde_json::Value as Json;
 
@@ -27,46 +28,168 @@ fn findings_are_told_to_programs_too() {
     assert!(cluster.folder.path().join(SECRETS).exists());
 }
 
+/// A command in a process of its own, which tells programs what it does.
+struct Going {
+    process: Child,
+    lines: BufReader<ChildStdout>,
+    told: Vec<Json>,
+}
+
+impl Going {
+    fn start(cluster: &Cluster, args: &str) -> Self {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_talmox"));
+        command
+            .env("HOME", cluster.folder.path().join("home"))
+            .current_dir(cluster.folder.path())
+            .args(format!("{args} --yes --format json {IN_FILE}").split_whitespace())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null());
+        let mut process = command.spawn().unwrap();
+        let lines = BufReader::new(process.stdout.take().unwrap());
+        Self { process, lines, told: vec![] }
+    }
+
+    /// Waits for it to say this so often, and sends a signal.
+    fn signal_at(&mut self, (words, times): (&str, usize), signal: &str) {
+        let mut heard = 0;
+        while heard < times {
+            let mut line = String::new();
+            assert_ne!(self.lines.read_line(&mut line).unwrap(), 0, "it ended before {words}");
+            self.told.push(serde_json::from_str(&line).unwrap());
+            heard += usize::from(line.contains(words));
+        }
+        let pid = self.process.id().to_string();
+        assert!(Command::new("kill").args(["-s", signal, &pid]).status().unwrap().success());
+    }
+
+    /// How it ended, and all that it told.
+    fn end(mut self) -> (Option<i32>, Vec<Json>) {
+        let mut rest = String::new();
+        self.lines.read_to_string(&mut rest).unwrap();
+        self.told.extend(rest.lines().map(|line| serde_json::from_str::<Json>(line).unwrap()));
+        (self.process.wait().unwrap().code(), self.told)
+    }
+}
+
+/// Whether a step is told to be done.
+fn is_done(told: &[Json], step: &str) -> bool {
+    let mut ends = told.iter().filter_map(|line| {
+        let what = &line["what"];
+        let is_it = what["event"] == "step_ended" && what["step"] == step;
+        is_it.then(|| what["end"]["end"].as_str().unwrap())
+    });
+    ends.any(|end| ["done", "already"].contains(&end))
+}
+
+/// The VMs there are, by name, and whether they run. No task may go on.
+fn vms(lab: &Served) -> Option<BTreeMap<String, bool>> {
+    let tasks = lab.get("/nodes/pve/tasks?source=active")?;
+    assert_eq!(tasks["data"], Json::Array(vec![]), "they go on");
+    let vms = lab.get("/nodes/pve/qemu")?;
+    let vm = |vm: &Json| (vm["name"].as_str().unwrap().to_owned(), vm["status"] == "running");
+    Some(vms["data"].as_array().unwrap().iter().map(vm).collect())
+}
+
 #[test]
-fn who_stops_it_is_told_how_to_go_on() {
+fn who_stops_it_is_told_what_was_done_and_how_to_go_on() {
     let cluster = Cluster::with_secrets();
-    let slow = "faults:\n  - {task: qmdestroy, times: always, delay: 24h}\n";
+    let slow = "faults:\n  - {task: qmstop, times: 2, delay: 60s}\n  - {task: qmdestroy, times: 2, delay: 2m}\n";
     cluster.folder.write("faults.yaml", slow);
-    let _lab =
+    let lab =
         Served::in_file(&cluster, "--inventory inventory/dev --speed 20 --faults faults.yaml");
     let up = cluster.run(&format!("up --yes {IN_FILE}"));
     assert_eq!(up.code, 0, "{}", up.stderr);
-    // The second run waits for the task of the first.
-    for signal in ["INT", "TERM"] {
-        let (code, told) = stopped_by(&cluster, signal);
-        assert_eq!(code, Some(1), "{signal}: {told:#}");
-        let (error, hint) = (&told["error"]["message"], &told["error"]["hint"]);
-        assert!(error.as_str().unwrap().starts_with("stopped: "), "{signal}: {told:#}");
-        assert!(hint.as_str().unwrap().starts_with("the same command goes on"), "{told:#}");
+    for (signal, task, times) in [("INT", "qmstop", 1), ("TERM", "qmdestroy", 2)] {
+        let mut destroy = Going::start(&cluster, "destroy --secrets");
+        destroy.signal_at((&format!("the task {task}"), times), signal);
+        let (code, told) = destroy.end();
+        assert_eq!(code, Some(1), "{signal}: {told:#?}");
+        let error = &told.last().unwrap()["error"];
+        assert!(error["message"].as_str().unwrap().starts_with("stopped: "), "{signal}: {error}");
+        assert!(error["hint"].as_str().unwrap().starts_with("the same command goes on"), "{error}");
+        // The secrets go last, and only if nobody wants to stop.
+        assert!(cluster.folder.path().join(SECRETS).exists());
+        let Some(vms) = vms(&lab) else { continue };
+        for node in ["cp-1", "wk-1"] {
+            let [is_off, is_gone] =
+                ["stop", "destroy"].map(|act| is_done(&told, &format!("vm/{node}/{act}")));
+            let found = vms.get(node);
+            assert_eq!(found.is_none(), is_gone, "{node}: {vms:?} {told:#?}");
+            assert_eq!(found != Some(&true), is_off, "{node}: {vms:?} {told:#?}");
+        }
+        let gone = vms.values().filter(|runs| !**runs).count() + 2 - vms.len();
+        assert!(gone >= times, "{signal}: {vms:?}");
     }
-    assert!(cluster.folder.path().join(SECRETS).exists());
+    let last = cluster.run(&format!("destroy --secrets --yes {IN_FILE}"));
+    assert_eq!(last.code, 0, "{}", last.stderr);
+    assert!(!cluster.folder.path().join(SECRETS).exists());
 }
 
-/// Runs `destroy` until it waits for a VM to go, and sends a signal: how it ended, and the last that it said.
-fn stopped_by(cluster: &Cluster, signal: &str) -> (Option<i32>, Json) {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_talmox"));
-    command
-        .env("HOME", cluster.folder.path().join("home"))
-        .current_dir(cluster.folder.path())
-        .args(["destroy", "--yes", "--secrets", "--format", "json", "--lab-at", "lab.json"])
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null());
-    let mut process = command.spawn().unwrap();
-    let mut lines = BufReader::new(process.stdout.take().unwrap());
-    let mut line = String::new();
-    while !line.contains("the task qmdestroy") {
-        line.clear();
-        assert_ne!(lines.read_line(&mut line).unwrap(), 0, "it ended before");
+#[test]
+fn a_second_signal_ends_it_at_once() {
+    let cluster = Cluster::of_one_node();
+    cluster.folder.write("faults.yaml", "faults:\n  - {task: qmcreate, delay: 2m}\n");
+    let lab =
+        Served::in_file(&cluster, "--inventory inventory/dev --speed 20 --faults faults.yaml");
+    let mut up = Going::start(&cluster, "up");
+    up.signal_at(("the task qmcreate", 1), "INT");
+    up.signal_at(("run_stopping", 1), "INT");
+    let (code, _) = up.end();
+    assert_eq!(code, Some(130));
+    if let Some(tasks) = lab.get("/nodes/pve/tasks?source=active") {
+        assert_eq!(tasks["data"][0]["type"], "qmcreate", "it goes on in Proxmox");
     }
-    let pid = process.id().to_string();
-    assert!(Command::new("kill").args(["-s", signal, &pid]).status().unwrap().success());
-    let mut rest = String::new();
-    lines.read_to_string(&mut rest).unwrap();
-    let last = rest.lines().last().unwrap_or_default();
-    (process.wait().unwrap().code(), serde_json::from_str(last).unwrap())
+}
+
+#[test]
+fn clusters_that_come_after_a_stop_are_not_begun() {
+    let cluster = Cluster::of_one_node();
+    let path = "inventory/dev/cluster.yaml";
+    let other = cluster.folder.read(path).replace("10.0.", "10.9.").replace("cp-1", "cp-9");
+    cluster.folder.write("inventory/ops/cluster.yaml", &other);
+    cluster.folder.write("faults.yaml", "faults:\n  - {task: qmdestroy, delay: 60s}\n");
+    let lab =
+        Served::in_file(&cluster, "--inventory inventory/dev --speed 20 --faults faults.yaml");
+    let up = cluster.run(&format!("up dev --yes {IN_FILE}"));
+    assert_eq!(up.code, 0, "{}", up.stderr);
+    let mut destroy = Going::start(&cluster, "destroy dev ops");
+    destroy.signal_at(("the task qmdestroy", 1), "INT");
+    let (code, told) = destroy.end();
+    assert_eq!(code, Some(1), "{told:#?}");
+    let message = &told.last().unwrap()["error"]["message"];
+    assert_eq!(message, "stopped: nothing was begun that is not done");
+    let ends: Vec<&Json> = told.iter().filter(|line| line.get("changed").is_some()).collect();
+    assert_eq!((ends.len(), &ends[0]["cluster"]), (1, &"dev".into()), "{told:#?}");
+    assert!(is_done(&told, "vm/cp-1/destroy"), "{told:#?}");
+    if let Some(vms) = vms(&lab) {
+        assert!(vms.is_empty(), "{vms:?}");
+    }
+}
+
+#[test]
+fn all_is_lost_only_to_who_writes_the_clusters_name() {
+    let cluster = Cluster::of_one_node();
+    let lab = Served::in_file(&cluster, "--inventory inventory/dev --speed 20");
+    let up = cluster.run(&format!("up --yes {IN_FILE}"));
+    assert_eq!(up.code, 0, "{}", up.stderr);
+    let destroy = format!("destroy --secrets {IN_FILE}");
+    for wrong in ["prod", "yes", "", "DEV"] {
+        let Some((code, shown)) = cluster.folder.typed(&destroy, &format!("{wrong}\n")) else {
+            return;
+        };
+        assert_eq!(code, Some(1), "{wrong}: {shown}");
+        assert!(shown.contains("To go on, write the cluster's name, `dev`:"), "{shown}");
+        assert!(shown.contains("nothing was changed: the answer was not `dev`"), "{shown}");
+    }
+    // All is as it was.
+    let plan = cluster.run(&format!("plan --detailed-exitcode {IN_FILE}"));
+    assert_eq!(plan.code, 0, "{}{}", plan.stdout, plan.stderr);
+    assert!(cluster.folder.path().join(SECRETS).exists());
+    let (code, shown) = cluster.folder.typed(&destroy, "dev\n").unwrap();
+    assert_eq!(code, Some(0), "{shown}");
+    assert!(shown.contains("vm/cp-1/destroy"), "{shown}");
+    assert!(!cluster.folder.path().join(SECRETS).exists());
+    if let Some(vms) = vms(&lab) {
+        assert!(vms.is_empty(), "{vms:?}");
+    }
 }

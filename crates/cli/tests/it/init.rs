@@ -1,8 +1,6 @@
 //! `talmox init`
 
-use std::process::{Command, Stdio};
-
-use crate::support::{Folder, skipped};
+use crate::support::Folder;
 use insta::assert_snapshot;
 
 #[test]
@@ -115,32 +113,12 @@ fn hosts_may_have_upper_case_letters() {
     assert!(folder.read("inventory/home/cluster.yaml").contains("  node: PVE1\n"));
 }
 
-/// Answers are typed into a real terminal, which util-linux's `script` provides.
 #[test]
 fn a_person_is_asked_until_the_answer_is_good() {
     let folder = Folder::new();
     let answers = "lab\n\npve7\n10.0.0.0\n10.9.0.0/24\n\n1\n1\n\n\n";
-    let command = format!("{} init", env!("CARGO_BIN_EXE_talmox"));
-    let child = Command::new("script")
-        .args(["--quiet", "--return", "--command", &command, "/dev/null"])
-        .current_dir(folder.path())
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn();
-    let mut child = match child {
-        Ok(child) => child,
-        Err(error) => {
-            skipped(&format!(
-                "SKIPPED: the dialogue of `talmox init` needs util-linux's script: {error}"
-            ));
-            assert!(std::env::var_os("CI").is_none(), "this must run in CI");
-            return;
-        }
-    };
-    std::io::Write::write_all(&mut child.stdin.take().unwrap(), answers.as_bytes()).unwrap();
-    let output = child.wait_with_output().unwrap();
-    let shown = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(output.status.success(), "{shown}");
+    let Some((code, shown)) = folder.typed("init", answers) else { return };
+    assert_eq!(code, Some(0), "{shown}");
     assert!(shown.contains("is not an IPv4 network"), "{shown}");
     assert!(shown.contains("Gateway [10.9.0.1]"), "{shown}");
     let nodes = folder.read("inventory/lab/nodes.yaml");

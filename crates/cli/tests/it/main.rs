@@ -16,6 +16,7 @@ mod keep;
 mod lab;
 mod life;
 mod node;
+mod plan;
 mod reach;
 mod readme;
 mod real;

@@ -2,9 +2,10 @@
 
 use std::ffi::OsString;
 use std::fs;
+use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
-use std::process::Output;
+use std::process::{Output, Stdio};
 use std::sync::OnceLock;
 
 use assert_cmd::Command;
@@ -54,6 +55,29 @@ impl Folder {
             command.current_dir(self.path()).args(args).write_stdin(stdin).output().unwrap();
         Run::from(output)
     }
+
+    /// Types the answers into a real terminal, which util-linux's `script` provides: how it ended, and all that was shown.
+    /// None, loudly, where there is no such program.
+    pub(crate) fn typed(&self, args: &str, answers: &str) -> Option<(Option<i32>, String)> {
+        let program = env!("CARGO_BIN_EXE_talmox");
+        let child = std::process::Command::new("script")
+            .args(["--quiet", "--return", "--command", &format!("{program} {args}"), "/dev/null"])
+            .current_dir(self.path())
+            .env("HOME", self.path().join("home"))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn();
+        let mut child = match child {
+            Ok(child) => child,
+            Err(error) => {
+                cannot_try(&format!("questions need util-linux's script: {error}"));
+                return None;
+            }
+        };
+        child.stdin.take().unwrap().write_all(answers.as_bytes()).unwrap();
+        let output = child.wait_with_output().unwrap();
+        Some((output.status.code(), String::from_utf8_lossy(&output.stdout).into_owned()))
+    }
 }
 
 /// A folder with one cluster, and a home of its own: nothing of the user's is seen or touched.
@@ -95,6 +119,14 @@ impl Cluster {
         let cluster = Self::new();
         cluster.folder.write(SECRETS, secrets);
         cluster.folder.write(KEYS, keys);
+        cluster
+    }
+
+    /// Of one node, with secrets.
+    pub(crate) fn of_one_node() -> Self {
+        let cluster = Self::with_secrets();
+        let (text, _) = CLUSTER.split_once("workers:").unwrap();
+        cluster.folder.write("inventory/dev/cluster.yaml", text);
         cluster
     }
 

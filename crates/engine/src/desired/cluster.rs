@@ -11,6 +11,8 @@ use talmox_talos_api::Expected;
 use talmox_talos_config::network::{FirstLink, FirstNetwork, MacAddress, Prefix};
 use talmox_talos_config::pki::Certificate;
 use talmox_talos_config::secret::SecretText;
+use talmox_talos_config::{Config, Release};
+use talmox_yaml::Node as Yaml;
 
 use super::boot_image::BootImage;
 use super::identity::NodeIdentity;
@@ -73,8 +75,10 @@ pub struct Desired {
     pub kubernetes_version: Option<String>,
     /// Where the Kubernetes API is found.
     pub endpoint: Option<String>,
-    /// An address that Talos moves between control planes.
+    /// An address that control planes share.
     pub vip: Option<IpAddr>,
+    /// Whether Talos moves it between them. Otherwise somebody else has to.
+    pub is_vip_by_talos: bool,
     /// Whether Talos brings a network for pods.
     pub has_cni: bool,
     /// Whether control planes take all pods because there are no workers, and not because somebody says so.
@@ -156,6 +160,11 @@ impl Desired {
         let range = file.proxmox.vmid_range.get();
         let hosts = file.proxmox.hosts.values().map(|host| host.as_str().parse());
         let is_talos = nodes.iter().any(|node| node.is_talos);
+        // Patches have the last word.
+        let mut planes = nodes.iter().filter(|node| node.is_control_plane && node.is_talos);
+        let version = file.talos_version.get().map(ToString::to_string).unwrap_or_default();
+        let by_config = planes.next().and_then(|node| brings_network(&node.config, &version));
+        let has_cni = by_config.unwrap_or(*file.network.cni.required() != Cni::None);
         Ok(Self {
             cluster: cluster.name.clone(),
             mark: ClusterMark::of(&inputs.bundle.cluster.id),
@@ -168,14 +177,10 @@ impl Desired {
                 .endpoint()
                 .filter(|_| is_talos || file.endpoint.get().is_some())
                 .map(|url| url.to_string()),
-            vip: file
-                .network
-                .vip
-                .get()
-                .copied()
-                .filter(|_| is_talos && *file.network.vip_by.required() == VipBy::Talos),
+            vip: file.network.vip.get().copied().filter(|_| is_talos),
+            is_vip_by_talos: *file.network.vip_by.required() == VipBy::Talos,
             derives_scheduling: file.allow_scheduling_on_controlplanes.get().is_none(),
-            has_cni: *file.network.cni.required() != Cni::None,
+            has_cni,
             addons: file.addons.values().map(|addon| derive_addon(addon, manifests)).collect(),
             timeouts: Timeouts {
                 task: timeouts.task.required().get(),
@@ -261,6 +266,15 @@ fn derive(
         addresses: if boot == Boot::Dhcp { vec![] } else { addresses(node) },
         identity: rendered.identity,
     })
+}
+
+/// Whether Talos brings a network for pods by this config of a control plane, if it can be read.
+fn brings_network(config: &SecretText, talos_version: &str) -> Option<bool> {
+    let release = Release::of(talos_version).unwrap_or_default();
+    let config = Config::parse(config.expose(), release).ok()?;
+    let name = config.v1alpha1()?.get(&["cluster", "network", "cni", "name"]);
+    let is_named = name.and_then(Yaml::as_str) != Some("none");
+    Some(is_named || config.documents().any(|one| one.kind() == "KubeFlannelCNIConfig"))
 }
 
 /// The static addresses of all network cards.

@@ -59,7 +59,8 @@ async fn attempts(action: &Action, mut context: StepContext) -> Result<Done, Ste
             seconds: jittered.as_secs_f64(),
             reason: reason(&error),
         });
-        context.pause(jittered).await?;
+        // Whether it was done after all is seen by the next attempt, which begins nothing if somebody wants to stop.
+        context.pause_to_see(jittered).await?;
         pause = (pause * 2).min(LONGEST_PAUSE);
     }
 }

@@ -169,6 +169,7 @@ impl Run<'_> {
                 attempt: 1,
                 told: Arc::default(),
                 asked: Arc::default(),
+                begun: Arc::default(),
                 run,
                 seen,
                 undone,

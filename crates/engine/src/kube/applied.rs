@@ -2,9 +2,11 @@
 
 use kube::api::{Patch, PatchParams};
 use serde_json::Value;
+use talmox_talos_config::leaf::is_telling;
 
-use super::apply::Kinds;
+use super::apply::{Kinds, without_values};
 use super::manifest::Manifest;
+use super::refusal::Refusal;
 use super::rollout::trouble_of;
 use super::{FIELD_MANAGER, KubeClient, KubeError};
 
@@ -14,11 +16,7 @@ const NAMED: usize = 3;
 /// What the API counts and notes by itself, whatever is said.
 const BOOKKEEPING: [&str; 3] = ["generation", "managedFields", "resourceVersion"];
 
-/// Parts of the paths of what may be a secret.
-const TELLING: [&str; 9] =
-    ["auth", "credential", "data", "env", "key", "pass", "pwd", "secret", "token"];
-
-/// An object that is not as its manifest says. Fields are named; of their values only those are told that
+/// An object that is not as its manifest says, or cannot be. Fields are named; of their values only those are told that
 /// cannot be a secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ObjectChange {
@@ -28,42 +26,85 @@ pub struct ObjectChange {
     pub what: String,
 }
 
+/// What applying manifests would do.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Comparison {
+    /// Each object that would change, and each that cannot as it is.
+    pub changes: Vec<ObjectChange>,
+    /// What the API would not take.
+    pub refusals: Vec<Refusal>,
+}
+
+/// What is known while manifests are compared.
+struct Comparing {
+    kinds: Kinds,
+    /// Whether new objects are tried too: not where that may take its time, such as with a webhook that does not
+    /// answer. They are applied anyway.
+    tries_new: bool,
+}
+
+/// What applying one manifest would do.
+enum Outcome {
+    Nothing,
+    Changes(String),
+    Refused(Refusal),
+}
+
 impl KubeClient {
-    /// The objects that are missing, say something else, or do not run. What others added does not
-    /// matter.
-    pub async fn changes(&self, manifests: &[Manifest]) -> Result<Vec<ObjectChange>, KubeError> {
-        let mut kinds = Kinds::new();
-        let mut changes = vec![];
+    /// The objects that are missing, say something else, do not run, or are refused. What others added does
+    /// not matter.
+    pub async fn compare(&self, manifests: &[Manifest]) -> Result<Comparison, KubeError> {
+        let mut comparing = Comparing { kinds: Kinds::new(), tries_new: true };
+        let mut comparison = Comparison::default();
         for manifest in manifests {
-            if let Some(what) = self.change(manifest, &mut kinds).await? {
-                changes.push(ObjectChange { object: manifest.to_string(), what });
-            }
+            let what = match self.outcome(manifest, &mut comparing).await? {
+                Outcome::Nothing => continue,
+                Outcome::Changes(what) => what,
+                Outcome::Refused(refusal) => {
+                    comparison.refusals.push(refusal);
+                    "is refused".to_owned()
+                }
+            };
+            comparison.changes.push(ObjectChange { object: manifest.to_string(), what });
         }
-        Ok(changes)
+        Ok(comparison)
     }
 
-    async fn change(
+    async fn outcome(
         &self,
         manifest: &Manifest,
-        kinds: &mut Kinds,
-    ) -> Result<Option<String>, KubeError> {
-        let is_new = || Ok(Some("is new".to_owned()));
-        let api = match self.api(manifest, kinds).await {
+        comparing: &mut Comparing,
+    ) -> Result<Outcome, KubeError> {
+        let is_new = || Ok(Outcome::Changes("is new".to_owned()));
+        let api = match self.api(manifest, &mut comparing.kinds).await {
             Ok(api) => api,
             Err(KubeError::UnknownKind { .. }) => return is_new(),
             Err(error) => return Err(error),
         };
-        let read = self.ask(format!("read {manifest}"), api.get_opt(&manifest.name)).await?;
-        let Some(found) = read else { return is_new() };
+        let found = self.ask(format!("read {manifest}"), api.get_opt(&manifest.name)).await?;
+        if found.is_none() && !comparing.tries_new {
+            return is_new();
+        }
         let params = PatchParams::apply(FIELD_MANAGER).dry_run();
         let patch = Patch::Apply(&manifest.object);
         let tried = api.patch(&manifest.name, &params, &patch);
-        let applied = match self.ask(format!("try {manifest}"), tried).await {
-            Ok(applied) => applied,
-            Err(KubeError::Refused { status, .. }) if status.is_conflict() => {
-                return Ok(Some("is changed by somebody else too".to_owned()));
+        let tried = self.ask(format!("try {manifest}"), tried).await;
+        let tried = tried.map_err(|error| without_values(manifest, error));
+        let (found, applied) = match (found, tried) {
+            (Some(found), Ok(applied)) => (found, applied),
+            (None, Ok(_)) => return is_new(),
+            (None, Err(error)) => {
+                // It may need what is applied before it: only what can never be is refused now.
+                let refusal = Refusal::of(manifest, &error).filter(|refusal| refusal.is_final);
+                comparing.tries_new = !error.may_pass();
+                return refusal.map_or_else(is_new, |refusal| Ok(Outcome::Refused(refusal)));
             }
-            Err(error) => return Err(error),
+            (Some(_), Err(KubeError::Refused { status, .. })) if status.is_conflict() => {
+                return Ok(Outcome::Changes("is changed by somebody else too".to_owned()));
+            }
+            (Some(_), Err(error)) => {
+                return Refusal::of(manifest, &error).map(Outcome::Refused).ok_or(error);
+            }
         };
         let unreadable = |source: serde_json::Error| KubeError::Unreadable {
             operation: format!("read {manifest}"),
@@ -77,9 +118,10 @@ impl KubeClient {
             fields.iter().map(|field| field.told(&manifest.object)).collect();
         fields.sort_unstable();
         if !fields.is_empty() {
-            return Ok(Some(format!("changes {}", named(&fields))));
+            return Ok(Outcome::Changes(format!("changes {}", named(&fields))));
         }
-        Ok(trouble_of(manifest, &found).map(|why| format!("does not run: {why}")))
+        let trouble = trouble_of(manifest, &found);
+        Ok(trouble.map_or(Outcome::Nothing, |why| Outcome::Changes(format!("does not run: {why}"))))
     }
 }
 
@@ -106,10 +148,9 @@ impl Differing<'_> {
         let text = |key: &str| manifest.get(key).and_then(Value::as_str).unwrap_or_default();
         let group = text("apiVersion").split_once('/').map_or("", |(group, _)| group);
         let is_known = !group.contains('.') || group.ends_with(".k8s.io");
-        let lower = path.to_lowercase();
         let is_open = is_known
-            && !matches!(text("kind"), "ConfigMap" | "Secret")
-            && !TELLING.iter().any(|word| lower.contains(word));
+            && !matches!(text("kind"), "ConfigMap" | "ControllerRevision" | "Secret")
+            && !is_telling(path);
         let shown = |value: &Value| match value {
             Value::Null => Some("none".to_owned()),
             Value::Bool(_) | Value::Number(_) => Some(value.to_string()),
@@ -168,9 +209,9 @@ mod tests {
 
     #[test]
     fn only_values_that_cannot_be_secret_are_told() {
-        let old = json!({"spec": {"replicas": 1, "paused": true, "image": "a:1", "pin": 1, "token": 5,
+        let old = json!({"spec": {"replicas": 1, "paused": true, "image": "a:1", "pin": 1, "token": 5, "dbPass": 7, "bypass": 1,
             "name": "hunter1", "env": [{"value": 3}]}});
-        let new = json!({"spec": {"replicas": 2, "image": "a:2", "pin": 2, "token": 6,
+        let new = json!({"spec": {"replicas": 2, "image": "a:2", "pin": 2, "token": 6, "dbPass": 8, "bypass": 2,
             "name": "hunter2", "env": [{"value": 4}]}});
         let told = |version: &str, kind: &str| -> Vec<String> {
             let manifest = json!({"apiVersion": version, "kind": kind});
@@ -181,6 +222,8 @@ mod tests {
             told
         };
         let expected = [
+            "spec.bypass 1 → 2",
+            "spec.dbPass",
             "spec.env[0].value",
             "spec.image a:1 → a:2",
             "spec.name",

@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use super::manifest::{DEFAULT_NAMESPACE, Manifest};
 use super::{FIELD_MANAGER, KubeClient, KubeError};
-use crate::patience::{Late, Patience};
+use crate::patience::{Late, Patience, SCHEMA};
 
 /// A field that somebody else set to another value and still looks after.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -107,6 +107,7 @@ impl KubeClient {
         patience: Patience<'_>,
     ) -> Result<Option<String>, ApplyError> {
         let mut wait = patience.begin();
+        let mut schema = None;
         loop {
             let error = match self.try_apply(manifest, kinds).await {
                 Ok(()) => return Ok(None),
@@ -115,7 +116,11 @@ impl KubeClient {
             if let Some(missing) = error.missing() {
                 return Ok(Some(missing));
             }
-            if !error.may_pass() {
+            // The API takes a while to learn what a changed definition says.
+            let may_fit = matches!(error, KubeError::Misfit { .. })
+                && !manifest.is_built_in()
+                && !schema.get_or_insert_with(|| patience.clock.deadline(SCHEMA)).has_passed();
+            if !error.may_pass() && !may_fit {
                 return Err(refusal(manifest, error));
             }
             wait.not_yet(format!("{manifest}: {}", error.reason())).await?;
@@ -215,7 +220,7 @@ impl KubeClient {
 
 /// What the API says about a Secret may quote it. Conflicts name fields only, and what is missing is
 /// not the Secret.
-fn without_values(manifest: &Manifest, error: KubeError) -> KubeError {
+pub(super) fn without_values(manifest: &Manifest, error: KubeError) -> KubeError {
     match error {
         KubeError::Refused { operation, mut status }
             if manifest.kind == "Secret" && !status.is_conflict() && status.code != 404 =>

@@ -3,6 +3,7 @@
 use kube::core::Status;
 
 use super::connection::Unanswered;
+use super::refusal::{misfit, words};
 
 #[derive(Debug, thiserror::Error)]
 pub enum KubeError {
@@ -18,6 +19,9 @@ pub enum KubeError {
     /// The API says no.
     #[error("cannot {operation}: {} ({})", status.message, status.code)]
     Refused { operation: String, status: Box<Status> },
+    /// The kind is there, and has no such field, or takes nothing of the kind in it.
+    #[error("cannot {operation}: {why}")]
+    Misfit { operation: String, why: String },
     /// The API does not have this kind of objects.
     #[error("cannot {operation}: the Kubernetes API knows no {kind}")]
     UnknownKind { operation: String, kind: String },
@@ -31,7 +35,13 @@ pub enum KubeError {
 impl KubeError {
     pub(super) fn new(operation: String, error: kube::Error) -> Self {
         match error {
-            kube::Error::Api(status) => Self::Refused { operation, status },
+            kube::Error::Api(mut status) => match misfit(&status) {
+                Some(why) => Self::Misfit { operation, why },
+                None => {
+                    status.message = words(&status);
+                    Self::Refused { operation, status }
+                }
+            },
             kube::Error::Service(source) => match source.downcast::<Unanswered>() {
                 Ok(source) if matches!(*source, Unanswered::Dial { .. }) => {
                     Self::Unreachable { operation, source }
@@ -50,7 +60,10 @@ impl KubeError {
             Self::Unreachable { .. } | Self::Lost { .. } | Self::Late { .. } => true,
             // Too much to do, no leader, a webhook that is not up yet.
             Self::Refused { status, .. } => matches!(status.code, 429 | 500 | 502..=504),
-            Self::UnknownKind { .. } | Self::NoSuchKind { .. } | Self::Unreadable { .. } => false,
+            Self::Misfit { .. }
+            | Self::UnknownKind { .. }
+            | Self::NoSuchKind { .. }
+            | Self::Unreadable { .. } => false,
         }
     }
 
@@ -81,6 +94,7 @@ impl KubeError {
             Self::Lost { .. } => "the connection broke".to_owned(),
             Self::Late { .. } => "no answer came in time".to_owned(),
             Self::Refused { status, .. } => status.message.clone(),
+            Self::Misfit { why, .. } => why.clone(),
             Self::UnknownKind { kind, .. } => format!("the Kubernetes API knows no {kind}"),
             Self::NoSuchKind { kind, .. } => format!("Kubernetes has no {kind}"),
             Self::Unreadable { .. } => "the answer makes no sense".to_owned(),

@@ -13,9 +13,11 @@ mod manifest;
 mod namespace;
 mod network;
 mod record;
+mod refusal;
 mod rollout;
 mod tls;
 mod view;
+mod workload;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,7 +27,7 @@ use talmox_talos_api::{Address, Settings};
 use talmox_talos_config::random::Randomness;
 use talmox_talos_config::secrets::Bundle;
 
-pub use applied::ObjectChange;
+pub use applied::{Comparison, ObjectChange};
 pub use apply::{ApplyError, Conflict};
 pub use connection::{ApiDialError, Unanswered};
 pub use drain::DrainError;
@@ -33,6 +35,7 @@ pub use error::KubeError;
 pub use manifest::{Manifest, ManifestError, read_manifests};
 pub use namespace::ALWAYS_THERE;
 pub use record::Noted;
+pub use refusal::Refusal;
 pub use tls::KubeSetupError;
 pub use view::NodeFacts;
 

@@ -21,6 +21,13 @@ enum Standing {
     Failed(String),
 }
 
+/// What keeps a pod from running.
+struct Trouble {
+    text: String,
+    /// No node takes it.
+    is_homeless: bool,
+}
+
 impl KubeClient {
     /// Waits until all workloads among `manifests` run as they say: Deployments, DaemonSets,
     /// StatefulSets and Jobs. Other objects are what they are as soon as they are there.
@@ -60,8 +67,19 @@ impl KubeClient {
         };
         let standing = judge(&workload.kind, &object);
         let Standing::NotYet(reason) = standing else { return Ok(standing) };
-        let trouble = self.trouble(workload, &object).await?;
-        Ok(Standing::NotYet(trouble.map_or(reason.clone(), |why| format!("{reason}; {why}"))))
+        let Some(Trouble { text, is_homeless }) = self.trouble(workload, &object).await? else {
+            return Ok(Standing::NotYet(reason));
+        };
+        let unready = if is_homeless { self.unready_node().await? } else { None };
+        let because = unready.map_or_else(String::new, |why| format!(" ({why})"));
+        Ok(Standing::NotYet(format!("{reason}; {text}{because}")))
+    }
+
+    /// Why the first node that takes no pods is not ready.
+    async fn unready_node(&self) -> Result<Option<String>, KubeError> {
+        let nodes = self.nodes().await?;
+        let unready = nodes.into_iter().find(|node| !node.is_ready);
+        Ok(unready.map(|node| format!("{} is not ready: {}", node.name, node.reason)))
     }
 
     /// What the first pod says that does not come up.
@@ -69,7 +87,7 @@ impl KubeClient {
         &self,
         workload: &Manifest,
         object: &Value,
-    ) -> Result<Option<String>, KubeError> {
+    ) -> Result<Option<Trouble>, KubeError> {
         let labels = object.pointer("/spec/selector/matchLabels").and_then(Value::as_object);
         let Some(labels) = labels.filter(|labels| !labels.is_empty()) else { return Ok(None) };
         let pairs: Vec<String> = labels
@@ -154,7 +172,7 @@ fn job(object: &Value) -> Standing {
     Standing::NotYet("the job is not done".to_owned())
 }
 
-fn pod_trouble(pod: &Pod) -> Option<String> {
+fn pod_trouble(pod: &Pod) -> Option<Trouble> {
     let name = pod.metadata.name.as_deref().unwrap_or_default();
     let status = pod.status.as_ref()?;
     let unscheduled = status.conditions.iter().flatten().find_map(|condition| {
@@ -167,8 +185,9 @@ fn pod_trouble(pod: &Pod) -> Option<String> {
         let waiting = container.state.as_ref()?.waiting.as_ref()?;
         waiting.reason.clone()
     };
+    let is_homeless = unscheduled.is_some();
     let why = unscheduled.or_else(|| containers.find_map(waiting))?;
-    Some(format!("pod {name}: {why}"))
+    Some(Trouble { text: format!("pod {name}: {why}"), is_homeless })
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use tokio::time::timeout;
 use super::world::{AddonRead, AddonSeen, Addons};
 use crate::addon::{AddonError, manifests};
 use crate::desired::{Addon, Desired};
-use crate::kube::{KubeClient, KubeError, Manifest};
+use crate::kube::{Comparison, KubeClient, KubeError, Manifest};
 use crate::web::Web;
 
 /// For manifests from the web, of sockets, hence in real time.
@@ -59,14 +59,16 @@ pub(super) async fn addons(
     }
     let mut addons = Addons::default();
     for (name, manifests) in &wanted {
-        match kube.changes(manifests).await {
-            Ok(changes) => {
+        match kube.compare(manifests).await {
+            Ok(Comparison { changes, refusals }) => {
                 let is_noted = noted.contains_key(*name);
-                addons.known.insert((*name).to_owned(), AddonSeen { is_noted, changes });
+                let seen = AddonSeen { is_noted, changes, refusals };
+                addons.known.insert((*name).to_owned(), seen);
             }
             Err(error @ KubeError::NoSuchKind { .. }) => {
                 addons.read.insert((*name).to_owned(), AddonRead::Wrong(error.to_string()));
             }
+            // It does not answer, or cannot say it now.
             Err(_) => {}
         }
     }

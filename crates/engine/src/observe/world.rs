@@ -14,7 +14,7 @@ use talmox_pve::property::HostPci;
 use talmox_talos_config::secret::SecretText;
 
 use crate::factory::Offer;
-use crate::kube::{Manifest, ObjectChange};
+use crate::kube::{Manifest, ObjectChange, Refusal};
 
 /// An answer, or why there is none.
 pub type Told<T> = Result<T, String>;
@@ -280,6 +280,8 @@ pub struct AddonSeen {
     pub is_noted: bool,
     /// What applying it would change.
     pub changes: Vec<ObjectChange>,
+    /// What of it Kubernetes would not take.
+    pub refusals: Vec<Refusal>,
 }
 
 impl AddonRead {

@@ -3,13 +3,15 @@
 
 use std::collections::BTreeSet;
 
+use talmox_talos_api::health::Check;
+
 use super::Builder;
 use super::action::{Action, ApplyAddon};
 use super::change::{Change, Class, FieldChange, Finding, Object};
 use super::step::StepId;
 use crate::desired::Addon;
-use crate::kube::{ALWAYS_THERE, Manifest};
-use crate::observe::{AddonRead, KubernetesSeen};
+use crate::kube::{ALWAYS_THERE, Manifest, Refusal};
+use crate::observe::{AddonRead, CheckState, KubernetesSeen};
 
 /// Applies an add-on, unless it is known to be as it should.
 pub(super) fn apply(builder: &mut Builder<'_>, addon: &Addon, after: &[StepId]) -> Option<StepId> {
@@ -81,6 +83,8 @@ pub(super) fn check(builder: &mut Builder<'_>) {
         }
     }
     findings.extend(homeless(builder, &objects));
+    findings.extend(refused(builder));
+    findings.extend(unconnected(builder, &objects));
     builder.findings.extend(findings);
 }
 
@@ -102,9 +106,7 @@ fn doubled(known: &[(&str, &Manifest)], addon: &str, manifest: &Manifest) -> Opt
 
 /// Objects in namespaces that are not there and that nobody brings: they would be waited for in vain.
 fn homeless(builder: &Builder<'_>, objects: &[(&str, &Manifest)]) -> Vec<Finding> {
-    let read = &builder.world.addons.read;
-    let is_read = |addon: &Addon| matches!(read.get(&addon.name), Some(AddonRead::Objects(_)));
-    if !builder.desired.addons.iter().all(is_read) {
+    if !are_all_read(builder) {
         return vec![];
     }
     let mut there: BTreeSet<&str> = ALWAYS_THERE.into_iter().collect();
@@ -134,6 +136,74 @@ fn homeless(builder: &Builder<'_>, objects: &[(&str, &Manifest)]) -> Vec<Finding
         findings.push(Finding::error(&subject(addon), message).hint(hint));
     }
     findings
+}
+
+/// Objects that Kubernetes would not take. What is not final by itself is so where nothing else would change.
+fn refused(builder: &Builder<'_>) -> Vec<Finding> {
+    let known = &builder.world.addons.known;
+    let is_settled = |addon: &Addon| {
+        known.get(&addon.name).is_some_and(|seen| seen.changes.len() == seen.refusals.len())
+    };
+    let is_addon = |change: &Change| matches!(change.object, Object::Addon(_));
+    let is_alone =
+        builder.desired.addons.iter().all(is_settled) && builder.changes.iter().all(is_addon);
+    let finding = |addon: &str, refusal: &Refusal| {
+        let Refusal { object, place, why, is_final } = refusal;
+        let message = format!("Kubernetes refuses {object} ({place}): {why}");
+        if !is_final && !is_alone {
+            let hint = "what else `up` does may mend that; if not, it stops there";
+            return Finding::warning(&subject(addon), message).hint(hint);
+        }
+        let hint = if why.contains("immutable") {
+            "undo the change, or delete the object: `up` makes it anew"
+        } else {
+            "correct the manifest"
+        };
+        Finding::error(&subject(addon), message).hint(hint)
+    };
+    let wanted = builder.desired.addons.iter().map(|addon| addon.name.as_str());
+    let seen = wanted.filter_map(|name| Some((name, known.get(name)?)));
+    seen.flat_map(|(name, seen)| seen.refusals.iter().map(move |one| (name, one)))
+        .map(|(name, refusal)| finding(name, refusal))
+        .collect()
+}
+
+fn are_all_read(builder: &Builder<'_>) -> bool {
+    let read = &builder.world.addons.read;
+    let is_read = |addon: &Addon| matches!(read.get(&addon.name), Some(AddonRead::Objects(_)));
+    builder.desired.addons.iter().all(is_read)
+}
+
+/// Pods that wait for a network which nobody is known to bring: until somebody does so by hand, in vain. One finding for
+/// each add-on.
+fn unconnected(builder: &Builder<'_>, objects: &[(&str, &Manifest)]) -> Vec<Finding> {
+    let has_network = builder.desired.has_cni
+        || objects.iter().any(|(_, manifest)| manifest.brings_network())
+        || match &builder.world.kubernetes {
+            // Somebody has brought one to a cluster whose nodes are looked at for being ready.
+            KubernetesSeen::Answers(registered) => {
+                let mut checks = registered.checks.iter();
+                let ready = checks.find(|check| check.name == Check::NodesReady.name());
+                ready.is_none_or(|check| check.state != CheckState::Skipped)
+            }
+            KubernetesSeen::NotAsked | KubernetesSeen::Silent(_) => false,
+        };
+    if has_network || !are_all_read(builder) || has_extras(builder) {
+        return vec![];
+    }
+    let mut told = BTreeSet::new();
+    let waiting = objects.iter().filter(|(_, manifest)| manifest.needs_network());
+    let first = waiting.filter(|(addon, _)| told.insert(*addon));
+    let finding = |(addon, manifest): &(&str, &Manifest)| {
+        let message = format!(
+            "{manifest} ({}) needs a network for pods: Talos brings none in this cluster, and no add-on is known to",
+            manifest.place
+        );
+        let hint = "add one to `addons:`, or let Talos bring its own, without `cni: none` here and in patches; \
+                    otherwise `up` waits for it in vain";
+        Finding::warning(&subject(addon), message).hint(hint)
+    };
+    first.map(finding).collect()
 }
 
 /// Whether machine configs have manifests of their own.

@@ -36,6 +36,7 @@ mod surplus;
 mod talos;
 mod template;
 mod unread;
+mod vip;
 mod vm;
 mod whole;
 
@@ -45,19 +46,20 @@ pub use action::{
     Action, AddonSource, ApplyAddon, ApplyConfig, AwaitHealth, AwaitMember, AwaitUbuntu, AwaitVip,
     BootstrapEtcd, Burden, CloneVm, ConfigBy, Contact, CreateMapping, CreateVm, DeleteImage,
     DestroyVm, DetachCidata, Evidence, FetchImage, FetchWay, FinishVm, HealthGoal, MakeTemplate,
-    Manifest, OwnVm, PostSchematic, ResizeDisk, SCRUBBED, ScrubCidata, SharedAddress, StartVm,
-    StopVm, TalosNode, UploadCidata, Witness, WriteClientFiles,
+    Manifest, Meanwhile, OwnVm, PostSchematic, ResizeDisk, SCRUBBED, ScrubCidata, SharedAddress,
+    StartVm, StopVm, TalosNode, UploadCidata, VipBringer, Witness, WriteClientFiles,
 };
 pub use build::{Options, plan};
 pub use change::{Change, Class, FieldChange, Finding, Object, Severity};
 pub(crate) use destroy::unprotect;
 pub use destroy::{DestroyOptions, destroy};
-pub use place::{future_locations, locations};
+pub use place::{absent, future_locations, locations};
 pub use saved::{SavedPlan, SavedPlanError};
 pub use source::template_doubts;
 pub use step::{Step, StepId};
 pub use stranger::strangers;
 pub use template::{MissingTemplate, missing_templates, templates};
+pub use vip::{leads_around, may_lead_around};
 
 /// A plan.
 #[derive(Clone, Debug)]

@@ -73,6 +73,16 @@ pub fn future_locations<'a>(desired: &'a Desired, pve: &Pve) -> Vec<(&'a Desired
     located(desired, pve, |state| !matches!(state, State::Blocked))
 }
 
+/// The nodes that are known to have no VM: neither can one be somewhere where nobody can look.
+pub fn absent(desired: &Desired, pve: &Pve) -> BTreeSet<String> {
+    let places = places(desired, pve);
+    let is_absent = |placed: &&Placed<'_>| {
+        matches!(placed.state, State::Absent) && !places.unasked.contains(&placed.own.vm.vmid)
+    };
+    let absent = places.nodes.iter().filter(is_absent).filter(|_| pve.unread.is_empty());
+    absent.map(|placed| placed.node.name.clone()).collect()
+}
+
 fn located<'a>(
     desired: &'a Desired,
     pve: &Pve,

@@ -4,12 +4,12 @@
 use std::time::Duration;
 
 use super::action::{
-    Action, AwaitHealth, AwaitVip, HealthGoal, SharedAddress, TalosNode, WriteClientFiles,
+    Action, AwaitHealth, AwaitVip, HealthGoal, Meanwhile, TalosNode, VipBringer, WriteClientFiles,
 };
 use super::change::{Change, Class, FieldChange, Object};
 use super::place::Placed;
 use super::step::StepId;
-use super::{Builder, addon, preflight, removed, talos};
+use super::{Builder, addon, preflight, removed, talos, vip};
 use crate::observe::{AddonRead, KubernetesSeen, VipSeen};
 
 /// What concerns the cluster as a whole, once its nodes have joined.
@@ -23,17 +23,18 @@ pub(super) fn plan(
     let all: Vec<TalosNode> = nodes.iter().map(|placed| talos::talos_node(placed)).collect();
     let is_new = !joined.is_empty() || bootstrap.is_some();
     let mut ready: Vec<StepId> = joined.to_vec();
-    let mut vip = None;
     let mut open = vec![];
     builder.findings.extend(preflight::virtual_address(builder, bootstrap.is_some()));
-    let is_silent = builder.world.vip == VipSeen::Silent;
-    if let Some(address) = desired.vip.filter(|_| bootstrap.is_some() || is_silent) {
-        let deadline = desired.timeouts.bootstrap;
-        let action = Action::AwaitVip(AwaitVip { address, port: 6443, deadline });
-        let after = bootstrap.map_or(joined, std::slice::from_ref);
-        vip = Some(builder.steps.add("vip", None, after.to_vec(), action));
-        ready.extend(vip.clone());
+    let mut vip = None;
+    let mut late_vip = await_vip(builder, bootstrap.is_some(), is_new);
+    if late_vip.is_some() {
         open.push(FieldChange::new("vip", Some("silent".into()), Some("answers".into())));
+    }
+    // Talos brings it with etcd. Whoever else does needs a cluster first.
+    if let Some(action) = late_vip.take_if(|vip| vip.by == VipBringer::Talos) {
+        let after = bootstrap.map_or(joined, std::slice::from_ref);
+        vip = Some(builder.steps.add("vip", None, after.to_vec(), Action::AwaitVip(action)));
+        ready.extend(vip.clone());
     }
     let trouble = trouble(builder).filter(|_| !is_new);
     let is_changed = is_new || trouble.is_some();
@@ -42,28 +43,26 @@ pub(super) fn plan(
         let object = Object::Cluster(desired.cluster.clone());
         builder.changes.push(Change::planned(object, Class::Live, open));
     }
+    let mut files = None;
     if is_new || !builder.options.has_client_files {
         if !is_new {
             let fields = vec![FieldChange::set("client files", "kubeconfig, talosconfig")];
             let object = Object::Cluster(desired.cluster.clone());
             builder.changes.push(Change::planned(object, Class::Create, fields));
         }
-        let action = Action::WriteClientFiles(WriteClientFiles {
-            cluster: desired.cluster.clone(),
-            server: desired.endpoint.clone().unwrap_or_default(),
-            shared: shared_address(builder, vip.clone()),
-            endpoints: all.iter().filter(|node| node.is_control_plane).cloned().collect(),
-            nodes: all.clone(),
-            deadline: desired.timeouts.task
-                + vip.map_or(Duration::ZERO, |_| desired.timeouts.bootstrap),
-        });
+        let meanwhile =
+            if late_vip.is_some() { Meanwhile::Around } else { Meanwhile::Await(vip.clone()) };
+        let mut action = write_client_files(builder, &all, meanwhile);
+        action.deadline += vip.map_or(Duration::ZERO, |_| desired.timeouts.bootstrap);
         // Without the shared address there is another way in.
-        builder.steps.add("kubeconfig", None, joined.to_vec(), action);
+        let action = Action::WriteClientFiles(action);
+        files = Some(builder.steps.add("kubeconfig", None, joined.to_vec(), action));
     }
     // Without a network for pods nothing is ready before the add-on that brings one.
     let goal = goal(builder);
     let deadline = desired.timeouts.health;
-    let health = Action::AwaitHealth(AwaitHealth { nodes: all, goal, deadline });
+    let nodes = all.clone();
+    let health = Action::AwaitHealth(AwaitHealth { nodes, goal, deadline });
     if is_changed && desired.has_cni {
         ready = vec![builder.steps.add("cluster/health", None, ready, health.clone())];
     }
@@ -71,19 +70,50 @@ pub(super) fn plan(
     for addon in &desired.addons {
         applied.extend(addon::apply(builder, addon, &ready));
     }
+    ready.extend(applied.iter().cloned());
     if (is_changed || !applied.is_empty()) && !desired.has_cni {
-        builder.steps.add("cluster/health", None, ready.into_iter().chain(applied), health);
+        builder.steps.add("cluster/health", None, ready.clone(), health);
+    }
+    if let Some(action) = late_vip {
+        let vip = builder.steps.add("vip", None, ready, Action::AwaitVip(action));
+        let action = write_client_files(builder, &all, Meanwhile::Leave);
+        if action.shared.is_some() {
+            let after = std::iter::once(vip).chain(files);
+            builder.steps.add("vip/kubeconfig", None, after, Action::WriteClientFiles(action));
+        }
     }
 }
 
-/// The shared address, if that is where clients find the Kubernetes API.
-fn shared_address(builder: &Builder<'_>, awaited_by: Option<StepId>) -> Option<SharedAddress> {
-    let address = builder.desired.vip?;
-    let host = if address.is_ipv4() { address.to_string() } else { format!("[{address}]") };
-    let own = format!("https://{host}:6443");
-    let endpoint = builder.desired.endpoint.as_ref();
-    let is_endpoint = endpoint.is_some_and(|url| url.trim_end_matches('/') == own);
-    is_endpoint.then_some(SharedAddress { address, port: 6443, awaited_by })
+/// Waits for the shared address where it does not answer, or cannot yet. That nobody brings it is told once, when
+/// something else is done as well.
+fn await_vip(builder: &mut Builder<'_>, is_bootstrapped: bool, is_new: bool) -> Option<AwaitVip> {
+    let desired = builder.desired;
+    let is_silent = builder.world.vip == VipSeen::Silent;
+    let address = desired.vip.filter(|_| is_bootstrapped || is_silent)?;
+    let by = vip::bringer(builder);
+    if by == VipBringer::Nobody {
+        builder.findings.extend(vip::nobody(desired));
+        if !is_new {
+            return None;
+        }
+    }
+    Some(AwaitVip { address, port: vip::PORT, by, deadline: desired.timeouts.bootstrap })
+}
+
+fn write_client_files(
+    builder: &Builder<'_>,
+    all: &[TalosNode],
+    meanwhile: Meanwhile,
+) -> WriteClientFiles {
+    let desired = builder.desired;
+    WriteClientFiles {
+        cluster: desired.cluster.clone(),
+        server: desired.endpoint.clone().unwrap_or_default(),
+        shared: vip::shared(builder, meanwhile),
+        endpoints: all.iter().filter(|node| node.is_control_plane).cloned().collect(),
+        nodes: all.to_vec(),
+        deadline: desired.timeouts.task,
+    }
 }
 
 /// Nodes become ready with a network for pods: by Talos, by an add-on, or by whoever has brought one.

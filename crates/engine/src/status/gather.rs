@@ -1,5 +1,6 @@
 //! Asking everybody at once.
 
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +17,7 @@ use tokio::task::JoinSet;
 
 use super::{
     EtcdStatus, KubernetesStatus, NodeStatus, Part, Role, Seen, Status, Subject, TalosStatus,
-    Unreachable, VmStatus, authorities, drift,
+    Unreachable, VmState, VmStatus, authorities, drift,
 };
 use crate::access::ClusterAccess;
 use crate::kube::NodeFacts;
@@ -46,6 +47,8 @@ pub(super) struct Asking {
 pub struct Found {
     /// The same nodes, with their VMs.
     pub subjects: Vec<Subject>,
+    /// Nodes that are known to have no VM.
+    pub absent: BTreeSet<String>,
     /// Those of a plan, which become the drift.
     pub changes: Vec<Change>,
     pub health: Vec<CheckSeen>,
@@ -77,7 +80,7 @@ pub async fn gather(
     });
     let (Proxmox { guests, found, trouble, vms, insides: told }, (kubernetes, registered), at_hand) =
         looks.await;
-    let Found { subjects, changes, health, errors } = &found;
+    let Found { subjects, changes, health, errors, .. } = &found;
     let insides = in_order(at_hand.into_iter().chain(told).collect());
     let parts = subjects.iter().zip(vms).zip(insides);
     let nodes: Vec<NodeStatus> = parts
@@ -180,7 +183,7 @@ struct Proxmox {
     found: Found,
     /// Why the world is not known.
     trouble: Option<String>,
-    vms: Vec<Seen<VmStatus>>,
+    vms: Vec<VmState>,
     insides: Vec<(usize, Inside)>,
 }
 
@@ -209,7 +212,15 @@ async fn proxmox(
     let mut asked = JoinSet::new();
     for (at, subject) in found.subjects.iter().enumerate() {
         let (guest, asking) = (guest_of(&guests, subject, none), Arc::clone(asking));
-        asked.spawn(async move { (at, vm(guest, &asking).await) });
+        let is_absent = guests.get().is_some() && found.absent.contains(&subject.name);
+        asked.spawn(async move {
+            let state = match guest {
+                Ok(guest) => vm(&guest, &asking).await,
+                Err(why) if is_absent => VmState::Absent(why),
+                Err(why) => VmState::Unknown(why),
+            };
+            (at, state)
+        });
     }
     let (vms, insides) =
         tokio::join!(asked.join_all(), insides(&found.subjects, asking, is_hidden));
@@ -230,17 +241,17 @@ pub(super) async fn kubernetes(sources: &Asking) -> (Seen<String>, Seen<Vec<Node
 }
 
 /// The VM of a node; `none` says why there is none, if nothing else does.
-fn guest_of(guests: &Seen<Vec<Guest>>, subject: &Subject, none: &str) -> Seen<Vm> {
+fn guest_of(guests: &Seen<Vec<Guest>>, subject: &Subject, none: &str) -> Result<Vm, String> {
     let guests = match guests {
-        Seen::Unknown(why) => return Seen::Unknown(why.clone()),
+        Seen::Unknown(why) => return Err(why.clone()),
         Seen::Is(guests) => guests,
     };
     let vmid = subject.own.as_ref().map(|own| own.vm.vmid);
     let found = guests.iter().find(|guest| Some(guest.vmid) == vmid && guest.is_vm);
     if let Some(guest) = found {
-        return Seen::Is(Vm::new(&guest.node, guest.vmid));
+        return Ok(Vm::new(&guest.node, guest.vmid));
     }
-    Seen::Unknown(subject.stranger.clone().unwrap_or_else(|| none.to_owned()))
+    Err(subject.stranger.clone().unwrap_or_else(|| none.to_owned()))
 }
 
 pub(super) fn registered_as(
@@ -297,13 +308,9 @@ async fn inside(subject: &Subject, sources: &Asking) -> Inside {
     Inside { address, talos, etcd }
 }
 
-async fn vm(guest: Seen<Vm>, sources: &Asking) -> Seen<VmStatus> {
-    let vm = match guest {
-        Seen::Is(vm) => vm,
-        Seen::Unknown(why) => return Seen::Unknown(why),
-    };
-    soon(sources.end, async {
-        let status = sources.pve.send(&qemu::current(&vm)).await.map_err(|error| chain(&error))?;
+async fn vm(vm: &Vm, sources: &Asking) -> VmState {
+    let seen = soon(sources.end, async {
+        let status = sources.pve.send(&qemu::current(vm)).await.map_err(|error| chain(&error))?;
         Ok(VmStatus {
             host: vm.node.to_string(),
             running: status.running,
@@ -312,8 +319,11 @@ async fn vm(guest: Seen<Vm>, sources: &Asking) -> Seen<VmStatus> {
             max_memory: status.max_memory,
             uptime: status.uptime,
         })
-    })
-    .await
+    });
+    match seen.await {
+        Seen::Is(status) => VmState::Is(status),
+        Seen::Unknown(why) => VmState::Unknown(why),
+    }
 }
 
 async fn talos(address: IpAddr, sources: &Asking) -> Result<TalosStatus, String> {

@@ -15,7 +15,7 @@ use crate::observe::CheckSeen;
 use crate::plan::{Change, Contact, Object, OwnVm};
 
 pub use gather::{Found, Sources, gather};
-pub use node::{EtcdStatus, KubernetesStatus, NodeStatus, TalosStatus, VmStatus};
+pub use node::{EtcdStatus, KubernetesStatus, NodeStatus, TalosStatus, VmState, VmStatus};
 pub use running::{NodeRunning, Running, running};
 
 /// Something that was asked for.
@@ -38,7 +38,7 @@ impl<T> Seen<T> {
 
 /// What a node is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
+#[serde(rename_all = "lowercase")]
 pub enum Role {
     ControlPlane,
     Worker,

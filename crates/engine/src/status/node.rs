@@ -13,7 +13,7 @@ pub struct NodeStatus {
     /// Nothing if there is no VM of it, or nobody could be asked.
     pub vmid: Option<u32>,
     pub address: Seen<IpAddr>,
-    pub vm: Seen<VmStatus>,
+    pub vm: VmState,
     /// Nothing if it runs another system.
     pub talos: Option<Seen<TalosStatus>>,
     /// Nothing if it runs another system.
@@ -22,6 +22,26 @@ pub struct NodeStatus {
     pub etcd: Option<Seen<EtcdStatus>>,
     /// What a plan would change.
     pub drift: Vec<String>,
+}
+
+/// What Proxmox says of a VM.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum VmState {
+    Is(VmStatus),
+    /// There is none. In words, for there may be another in its place.
+    Absent(String),
+    /// Why it is not known.
+    Unknown(String),
+}
+
+impl VmState {
+    pub fn get(&self) -> Option<&VmStatus> {
+        match self {
+            Self::Is(status) => Some(status),
+            Self::Absent(_) | Self::Unknown(_) => None,
+        }
+    }
 }
 
 /// The VM, as Proxmox sees it.

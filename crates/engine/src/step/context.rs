@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::future::Future;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -72,6 +73,8 @@ pub struct StepContext {
     pub(crate) told: Arc<Mutex<String>>,
     /// What Proxmox was asked and has not answered yet.
     pub(crate) asked: Arc<Mutex<Option<String>>>,
+    /// Whether Proxmox was made to do something, and did not say no.
+    pub(crate) begun: Arc<AtomicBool>,
     pub(crate) seen: Seen,
     pub(crate) undone: Undone,
     pub(crate) events: Events,
@@ -182,9 +185,39 @@ impl StepContext {
         }
     }
 
+    /// Looks what became of what was begun: that is seen to its end, also by who wants to stop. Where nothing was begun it
+    /// is given up like any other wait.
+    pub(super) async fn see<T>(&self, looking: impl Future<Output = T>) -> Result<T, StepError> {
+        let given_up = async {
+            if self.has_begun() {
+                std::future::pending::<()>().await;
+            }
+            self.cancel.cancelled().await;
+        };
+        tokio::select! {
+            biased;
+            () = given_up => Err(StepError::cancelled()),
+            done = looking => Ok(done),
+        }
+    }
+
+    /// From here on Proxmox may be at work for this step, or not any more.
+    pub(super) fn set_begun(&self, has_begun: bool) {
+        self.begun.store(has_begun, Ordering::Relaxed);
+    }
+
+    pub(super) fn has_begun(&self) -> bool {
+        self.begun.load(Ordering::Relaxed)
+    }
+
     /// Waits a little, but not past the deadline.
     pub async fn pause(&self, time: Duration) -> Result<(), StepError> {
         self.wait(self.run.clock.sleep(time.min(self.deadline.left()))).await
+    }
+
+    /// The same between two looks at what was begun.
+    pub(crate) async fn pause_to_see(&self, time: Duration) -> Result<(), StepError> {
+        self.see(self.run.clock.sleep(time.min(self.deadline.left()))).await
     }
 
     pub(crate) fn cut(&self, moment: Moment) -> Result<(), StepError> {

@@ -2,13 +2,15 @@
 
 use insta::assert_snapshot;
 use talmox_engine::desired::{Addon, Desired};
-use talmox_engine::kube::{ObjectChange, read_manifests};
-use talmox_engine::observe::{AddonRead, AddonSeen, KubernetesSeen, Registered, World};
+use talmox_engine::kube::{ObjectChange, Refusal, read_manifests};
+use talmox_engine::observe::{
+    AddonRead, AddonSeen, CheckSeen, CheckState, KubernetesSeen, Registered, World,
+};
 use talmox_engine::plan::{
     Action, AddonSource, Class, HealthGoal, Manifest, SavedPlan, SavedPlanError, Severity,
 };
 
-use crate::support::{home, ids, plan, text};
+use crate::support::{HEAD, HOME, desired, home, home_with, ids, plan, text};
 use crate::world::{empty, settled};
 
 fn with_addon() -> Desired {
@@ -28,6 +30,10 @@ fn found(desired: &Desired, seen: AddonSeen) -> World {
     world
 }
 
+fn seen(changes: Vec<ObjectChange>) -> AddonSeen {
+    AddonSeen { is_noted: true, changes, refusals: vec![] }
+}
+
 fn change(object: &str, what: &str) -> ObjectChange {
     ObjectChange { object: object.to_owned(), what: what.to_owned() }
 }
@@ -35,7 +41,7 @@ fn change(object: &str, what: &str) -> ObjectChange {
 #[test]
 fn one_that_is_there_is_left_alone() {
     let desired = with_addon();
-    let world = found(&desired, AddonSeen { is_noted: true, changes: vec![] });
+    let world = found(&desired, seen(vec![]));
     assert!(plan(&desired, &world).is_empty(), "{}", text(&desired, &world));
 }
 
@@ -46,7 +52,7 @@ fn a_changed_one_is_applied_live() {
         change("ConfigMap shop/prices", "changes data.apple"),
         change("Deployment shop/till", "is new"),
     ];
-    let world = found(&desired, AddonSeen { is_noted: true, changes });
+    let world = found(&desired, seen(changes));
     let plan = plan(&desired, &world);
     assert_eq!(plan.open_changes().count(), 0);
     assert_eq!(ids(&plan), ["addon/shop"]);
@@ -85,10 +91,10 @@ fn what_is_left_of_others_is_seen_and_not_touched() {
 #[test]
 fn a_saved_plan_knows_what_add_ons_looked_like() {
     let desired = with_addon();
-    let world = found(&desired, AddonSeen { is_noted: true, changes: vec![] });
+    let world = found(&desired, seen(vec![]));
     let saved = SavedPlan::of(&plan(&desired, &world), &world);
     let changes = vec![change("ConfigMap shop/prices", "changes data.apple")];
-    let moved = found(&desired, AddonSeen { is_noted: true, changes });
+    let moved = found(&desired, seen(changes));
     assert_eq!(saved.check(&plan(&desired, &moved), &moved), Err(SavedPlanError::WorldMoved));
 }
 
@@ -175,6 +181,48 @@ fn a_namespace_that_nobody_brings_is_found_before_anything_is_applied() {
 }
 
 #[test]
+fn what_kubernetes_refuses_is_an_error_unless_something_else_may_cure_it() {
+    let desired = with_addon();
+    let refused = |why: &str, is_final: bool| {
+        let (object, place) =
+            ("Deployment shop/till".to_owned(), "shop.yaml, document 4".to_owned());
+        let changes = vec![change(&object, "is refused")];
+        let refusals = vec![Refusal { object, place, why: why.to_owned(), is_final }];
+        AddonSeen { is_noted: true, changes, refusals }
+    };
+    let told = |world: &World| {
+        let found = findings(&desired, world);
+        let [(severity, about, message)] = found.as_slice() else { panic!("{found:?}") };
+        assert_eq!(about, "add-on shop");
+        assert!(
+            message
+                .starts_with("Kubernetes refuses Deployment shop/till (shop.yaml, document 4): ")
+        );
+        *severity
+    };
+    let typo = ".spec.replicsa: field not declared in schema";
+    let world = found(&desired, refused(typo, true));
+    assert_eq!(told(&world), Severity::Error);
+    assert_snapshot!(text(&desired, &world));
+
+    // Nothing else changes, so nothing else cures it.
+    let mut quota = refused("it is forbidden: exceeded quota", false);
+    assert_eq!(told(&found(&desired, quota.clone())), Severity::Error);
+    // The quota may be what changes.
+    quota.changes.push(change("ResourceQuota shop/all", "changes spec.hard.pods"));
+    assert_eq!(told(&found(&desired, quota)), Severity::Warning);
+    // Or the cluster is not well, and with it who says no.
+    let mut ill = found(&desired, refused("admission webhook denied the request", false));
+    let KubernetesSeen::Answers(registered) = &mut ill.kubernetes else { panic!() };
+    registered.trouble = Some("wk-1 is not ready".to_owned());
+    assert_eq!(told(&ill), Severity::Warning);
+    // That changes nothing about a field that there is not.
+    let mut typo = refused(typo, true);
+    typo.changes.push(change("ResourceQuota shop/all", "is new"));
+    assert_eq!(told(&found(&desired, typo)), Severity::Error);
+}
+
+#[test]
 fn nodes_are_waited_for_until_they_are_ready_where_something_brings_a_network() {
     let goal = |desired: &Desired, world: &World| {
         let plan = plan(desired, world);
@@ -196,4 +244,54 @@ fn nodes_are_waited_for_until_they_are_ready_where_something_brings_a_network() 
         desired.has_cni = false;
         assert_eq!(goal(&desired, &world), Some(expected), "{texts:?}");
     }
+}
+
+#[test]
+fn pods_that_wait_for_a_network_in_vain_are_told_of() {
+    let deployment = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: till}\n";
+    let twice = format!("{deployment}---\n{}", deployment.replace("till", "shop"));
+    let network = "apiVersion: apps/v1\nkind: DaemonSet\nmetadata: {name: cilium}\n\
+        spec: {template: {spec: {hostNetwork: true}}}\n";
+    let none: [(Severity, String, String); 0] = [];
+    let told = [(
+        Severity::Warning,
+        "add-on one".to_owned(),
+        "Deployment till (one.yaml, document 1) needs a network for pods: \
+         Talos brings none in this cluster, and no add-on is known to"
+            .to_owned(),
+    )];
+    let (mut desired, mut world) = reading(empty(), &[("one", &twice)]);
+    assert_eq!(findings(&desired, &world), none, "Talos brings one");
+    desired.has_cni = false;
+    assert_eq!(findings(&desired, &world), told);
+    // Somebody has brought one by hand, or not yet.
+    for (state, expected) in [
+        (CheckState::Skipped, &told[..]),
+        (CheckState::Waiting, &none),
+        (CheckState::Passed, &none),
+    ] {
+        let check = CheckSeen { name: "all nodes are ready", state, reason: None };
+        let registered = Registered { checks: vec![check], ..Registered::default() };
+        world.kubernetes = KubernetesSeen::Answers(registered);
+        assert_eq!(findings(&desired, &world), expected, "{state:?}");
+    }
+    let (mut desired, mut world) = reading(empty(), &[("one", deployment), ("two", network)]);
+    desired.has_cni = false;
+    assert_eq!(findings(&desired, &world), none);
+    let unread = AddonRead::Unreachable("no route".to_owned());
+    world.addons.read.insert("two".to_owned(), unread);
+    let about = |one: &(Severity, String, String)| one.1 == "add-on one";
+    assert!(!findings(&desired, &world).iter().any(about), "it may bring one");
+}
+
+#[test]
+fn whether_talos_brings_a_network_is_told_by_the_configs_with_their_patches() {
+    let patched = |cni: &str, patch: &str| {
+        let patches = format!("patches: {{all: [{{cluster: {{network: {{cni: {patch}}}}}}}]}}\n");
+        let head = HEAD.replace("network: {", &format!("network: {{cni: {cni}, "));
+        desired(&format!("{head}{patches}{HOME}")).has_cni
+    };
+    assert!(!patched("flannel", "{name: none}"));
+    assert!(patched("none", "{name: custom, urls: ['https://example.com/cni.yaml']}"));
+    assert!(home().has_cni && !home_with("network: {", "network: {cni: none, ").has_cni);
 }

@@ -14,5 +14,6 @@ mod spelling;
 mod stories;
 mod support;
 mod template;
+mod vip;
 mod vms;
 mod world;

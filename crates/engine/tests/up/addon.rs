@@ -1,8 +1,9 @@
 //! Add-ons in a running cluster: applied once, again when they changed, and missed when they are gone.
 
+use talmox_engine::access::PROVISIONAL;
 use talmox_engine::plan::{Class, Manifest, show};
 
-use super::inventory::{HEAD, PAIR, pair};
+use super::inventory::{HEAD, PAIR, impatiently, pair};
 use super::rig::Rig;
 
 const GREETING: &str = "\
@@ -48,6 +49,25 @@ spec:
       containers: [{name: kube-flannel, image: 'flannel:v0.26'}]
 ";
 
+/// As kube-vip's own, told this address.
+const HOLDER: &str = "\
+apiVersion: apps/v1
+kind: DaemonSet
+metadata: {name: kube-vip, namespace: kube-system}
+spec:
+  selector: {matchLabels: {name: kube-vip}}
+  template:
+    metadata: {labels: {name: kube-vip}}
+    spec:
+      hostNetwork: true
+      nodeSelector: {node-role.kubernetes.io/control-plane: ''}
+      tolerations: [{operator: Exists}]
+      containers:
+        - name: kube-vip
+          image: ghcr.io/kube-vip/kube-vip:v1.0.0
+          env: [{name: address, value: 10.0.0.20}]
+";
+
 /// The files that inventories here name.
 pub(crate) fn manifest(name: &str) -> Manifest {
     let text = match name {
@@ -56,7 +76,10 @@ pub(crate) fn manifest(name: &str) -> Manifest {
             .replace("text: hello, colour: blue", "text: goodbye")
             .replace("hunter2", "s3cret"),
         "shop-smaller.yaml" => GREETING.split("---\n").take(3).collect::<Vec<_>>().join("---\n"),
+        "shop-typo.yaml" => GREETING.replace("replicas: 1", "replicsa: 1"),
         "network.yaml" => NETWORK.to_owned(),
+        "vip.yaml" => HOLDER.to_owned(),
+        "vip-elsewhere.yaml" => HOLDER.replace("10.0.0.20", "10.0.0.29"),
         other => panic!("there is no file {other}"),
     };
     Manifest { origin: name.to_owned(), text }
@@ -91,6 +114,33 @@ async fn an_add_on_is_applied_once_and_again_when_it_changed() {
     assert_eq!(ran.plan.steps.len(), 1);
     let again = rig.plan(&changed).await;
     assert!(again.is_empty(), "{}", show::text(&again));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_field_that_there_is_not_is_never_waited_for() {
+    let rig = Rig::start();
+    let typo = with_shop("shop-typo.yaml");
+    // While there is no cluster, nobody can say it beforehand.
+    let ran = rig.up(&typo).await;
+    let failures = ran.failures();
+    assert!(failures.contains("addon/shop: add-on shop"), "{failures}");
+    let why = ".spec.replicsa: field not declared in schema";
+    assert!(failures.contains(why) && failures.contains("correct the manifest"), "{failures}");
+    assert!(!failures.contains("the time is up"), "{failures}");
+    assert!(ran.waits().iter().all(|wait| !wait.contains("replicsa")), "{:?}", ran.waits());
+
+    let refused =
+        |plan: &talmox_engine::plan::Plan| {
+            let errors: Vec<String> = plan.errors().map(|error| error.message.clone()).collect();
+            assert_eq!(errors.len(), 1, "{}", show::text(plan));
+            assert!(errors[0].starts_with(
+                "Kubernetes refuses Deployment shop/till (shop-typo.yaml, document 4)"
+            ));
+            assert!(errors[0].ends_with(why), "{errors:?}");
+        };
+    refused(&rig.plan(&typo).await);
+    rig.up(&with_shop("shop.yaml")).await.assert_done();
+    refused(&rig.plan(&typo).await);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -137,4 +187,40 @@ async fn a_cluster_without_a_network_is_not_well_until_an_add_on_brings_one() {
     rig.picture(&text).await.assert_whole(&["cp-1"], &["wk-1"]);
     let again = rig.plan(&text).await;
     assert!(again.is_empty(), "{}", show::text(&again));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_shared_address_that_is_left_to_an_add_on_is_not_relied_on_until_it_answers() {
+    let rig = Rig::start();
+    let bare = format!("{}{PAIR}", HEAD.replace("vip:", "vip_by: kube-vip, vip:"));
+    let leads_around = || -> Vec<bool> {
+        let files = rig.files.lock().unwrap();
+        files.iter().map(|made| made.kubeconfig.expose().starts_with(PROVISIONAL)).collect()
+    };
+    let ran = rig.up(&bare).await;
+    ran.assert_done();
+    let nobody = |note: &&str| note.starts_with("nobody brings 10.0.0.20 yet");
+    assert_eq!(ran.notes().into_iter().filter(nobody).count(), 1, "{:?}", ran.notes());
+    assert_eq!(leads_around(), [true]);
+    let again = rig.plan(&bare).await;
+    assert!(again.is_empty(), "{}", show::text(&again));
+    assert!(show::text(&again).contains("nobody brings 10.0.0.20"), "{}", show::text(&again));
+
+    // One that holds another address is waited for, and told.
+    let with = |file: &str| format!("{bare}addons: [{{name: edge, files: [{file}]}}]\n");
+    let ran = rig.up(&impatiently(&with("vip-elsewhere.yaml"))).await;
+    let failures = ran.failures();
+    let start = "vip: the add-on edge does not bring the Kubernetes API to 10.0.0.20:6443 in time";
+    assert!(failures.starts_with(start), "{failures}");
+    assert!(failures.contains("hint: see that the add-on is told this very address"), "{failures}");
+    assert_eq!(leads_around(), [true]);
+
+    let text = with("vip.yaml");
+    let ran = rig.up(&text).await;
+    ran.assert_done();
+    let ids: Vec<&str> = ran.plan.steps.iter().map(|step| step.id.as_str()).collect();
+    assert_eq!(ids, ["addon/edge", "vip", "vip/kubeconfig"], "{}", show::text(&ran.plan));
+    assert_eq!(leads_around(), [true, false]);
+    let again = rig.plan(&text).await;
+    assert!(again.is_empty() && again.findings.is_empty(), "{}", show::text(&again));
 }

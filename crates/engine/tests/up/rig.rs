@@ -166,8 +166,10 @@ impl Rig {
     pub(crate) async fn plan(&self, text: &str) -> Plan {
         let desired = self.desired(text);
         let world = self.look(&desired).await.unwrap();
-        let is_whole = |made: &ClientFiles| !made.kubeconfig.expose().starts_with(PROVISIONAL);
-        let has_client_files = self.files.lock().unwrap().last().is_some_and(is_whole);
+        let goes_around = plan::leads_around(&desired, &world);
+        let fits =
+            |made: &ClientFiles| made.kubeconfig.expose().starts_with(PROVISIONAL) == goes_around;
+        let has_client_files = self.files.lock().unwrap().last().is_some_and(fits);
         plan::plan(&desired, &world, Options { has_client_files, was_up: has_client_files })
     }
 

@@ -1,5 +1,5 @@
-//! Admission: what the API server's plugins add to new pods, and which they refuse. Only where the lab decides that:
-//! a store behind a real API server believes what that one let through.
+//! Admission: what the API server's plugins add to new pods, which they refuse, and which namespaces they keep. Of pods
+//! only where the lab decides that: a store behind a real API server believes what that one let through.
 
 use serde_json::{Value, json};
 
@@ -12,6 +12,8 @@ use super::store::{KubeStore, State};
 const PRIORITIES: &str = "priorityclasses.scheduling.k8s.io";
 const RUNTIMES: &str = "runtimeclasses.node.k8s.io";
 const MIRROR: &str = "kubernetes.io/config.mirror";
+/// Namespaces that no cluster can do without.
+const IMMORTAL: [&str; 3] = ["default", "kube-public", "kube-system"];
 /// How long pods stay on nodes that are not ready or lost, unless they say otherwise.
 pub(super) const PATIENCE: u64 = 300;
 /// What becomes of nodes by themselves.
@@ -96,6 +98,14 @@ pub(super) fn tolerate_troubles(pod: &mut Value) {
         }));
     }
     object::entry(pod, "spec").insert("tolerations".to_owned(), Value::Array(all));
+}
+
+/// Refuses to let go what has to stay.
+pub(super) fn check_deletion(kind: &Kind, name: &str) -> Result<(), Failure> {
+    if kind.id == "namespaces" && IMMORTAL.contains(&name) {
+        return Err(Failure::forbidden(kind, name, "this namespace may not be deleted"));
+    }
+    Ok(())
 }
 
 /// Refuses pods that their namespace does not allow.

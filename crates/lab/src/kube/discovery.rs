@@ -4,8 +4,11 @@ use serde_json::{Value, json};
 
 use super::kind::{Kind, Kinds};
 
-const VERBS: [&str; 8] =
-    ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
+/// What can be done with objects of a kind.
+fn verbs(kind: &Kind) -> Vec<&'static str> {
+    let all = ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
+    all.into_iter().filter(|verb| *verb != "deletecollection" || kind.goes_by_the_list()).collect()
+}
 
 /// Subresources of a kind: name, group, version and kind of what is sent, and verbs.
 fn subresources(kind: &Kind) -> Vec<(&str, &str, &str, &str, &[&str])> {
@@ -84,7 +87,7 @@ pub(super) fn resources(kinds: &Kinds, group: &str, version: &str) -> Option<Val
             "singularName": kind.singular,
             "namespaced": kind.namespaced,
             "kind": kind.name,
-            "verbs": VERBS,
+            "verbs": verbs(kind),
         });
         if !kind.short.is_empty() {
             resource["shortNames"] = json!(kind.short);
@@ -161,7 +164,7 @@ fn aggregated_resource(kind: &Kind) -> Value {
         "responseKind": {"group": "", "version": "", "kind": kind.name},
         "scope": if kind.namespaced { "Namespaced" } else { "Cluster" },
         "singularResource": kind.singular,
-        "verbs": VERBS,
+        "verbs": verbs(kind),
     });
     for (key, names) in [("shortNames", &kind.short), ("categories", &kind.categories)] {
         if !names.is_empty() {

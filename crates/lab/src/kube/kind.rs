@@ -69,6 +69,11 @@ impl Kind {
         let counted = ["apps", "batch", "policy", "networking.k8s.io", "apiextensions.k8s.io"];
         self.custom.is_some() || counted.contains(&self.group.as_str()) || self.id == "pods"
     }
+
+    /// Whether many of its objects can be deleted by one request.
+    pub(crate) fn goes_by_the_list(&self) -> bool {
+        self.id != "namespaces"
+    }
 }
 
 /// All kinds of one cluster.

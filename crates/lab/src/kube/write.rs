@@ -271,6 +271,7 @@ impl State {
         if how.resource_version.as_deref().is_some_and(|wanted| wanted != revision) {
             return Err(Failure::modified(kind, name));
         }
+        admit::check_deletion(kind, name)?;
         if how.dry_run {
             return Ok(Deleted::Gone(old));
         }

@@ -170,8 +170,9 @@ impl Realm {
         self.change(|land| {
             let Some(node) = land.nodes.get_mut(&vmid) else { return };
             node.ills.disk_is_full = true;
-            let membership = node.etcd;
-            land.raise_alarm(membership);
+            if let Some(membership) = node.etcd {
+                land.raise_alarm(membership);
+            }
         });
     }
 

@@ -74,8 +74,6 @@ pub(crate) struct Node {
     pub(crate) partial: Option<Arc<Applied>>,
     /// Somebody applies a config at this moment.
     pub(crate) is_applying: bool,
-    /// A config that waits for the next boot.
-    pub(crate) staged: bool,
     pub(crate) network: Network,
     pub(crate) is_time_in_sync: bool,
     /// How far its clock is off, in seconds, before and unless it is in sync.
@@ -164,7 +162,6 @@ impl Node {
             config: None,
             partial: None,
             is_applying: false,
-            staged: false,
             network: Network::default(),
             is_time_in_sync: false,
             clock_skew: 0,
@@ -209,9 +206,9 @@ impl Land {
     }
 
     /// The disk of one member is full, and etcd stops all writing.
-    pub(crate) fn raise_alarm(&mut self, of: Option<Membership>) {
-        if let Some(cluster) = of.and_then(|of| self.etcds.get_mut(&of.cluster)) {
-            cluster.no_space = true;
+    pub(crate) fn raise_alarm(&mut self, of: Membership) {
+        if let Some(cluster) = self.etcds.get_mut(&of.cluster) {
+            cluster.alarms.insert(of.member);
         }
     }
 

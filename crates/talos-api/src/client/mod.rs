@@ -12,6 +12,7 @@ mod status;
 mod upgrade;
 
 use std::future::Future;
+use std::sync::Arc;
 use std::time::Duration;
 
 use talmox_clock::Clock;
@@ -60,7 +61,7 @@ pub struct Settings {
 pub struct Limits {
     /// For each step of connecting, in real time.
     pub connect: Duration,
-    /// For an answer, or for the next piece of one, in the clock's time.
+    /// For an answer, or for the next piece of one, in the clock's time. No connection is waited for longer, either.
     pub answer: Duration,
     /// The same for calls that pull, install or copy before they answer.
     pub work: Duration,
@@ -131,16 +132,29 @@ impl Client {
         Call { operation, node: self.node().clone() }
     }
 
-    /// Waits for an answer, as long as it may take.
+    /// Waits for an answer, as long as it may take. That time begins once there is a connection; if there is none for as
+    /// long, nothing was asked.
     async fn ask<T>(
         &self,
         operation: &'static str,
         answer: impl Future<Output = Result<Response<T>, Status>>,
     ) -> Result<T, TalosError> {
-        match self.clock.timeout(self.patience(), answer).await {
+        let call = || self.call(operation);
+        let failed = |status| Err(TalosError::new(call(), status));
+        // Both are boxed: futures of calls are inside of many others, and would make all of those large.
+        let opened = self.clock.timeout(self.patience(), Box::pin(self.channel.open()));
+        match opened.await {
+            Ok(Ok(())) => {}
+            Ok(Err(unanswered)) => return failed(Status::from_error(Box::new(unanswered))),
+            Err(_) => {
+                let source = Arc::new(self.channel.unopened());
+                return Err(TalosError::Unreachable { call: call(), source });
+            }
+        }
+        match self.clock.timeout(self.patience(), Box::pin(answer)).await {
             Ok(Ok(response)) => Ok(response.into_inner()),
-            Ok(Err(status)) => Err(TalosError::new(self.call(operation), status)),
-            Err(_) => Err(TalosError::Late { call: self.call(operation) }),
+            Ok(Err(status)) => failed(status),
+            Err(_) => Err(TalosError::Late { call: call() }),
         }
     }
 

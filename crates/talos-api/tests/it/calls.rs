@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use talmox_clock::Clock;
 use talmox_talos_api::client::{Apply, ApplyMode, ResourceKind};
-use talmox_talos_api::{Client, Code, TalosError};
+use talmox_talos_api::{Client, Code, DialError, Reach, Settings, TalosError};
 use talmox_talos_config::secret::SecretText;
+use tokio::net::TcpListener;
 
 use crate::node::{KEY, Node, services};
 use crate::world::{Cluster, HOST, Server, host};
@@ -99,6 +100,23 @@ async fn an_answer_that_does_not_come_is_late() {
     assert!(matches!(error, TalosError::Late { .. }), "{error:?}");
     assert!(real.moment().since(made) >= Duration::from_secs(5));
     assert!(!error.is_untouched());
+}
+
+#[tokio::test]
+async fn who_says_nothing_was_not_asked_however_soon_an_answer_is_wanted() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let mut settings = Settings::new(Clock::scaled(10.0));
+    settings.reach = Reach::new([(HOST, listener.local_addr().unwrap().to_string())]);
+    settings.limits.connect = Duration::from_hours(1);
+    let known = Client::new(host(), &Cluster::new().credentials(), &settings).unwrap();
+    let unknown = Client::maintenance(host(), None, &settings).unwrap();
+    let [known, unknown] = [known, unknown].map(|client| client.within(Duration::from_secs(1)));
+    let (first, second) = tokio::join!(known.etcd_defragment(), unknown.version());
+    for error in [first.unwrap_err(), second.unwrap_err()] {
+        let TalosError::Unreachable { source, .. } = &error else { panic!("{error:?}") };
+        assert!(matches!(**source, DialError::Silent { .. }), "{source:?}");
+        assert!(error.is_untouched() && error.may_pass());
+    }
 }
 
 #[tokio::test]

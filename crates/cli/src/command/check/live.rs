@@ -33,7 +33,7 @@ pub(super) fn run(
 
 async fn report(session: &Session, printer: &Printer) -> Outcome {
     let world = session.observe().await?;
-    let plan = plan::plan(&session.desired, &world, session.options());
+    let plan = plan::plan(&session.desired, &world, session.options(&world));
     let errors = plan.errors().count();
     match printer.format {
         Format::Json => {

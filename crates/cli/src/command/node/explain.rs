@@ -130,6 +130,13 @@ fn refusal_hint(error: &TalosError, who: &Who) -> Option<&'static str> {
             "did the node reboot? Look at what became of it before you ask again"
         });
     }
+    if let TalosError::Late { call } = error {
+        return Some(if call.is_read() {
+            "the node is slow, or something in it hangs: ask again, or look at its console"
+        } else {
+            "the node is slow, or something in it hangs: look at what became of it before you ask again"
+        });
+    }
     match (error, error.code()?) {
         // A kind that it does not have is refused as one that is for others.
         (TalosError::No { message, .. }, Code::PermissionDenied)
@@ -164,4 +171,21 @@ fn chain(error: &dyn std::error::Error) -> String {
         cause = error.source();
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use talmox_talos_api::{Address, Call};
+
+    use super::*;
+
+    #[test]
+    fn what_to_do_without_an_answer_depends_on_what_was_asked() {
+        let hint = |operation| {
+            let call = Call { operation, node: Address::new("10.0.0.11") };
+            refusal_hint(&TalosError::Late { call }, &Who::Anybody).unwrap()
+        };
+        assert!(hint("ServiceList").contains("ask again, or look at its console"));
+        assert!(hint("ApplyConfiguration").contains("look at what became of it before"));
+    }
 }

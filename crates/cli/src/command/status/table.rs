@@ -1,7 +1,7 @@
 //! The status of a cluster for people: a line for each node, and below it what a cell cannot say.
 
 use talmox_engine::observe::{CheckSeen, CheckState};
-use talmox_engine::status::{NodeStatus, Part, Role, Seen, Status, Unreachable};
+use talmox_engine::status::{NodeStatus, Part, Role, Seen, Status, Unreachable, VmState};
 
 use crate::columns::{drop_column, narrow, no_room};
 use crate::words;
@@ -143,14 +143,22 @@ fn row(node: &NodeStatus, now: i64, is_drift_unknown: bool) -> Vec<String> {
         (false, count) => count.to_string(),
     };
     let known = |text: Option<String>| text.unwrap_or_else(|| "?".to_owned());
+    let is_absent = matches!(node.vm, VmState::Absent(_));
+    let of_vm = |text: Option<String>| if is_absent { "-".to_owned() } else { known(text) };
+    let power = match &node.vm {
+        VmState::Is(vm) if vm.running => "running",
+        VmState::Is(_) => "stopped",
+        VmState::Absent(_) => "none",
+        VmState::Unknown(_) => "?",
+    };
     vec![
         node.name.clone(),
         role.to_owned(),
-        known(vm.map(|vm| vm.host.clone())),
-        known(node.vmid.map(|vmid| vmid.to_string())),
-        known(vm.map(|vm| if vm.running { "running" } else { "stopped" }.to_owned())),
-        known(vm.and_then(|vm| vm.cpu).map(|cpu| format!("{:.0}%", cpu * 100.0))),
-        known(vm.and_then(|vm| memory(vm.memory?, vm.max_memory?))),
+        of_vm(vm.map(|vm| vm.host.clone())),
+        of_vm(node.vmid.map(|vmid| vmid.to_string())),
+        power.to_owned(),
+        of_vm(vm.and_then(|vm| vm.cpu).map(|cpu| format!("{:.0}%", cpu * 100.0))),
+        of_vm(vm.and_then(|vm| memory(vm.memory?, vm.max_memory?))),
         known(node.address.get().map(ToString::to_string)),
         talos,
         kubernetes,
@@ -180,8 +188,12 @@ fn memory(used: u64, given: u64) -> Option<String> {
 
 /// What is unknown and why, and what is wrong.
 fn remarks(node: &NodeStatus, now: i64) -> Vec<String> {
+    let vm = match &node.vm {
+        VmState::Is(_) => None,
+        VmState::Absent(why) | VmState::Unknown(why) => Some(why.as_str()),
+    };
     let parts = [
-        ("VM", unknown(Some(&node.vm))),
+        ("VM", vm),
         ("address", unknown(Some(&node.address))),
         ("Talos", unknown(node.talos.as_ref())),
         ("Kubernetes", unknown(node.kubernetes.as_ref())),
@@ -243,6 +255,28 @@ fn days(seconds: i64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_not_there_is_told_from_what_is_not_known() {
+        let why = || "there is no such VM".to_owned();
+        let cells = |vm: VmState| {
+            let node = NodeStatus {
+                name: "wk-1".to_owned(),
+                role: Role::Worker,
+                vmid: None,
+                address: Seen::Unknown(why()),
+                vm,
+                talos: None,
+                kubernetes: None,
+                etcd: None,
+                drift: vec![],
+            };
+            assert_eq!(remarks(&node, 0), ["wk-1: VM, address: there is no such VM"]);
+            row(&node, 0, false)[2..8].join(" ")
+        };
+        assert_eq!(cells(VmState::Absent(why())), "- - none - - ?");
+        assert_eq!(cells(VmState::Unknown(why())), "? ? ? ? ? ?");
+    }
 
     #[test]
     fn who_does_not_answer_is_named_in_lines_that_fit() {

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 use talmox_engine::kube::NodeFacts;
 use talmox_engine::observe::World;
-use talmox_engine::plan::{future_locations, locations};
+use talmox_engine::plan::{future_locations, locations, may_lead_around};
 use talmox_model::Node;
 
 use crate::args::Format;
@@ -71,6 +71,7 @@ pub(super) async fn done(
             "changed": end.is_change,
             "steps": {"done": end.tally.done, "already": end.tally.already},
             "endpoint": desired.endpoint,
+            "endpoint_answers": endpoint_answers(session).await,
             "kubeconfig": end.files.as_ref().map(|paths| &paths.kubeconfig),
             "talosconfig": end.files.as_ref().map(|paths| &paths.talosconfig),
             "nodes": facts,
@@ -81,7 +82,7 @@ pub(super) async fn done(
     let mut text = String::new();
     if let Some(facts) = facts {
         text.push_str(&format!("{}\n", output::table(&facts, printer.result_columns())));
-        for line in well(session, &facts).await {
+        for line in well(session, &facts, &end.again).await {
             text.push_str(&format!("{line}\n"));
         }
     }
@@ -93,7 +94,7 @@ pub(super) async fn done(
 }
 
 /// How the cluster is: the last step of the run has just seen it.
-async fn well(session: &Session, facts: &Map<String, Value>) -> Vec<String> {
+async fn well(session: &Session, facts: &Map<String, Value>, again: &str) -> Vec<String> {
     let desired = &session.desired;
     let talos: Vec<&str> =
         desired.nodes.iter().filter(|node| node.is_talos).map(|node| node.name.as_str()).collect();
@@ -106,18 +107,41 @@ async fn well(session: &Session, facts: &Map<String, Value>) -> Vec<String> {
             output::versions(facts, output::KUBERNETES),
             output::versions(facts, output::TALOS),
         ));
-        lines.extend(
-            desired
-                .endpoint
-                .as_ref()
-                .map(|endpoint| format!("The Kubernetes API is at {endpoint}.")),
-        );
+        lines.extend(way_in(session, again).await);
     }
     if ubuntu > 0 {
         let verb = if ubuntu == 1 { "runs" } else { "run" };
         lines.push(format!("{} {verb} Ubuntu.", plural(ubuntu, "node")));
     }
     lines
+}
+
+/// Where the Kubernetes API is found, by what has just been seen.
+async fn way_in(session: &Session, again: &str) -> Option<String> {
+    let desired = &session.desired;
+    let endpoint = desired.endpoint.as_ref()?;
+    let first = desired.control_planes().next();
+    // A lab that ends here cannot be looked at again.
+    let next = if session.is_alone() {
+        String::new()
+    } else {
+        format!(" `talmox up{again}` looks again.")
+    };
+    Some(match (endpoint_answers(session).await, first) {
+        (Some(false), Some(first)) => format!(
+            "The Kubernetes API is at the control planes alone, such as {}: {endpoint} does not answer yet.{next}",
+            first.name
+        ),
+        _ => format!("The Kubernetes API is at {endpoint}."),
+    })
+}
+
+/// Whether it is where the inventory says. Nothing where the run has seen to it, or nobody but people can tell.
+async fn endpoint_answers(session: &Session) -> Option<bool> {
+    if !may_lead_around(&session.desired) {
+        return None;
+    }
+    session.shared_address_answers().await
 }
 
 /// Whether the nodes are ready. Where Talos brings a network for pods, that was waited for.

@@ -47,12 +47,16 @@ impl Example {
         let lab = Served::in_file(&cluster, "--inventory inventory --speed 50");
         let ready = serde_json::from_str(&cluster.folder.read("lab.json")).unwrap();
         let truth = Truth::new(&ready, bundle);
-        for command in prepare.iter().chain(&["up --yes"]) {
+        let run = |command: &str, code: i32| {
             let run = cluster.run(&format!("{command} {IN_FILE}"));
-            assert_eq!(run.code, 0, "{command}: {}{}", run.stdout, run.stderr);
+            assert_eq!(run.code, code, "{command}: {}{}", run.stdout, run.stderr);
+        };
+        for command in prepare {
+            run(command, 0);
         }
-        let again = cluster.run(&format!("plan --detailed-exitcode {IN_FILE}"));
-        assert_eq!(again.code, 0, "{}", again.stdout);
+        run("plan --detailed-exitcode", 2);
+        run("up --yes", 0);
+        run("plan --detailed-exitcode", 0);
         Self { name, cluster, _lab: lab, truth }
     }
 

@@ -111,11 +111,26 @@ pub struct AwaitMember {
     pub deadline: Duration,
 }
 
-/// Waits until the virtual address answers.
+/// Who is to bring the virtual address.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum VipBringer {
+    /// Talos, as soon as there is etcd.
+    Talos,
+    /// The add-on of this name.
+    Addon(String),
+    /// Perhaps something that cannot be looked into from here.
+    Perhaps,
+    /// Nobody who is known of.
+    Nobody,
+}
+
+/// Waits until the virtual address answers. Where it is not known that somebody brings it, that it does not is
+/// told, and no failure.
 #[derive(Clone, Debug)]
 pub struct AwaitVip {
     pub address: IpAddr,
     pub port: u16,
+    pub by: VipBringer,
     pub deadline: Duration,
 }
 
@@ -158,8 +173,18 @@ pub struct WriteClientFiles {
 pub struct SharedAddress {
     pub address: IpAddr,
     pub port: u16,
-    /// The step that waits for it, if one does.
-    pub awaited_by: Option<StepId>,
+    pub meanwhile: Meanwhile,
+}
+
+/// What is done about client files while the shared address does not answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Meanwhile {
+    /// It is waited for as long as this step does so, if there is one. After that they lead around it.
+    Await(Option<StepId>),
+    /// They lead around it. A later step of the same run writes them once more.
+    Around,
+    /// Nothing: an earlier step has written ones that lead around it.
+    Leave,
 }
 
 /// A file of manifests.

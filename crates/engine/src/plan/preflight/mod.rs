@@ -108,7 +108,9 @@ fn way_in(builder: &Builder<'_>, findings: &mut Vec<Finding>) {
     let desired = builder.desired;
     let mut planes = desired.control_planes().peekable();
     let is_hidden = planes.peek().is_some() && planes.all(|node| node.contact == Contact::AskAgent);
-    if desired.vip.is_none() && is_hidden {
+    // Who else brings the shared address comes by that very API.
+    let has_shared = desired.vip.is_some() && desired.is_vip_by_talos;
+    if !has_shared && is_hidden {
         findings.push(
             Finding::error(&desired.cluster, "no way to its Kubernetes API is known")
                 .hint("add `network: {vip: …}`, or the lease of a control plane as `dhcp: …`"),

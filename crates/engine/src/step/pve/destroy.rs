@@ -26,6 +26,10 @@ pub(in crate::step) async fn destroy(
             let text = format!("VM {} is protected", vm.vmid);
             return Err(StepError::failed(text).hint(unprotect(&vm.node, vm.vmid)));
         }
+        // Of a call whose answer was lost there may be a task.
+        if context.has_begun() && earlier.follow(&doing, context).await? {
+            continue;
+        }
         // With purge it is also taken out of HA and of backup jobs.
         match context.try_task(&qemu::delete(vm, true)).await? {
             Ok(_) if is_free(own, context).await? => return Ok(Done::Acted),

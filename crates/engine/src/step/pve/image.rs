@@ -92,7 +92,7 @@ async fn tell_bytes<T, E>(
     };
     // What is quick ends between two looks.
     if ended.is_ok() {
-        context.wait(log.look(&mut hear)).await?;
+        context.see(log.look(&mut hear)).await?;
     }
     Ok(ended)
 }

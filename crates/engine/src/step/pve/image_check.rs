@@ -77,7 +77,7 @@ impl Wanted {
         }
         let doing = format!("look into {} on {}", step.volume, step.host);
         let look = storage::volume(&step.host, &step.volume);
-        let info = match context.wait(context.send(&look)).await? {
+        let info = match context.try_ask(&look).await? {
             Ok(info) => info,
             // The host looked into it and found nothing that it knows.
             Err(error @ PveError::Rejected(_)) if !error.is_permission() => {

@@ -47,7 +47,12 @@ impl StepContext {
 
     /// Asks Proxmox for something, while `doing`.
     async fn ask<T>(&self, request: &Request<T>, doing: &str) -> Result<T, StepError> {
-        self.wait(self.send(request)).await?.map_err(|error| error::of(doing, error))
+        self.try_ask(request).await?.map_err(|error| error::of(doing, error))
+    }
+
+    /// The same for who knows what to do about errors.
+    async fn try_ask<T>(&self, request: &Request<T>) -> Result<Result<T, PveError>, StepError> {
+        self.see(self.send(request)).await
     }
 
     /// Changes something at once.
@@ -58,8 +63,7 @@ impl StepContext {
         self.act(async { send.await.map_err(|error| error::of(doing, error)) }).await
     }
 
-    /// Starts a task and waits for its end. Where somebody wants to stop, the task goes on, and the
-    /// next run finds it or what it made.
+    /// Starts a task and waits for its end, also where somebody wants to stop.
     async fn run_task(&self, request: &Request<Upid>, doing: &str) -> Result<TaskDone, StepError> {
         self.try_task(request).await?.map_err(|error| error::of(doing, error))
     }
@@ -82,7 +86,17 @@ impl StepContext {
         // Who wants to stop must not begin something when others have made room.
         let room = self.room(request.scope()).await?;
         let start = Box::pin(self.run.pve.start_in(room, request));
-        self.act(async { Ok(self.answered(request.operation(), start).await) }).await
+        let has_begun = self.has_begun();
+        let starting = async {
+            self.set_begun(true);
+            Ok(self.answered(request.operation(), start).await)
+        };
+        let started = self.act(starting).await?;
+        // Only where the answer was lost is it unknown whether there is a task.
+        if matches!(&started, Err(error) if !matches!(error, PveError::MaybeApplied { .. })) {
+            self.set_begun(has_begun);
+        }
+        Ok(started)
     }
 
     /// Room on the host and its storages, which others may burden.
@@ -112,19 +126,29 @@ impl StepContext {
     }
 
     async fn end_of(&self, running: Running) -> Result<Result<TaskDone, PveError>, StepError> {
+        self.set_begun(true);
         let upid = running.upid.clone();
         let what = format!("the task {} on {}", upid.kind(), upid.node());
         self.waits(&*what);
         let tell = |trouble: Option<&PveError>| self.tell_task(&what, trouble);
-        self.wait(self.run.pve.finish(running, self.task_patience(&tell))).await
+        let ended = Box::pin(self.run.pve.finish(running, self.task_patience(&tell))).await;
+        if matches!(ended, Err(PveError::TaskFailed(_))) {
+            self.set_begun(false);
+        }
+        Ok(ended)
     }
 
-    /// Waits for a task of an earlier run. Whether its end was a good one the next look shows.
+    /// Waits for a task of an earlier run, or of an attempt whose answer was lost. Whether its end was a good one the next
+    /// look shows.
     async fn end_of_earlier(&self, upid: &Upid, doing: &str) -> Result<(), StepError> {
         let what = format!("the task {} on {} from before", upid.kind(), upid.node());
         self.waits(&*what);
         let tell = |trouble: Option<&PveError>| self.tell_task(&what, trouble);
-        match self.wait(self.run.pve.wait(upid, self.task_patience(&tell))).await? {
+        let ended = self.see(Box::pin(self.run.pve.wait(upid, self.task_patience(&tell)))).await;
+        if ended.is_err() {
+            self.note(format!("{what} goes on in Proxmox"));
+        }
+        match ended? {
             Ok(_) | Err(PveError::TaskFailed(_) | PveError::Rejected(_)) => Ok(()),
             Err(error) => Err(error::of(doing, error)),
         }

@@ -49,7 +49,7 @@ pub(in crate::step) async fn stop(step: &StopVm, context: &StepContext) -> Resul
         let Some(Found { vm, .. }) = still_there(own, context).await? else {
             return Ok(Done::Already);
         };
-        let status = match context.wait(context.send(&qemu::current(&vm))).await? {
+        let status = match context.try_ask(&qemu::current(&vm)).await? {
             Ok(status) => status,
             Err(error) if is_gone(own, &error, context).await? => return Ok(Done::Already),
             Err(error) => return Err(error::of(&looking(&vm), error)),
@@ -58,6 +58,10 @@ pub(in crate::step) async fn stop(step: &StopVm, context: &StepContext) -> Resul
             return Ok(Done::Already);
         }
         let doing = format!("stop VM {} on {}", vm.vmid, vm.node);
+        // Of a call whose answer was lost there may be a task.
+        if context.has_begun() && earlier.follow(&doing, context).await? {
+            continue;
+        }
         // A shutdown that is under way is overruled, which HA does by itself and does not want to hear.
         match context.try_task(&qemu::stop(&vm, !status.ha_managed)).await? {
             Ok(done) => {
@@ -81,7 +85,10 @@ pub(in crate::step) async fn reset(own: &OwnVm, context: &StepContext) -> Result
         return Err(StepError::failed(format!("VM {} does not run", found.vm.vmid))
             .hint("running the same command again starts it"));
     }
-    match context.try_task(&qemu::reset(&found.vm)).await? {
+    let reset = context.try_task(&qemu::reset(&found.vm)).await?;
+    // What the machine makes of it is waited for as for any machine.
+    context.set_begun(false);
+    match reset {
         Ok(_) | Err(PveError::MaybeApplied { .. }) => Ok(()),
         Err(error) => Err(error::of(&doing, error)),
     }
@@ -113,7 +120,7 @@ async fn await_ha(
             let text = format!("the HA manager did not {verb} VM {} in time", vm.vmid);
             return Err(StepError::failed(text).hint("see `ha-manager status` on a host"));
         }
-        context.pause(LOOK_AT_PROXMOX).await?;
+        context.pause_to_see(LOOK_AT_PROXMOX).await?;
     }
     Ok(())
 }

@@ -98,7 +98,7 @@ async fn await_listed(
             return Err(StepError::failed(format!("{doing}: Proxmox does not list it"))
                 .hint("see whether its host is well: pvestatd tells the others of its VMs"));
         }
-        context.pause(LOOK_AT_PROXMOX).await?;
+        context.pause_to_see(LOOK_AT_PROXMOX).await?;
     }
 }
 

@@ -36,7 +36,7 @@ pub(super) struct Found {
 /// Looks at what there is under the VM's number.
 pub(super) async fn look(own: &OwnVm, context: &StepContext) -> Result<Sight, StepError> {
     let doing = format!("look at VM {}", own.vm.vmid);
-    let config = context.wait(context.send(&qemu::config(&own.vm))).await?;
+    let config = context.try_ask(&qemu::config(&own.vm)).await?;
     let error = match config {
         Ok(config) => return Ok(judge(own, &own.vm, config)),
         Err(error) => error,
@@ -54,7 +54,7 @@ pub(super) async fn look(own: &OwnVm, context: &StepContext) -> Result<Sight, St
     match guest {
         Some(guest) if guest.is_vm && guest.node != own.vm.node => {
             let vm = Vm::new(&guest.node, own.vm.vmid);
-            let config = context.wait(context.send(&qemu::config(&vm))).await?;
+            let config = context.try_ask(&qemu::config(&vm)).await?;
             match config {
                 Ok(config) => Ok(judge(own, &vm, config)),
                 Err(error) if error.is_permission() => Ok(Sight::Hidden),
@@ -72,7 +72,7 @@ pub(super) async fn look(own: &OwnVm, context: &StepContext) -> Result<Sight, St
 
 /// The one question that needs no rights.
 pub(super) async fn is_free(own: &OwnVm, context: &StepContext) -> Result<bool, StepError> {
-    let asked = context.wait(context.send(&cluster::is_free(own.vm.vmid))).await?;
+    let asked = context.try_ask(&cluster::is_free(own.vm.vmid)).await?;
     match asked {
         Ok(_) => Ok(true),
         Err(error) if error.is_already_exists() => Ok(false),

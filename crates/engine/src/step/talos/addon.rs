@@ -1,5 +1,6 @@
 //! Applies the manifests of an add-on and waits until they work.
 
+use super::{NO_NETWORK, has_no_network};
 use crate::addon::{AddonError, manifests};
 use crate::kube::{ApplyError, KubeError};
 use crate::patience::{LOOK, Patience};
@@ -26,6 +27,10 @@ pub(in crate::step) async fn apply_addon(
             ApplyError::Missing(_) => {
                 "bring it with an add-on, or make it in the cluster; the same command goes on then"
             }
+            ApplyError::Refused { .. } => {
+                "correct the manifest, or what it says no to; the same command goes on then"
+            }
+            ApplyError::Late(late) if has_no_network(&late.reason) => NO_NETWORK,
             _ => "running the same command again goes on from here",
         };
         StepError::failed(&*doing).caused_by(error).hint(hint)

@@ -12,7 +12,7 @@ use talmox_talos_config::time::UnixTime;
 use super::{StepWait, locate, or_wait};
 use crate::access::{ClientFiles, PROVISIONAL, kubernetes_server};
 use crate::patience::LOOK;
-use crate::plan::{TalosNode, WriteClientFiles};
+use crate::plan::{Meanwhile, StepId, TalosNode, WriteClientFiles};
 use crate::step::{Done, StepContext, StepError};
 
 /// As long as talosctl makes them.
@@ -24,7 +24,11 @@ pub(in crate::step) async fn write_client_files(
 ) -> Result<Done, StepError> {
     let access = context.cluster()?;
     let reach = &access.settings.reach;
-    let around = around_shared_address(step, context).await?;
+    let Some(way) = way_in(step, context).await? else { return Ok(Done::Already) };
+    let around = match way {
+        Way::Straight => None,
+        Way::Around(server) => Some(server),
+    };
     let seconds = i64::try_from(context.run.clock.unix()).unwrap_or(i64::MAX);
     let now = UnixTime::from_seconds(seconds);
     let randomness = &mut SystemRandomness::new();
@@ -64,29 +68,61 @@ pub(in crate::step) async fn write_client_files(
     Ok(Done::Acted)
 }
 
-/// The way to the first control plane, if the shared address does not answer. While another step waits
-/// for that, so does this one.
-async fn around_shared_address(
-    step: &WriteClientFiles,
-    context: &StepContext,
-) -> Result<Option<String>, StepError> {
+/// How a kubeconfig leads to the cluster.
+enum Way {
+    /// To the place that it is meant to.
+    Straight,
+    /// To the first control plane, because the shared address does not answer.
+    Around(String),
+}
+
+/// The way to be written down, if one is. While another step waits for the shared address, so does this one.
+async fn way_in(step: &WriteClientFiles, context: &StepContext) -> Result<Option<Way>, StepError> {
     let (Some(shared), Some(first)) = (&step.shared, step.endpoints.first()) else {
-        return Ok(None);
+        return Ok(Some(Way::Straight));
     };
     let address = Address { host: shared.address.to_string(), port: shared.port };
-    let kube = context.cluster()?.kube_at(std::slice::from_ref(&address))?;
+    let awaited_by = match &shared.meanwhile {
+        Meanwhile::Await(step) => step.as_slice(),
+        Meanwhile::Around | Meanwhile::Leave => &[],
+    };
+    if answers(&address, awaited_by, context).await? {
+        return Ok(Some(Way::Straight));
+    }
+    if shared.meanwhile == Meanwhile::Leave {
+        return Ok(None);
+    }
+    let found = addresses(std::slice::from_ref(first), context).await?;
+    let way = found.first().map(|host| Address { host: host.clone(), port: shared.port });
+    let until = match shared.meanwhile {
+        Meanwhile::Around => "until it does",
+        Meanwhile::Await(_) | Meanwhile::Leave => "until the same command is run again",
+    };
+    context.note(format!(
+        "{address} does not answer: kubeconfig leads to {} alone, {until}",
+        first.name
+    ));
+    Ok(Some(way.map_or(Way::Straight, |way| Way::Around(format!("https://{way}")))))
+}
+
+/// Whether the API of this cluster does, at the latest when nobody waits for it any more.
+async fn answers(
+    address: &Address,
+    awaited_by: &[StepId],
+    context: &StepContext,
+) -> Result<bool, StepError> {
+    let kube = context.cluster()?.kube_at(std::slice::from_ref(address))?;
     let mut told = String::new();
     loop {
         let reason = match context.wait(kube.version()).await? {
-            Ok(_) => return Ok(None),
+            Ok(_) => return Ok(true),
             Err(error) => error.reason(),
         };
-        let is_awaited = shared.awaited_by.as_slice();
-        if is_awaited.is_empty()
-            || context.still_needs(is_awaited).is_err()
+        if awaited_by.is_empty()
+            || context.still_needs(awaited_by).is_err()
             || context.deadline.has_passed()
         {
-            break;
+            return Ok(false);
         }
         if told != reason {
             context.waits(format!("{address} does not answer yet: {reason}"));
@@ -94,13 +130,6 @@ async fn around_shared_address(
         }
         context.pause(LOOK).await?;
     }
-    let found = addresses(std::slice::from_ref(first), context).await?;
-    let way = found.first().map(|host| Address { host: host.clone(), port: shared.port });
-    context.note(format!(
-        "{address} does not answer: kubeconfig leads to {} alone, until the same command is run again",
-        first.name
-    ));
-    Ok(way.map(|way| format!("https://{way}")))
 }
 
 async fn addresses(nodes: &[TalosNode], context: &StepContext) -> Result<Vec<String>, StepError> {

@@ -54,8 +54,14 @@ pub(in crate::step) async fn await_health(
         let all = health.reports().len();
         let reason = first_of(reason);
         let mut said = format!("{passed} of {all}: {}: {reason}", check.name());
-        if let Err(error) = view {
-            said = format!("{said} ({})", error.reason());
+        match view {
+            Ok(_) if check == Check::NodesReady => {
+                if let Some(why) = context.wait(why_unready(step, &kube)).await? {
+                    said = format!("{said} ({why})");
+                }
+            }
+            Ok(_) => {}
+            Err(error) => said = format!("{said} ({})", error.reason()),
         }
         let advice = (check == Check::NodesReport).then_some(FORGOTTEN);
         wait.not_yet(Reason { text: said, advice }).await?;
@@ -86,6 +92,14 @@ fn first_of(reasons: &str) -> String {
         0 => first.to_owned(),
         more => format!("{first}, and {more} more"),
     }
+}
+
+/// What the first of the nodes that are not ready says about it.
+async fn why_unready(step: &AwaitHealth, kube: &KubeClient) -> Option<String> {
+    let nodes = kube.nodes().await.ok()?;
+    let is_ours = |node: &NodeFacts| step.nodes.iter().any(|own| own.name == node.name);
+    let unready = nodes.into_iter().find(|node| !node.is_ready && is_ours(node))?;
+    Some(unready.reason)
 }
 
 /// The nodes, once all of them are known to be somewhere.

@@ -91,10 +91,21 @@ impl<'a> StepWait<'a> {
     }
 }
 
+/// What to do about nodes that are not ready because there is no network for pods.
+const NO_NETWORK: &str = "the pods have no network (CNI): add one to `addons:` or bring it by hand, or let Talos bring its own; \
+                          the same command goes on then";
+
+/// Whether the container runtime of a node says that, in the words of Kubernetes.
+fn has_no_network(reason: &str) -> bool {
+    reason.contains("cni plugin not initialized") || reason.contains("NetworkPluginNotReady")
+}
+
 /// What can be done about a wait that was in vain, by what Talos says: it has no codes for its reasons, only words.
 fn hint(reason: &str) -> &'static str {
     // Without the time Talos starts neither etcd nor anything that needs a certificate.
-    if reason.contains("time is not in sync") {
+    if has_no_network(reason) {
+        NO_NETWORK
+    } else if reason.contains("time is not in sync") {
         "the node has not got the time: see that `network.gateway` and `network.nameservers` are \
          right and that a time server answers it (UDP 123); `network.time_servers` names others. \
          The same command goes on then"

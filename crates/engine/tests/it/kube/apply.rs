@@ -1,6 +1,7 @@
 use std::sync::Mutex;
 
-use talmox_engine::kube::{ApplyError, Manifest, read_manifests};
+use serde_json::Value;
+use talmox_engine::kube::{ApplyError, Comparison, KubeError, Manifest, read_manifests};
 use talmox_engine::patience::Late;
 
 use super::cluster::Cluster;
@@ -109,6 +110,25 @@ async fn what_does_not_come_up_is_told_with_its_reason() {
     let ApplyError::Late(Late { reason }) = &error else { panic!("{error:?}") };
     assert!(reason.contains("Deployment shop/till: 0 of 2 pods are ready"), "{reason}");
     assert!(reason.contains("0/1 nodes are available"), "{reason}");
+    assert!(!reason.contains("is not ready"), "{reason}");
+}
+
+#[tokio::test]
+async fn pods_that_no_node_takes_are_told_with_what_the_node_says() {
+    let cluster = Cluster::start(&["cp-1"]).await;
+    let admin = cluster.admin();
+    admin.apply(&shop(), cluster.patience(10)).await.unwrap();
+    let is_left = |pod: &Value| {
+        let conditions = pod["status"]["conditions"].as_array().into_iter().flatten();
+        let mut scheduled = conditions.filter(|one| one["type"] == "PodScheduled");
+        scheduled.any(|one| one["status"] == "False")
+    };
+    cluster.until(|store| store.list("pods").iter().any(|pod| is_left(pod))).await;
+    let error = admin.await_rollout(&shop(), cluster.patience(1)).await.unwrap_err();
+    let ApplyError::Late(Late { reason }) = &error else { panic!("{error:?}") };
+    assert!(reason.contains("0/1 nodes are available"), "{reason}");
+    assert!(reason.contains("(cp-1 is not ready: container runtime network not ready"), "{reason}");
+    assert!(reason.contains("cni plugin not initialized"), "{reason}");
 }
 
 #[tokio::test]
@@ -136,7 +156,7 @@ async fn a_kind_that_nobody_can_bring_is_refused_at_once() {
         let error = cluster.admin().apply(&manifests, cluster.patience(10)).await.unwrap_err();
         let ApplyError::Refused { source, .. } = &error else { panic!("{error:?}") };
         assert_eq!(source.to_string(), told);
-        let error = cluster.admin().changes(&manifests).await.unwrap_err();
+        let error = cluster.admin().compare(&manifests).await.unwrap_err();
         assert_eq!(error.to_string(), told, "and before anything is done");
     }
 }
@@ -207,11 +227,15 @@ async fn what_is_empty_is_a_value_like_any_other() {
     ];
     for (round, text) in texts.iter().enumerate() {
         let manifests = read_manifests("x.yaml", text).unwrap();
-        let before = admin.changes(&manifests).await.unwrap();
+        let before = admin.compare(&manifests).await.unwrap().changes;
         assert_eq!(before.len(), 3, "round {round}: {before:?}");
         admin.apply(&manifests, cluster.patience(10)).await.unwrap();
         admin.await_rollout(&manifests, cluster.patience(10)).await.unwrap();
-        assert_eq!(admin.changes(&manifests).await.unwrap(), [], "round {round}");
+        assert_eq!(
+            admin.compare(&manifests).await.unwrap(),
+            Comparison::default(),
+            "round {round}"
+        );
     }
 }
 
@@ -224,4 +248,88 @@ async fn a_refused_secret_stays_one() {
     let error = cluster.admin().apply(&manifests, cluster.patience(1)).await.unwrap_err();
     assert!(matches!(error, ApplyError::Refused { .. }), "{error:?}");
     assert!(!format!("{error:?}").contains("hunter2"));
+}
+
+fn parts(comparison: &Comparison) -> (Vec<(&str, &str)>, Vec<(&str, bool)>) {
+    let Comparison { changes, refusals } = comparison;
+    (
+        changes.iter().map(|one| (one.object.as_str(), one.what.as_str())).collect(),
+        refusals.iter().map(|one| (one.why.as_str(), one.is_final)).collect(),
+    )
+}
+
+#[tokio::test]
+async fn what_the_api_refuses_is_known_before_anything_is_applied() {
+    let cluster = Cluster::start_ready(&["worker-1"]).await;
+    let admin = cluster.admin();
+    let read = |text: &str| read_manifests("shop.yaml", text).unwrap();
+    let typo = SHOP.replace("replicas: 2", "replicsa: 2");
+    let misfit = [(".spec.replicsa: field not declared in schema", true)];
+
+    // Before there is anything of it, too.
+    assert_eq!(parts(&admin.compare(&read(&typo)).await.unwrap()).1, misfit);
+    assert_eq!(admin.compare(&shop()).await.unwrap().refusals, []);
+    assert!(cluster.store.get("namespaces", "", "shop").is_none());
+    admin.apply(&shop(), cluster.patience(10)).await.unwrap();
+    admin.await_rollout(&shop(), cluster.patience(10)).await.unwrap();
+    let found = admin.compare(&read(&typo)).await.unwrap();
+    assert_eq!(parts(&found), (vec![("Deployment shop/till", "is refused")], misfit.to_vec()));
+    assert_eq!(found.refusals[0].place, "shop.yaml, document 2");
+
+    // One more.
+    let another = typo.replace("name: till", "name: purse");
+    assert_eq!(parts(&admin.compare(&read(&another)).await.unwrap()).1, misfit);
+    assert!(cluster.store.get("deployments.apps", "shop", "purse").is_none());
+
+    let moved = SHOP.replace("app: till", "app: purse");
+    let found = admin.compare(&read(&moved)).await.unwrap();
+    assert_eq!(parts(&found).1, [("spec.selector: field is immutable", true)]);
+}
+
+#[tokio::test]
+async fn a_field_that_there_is_not_ends_it_at_once() {
+    let cluster = Cluster::start_ready(&["worker-1"]).await;
+    let text = SHOP.replace("replicas: 2", "replicsa: 2");
+    let manifests = read_manifests("shop.yaml", &text).unwrap();
+    let told = Mutex::new(vec![]);
+    let tell = |reason: &str| told.lock().unwrap().push(reason.to_owned());
+    let patience = cluster.patience_telling(600, &tell);
+    let error = cluster.admin().apply(&manifests, patience).await.unwrap_err();
+    let ApplyError::Refused { source, .. } = &error else { panic!("{error:?}") };
+    let KubeError::Misfit { why, .. } = source else { panic!("{source:?}") };
+    assert_eq!(why, ".spec.replicsa: field not declared in schema");
+    let told = told.into_inner().unwrap();
+    assert!(
+        told.iter().all(|reason| !reason.contains("replicsa")),
+        "nobody waits for it: {told:?}"
+    );
+}
+
+#[tokio::test]
+async fn a_field_that_a_definition_may_still_bring_is_waited_for_a_while() {
+    let cluster = Cluster::start(&[]).await;
+    let documents: Vec<&str> = SHOP.split("---\n").collect();
+    let text = [documents[0], documents[2], documents[3]].join("---\n");
+    let schema =
+        "type: object, properties: {spec: {type: object, properties: {books: {type: integer}}}}";
+    let text = text
+        .replace("type: object, x-kubernetes-preserve-unknown-fields: true", schema)
+        .replace("books: 3", "boks: 3");
+    let manifests = read_manifests("shop.yaml", &text).unwrap();
+    let told = Mutex::new(vec![]);
+    let tell = |reason: &str| told.lock().unwrap().push(reason.to_owned());
+    let patience = cluster.patience_telling(600, &tell);
+    let error = cluster.admin().apply(&manifests, patience).await.unwrap_err();
+    let ApplyError::Refused { source: KubeError::Misfit { why, .. }, .. } = &error else {
+        panic!("{error:?}")
+    };
+    assert_eq!(why, ".spec.boks: field not declared in schema");
+    let waited = format!("Shelf shop/first: {why}");
+    assert!(told.lock().unwrap().contains(&waited));
+    assert!(!patience.deadline.has_passed());
+
+    let right = read_manifests("shop.yaml", &text.replace("boks", "books")).unwrap();
+    cluster.admin().apply(&right, cluster.patience(10)).await.unwrap();
+    let found = cluster.admin().compare(&manifests).await.unwrap();
+    assert_eq!(parts(&found).1, [(why.as_str(), false)], "its definition may change too");
 }

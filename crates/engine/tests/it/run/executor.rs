@@ -4,13 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use talmox_engine::event::{Event, RunEnd, StepEnd};
-use talmox_engine::execute::Cancel;
 use talmox_engine::plan::{Action, CreateVm, PostSchematic};
 use talmox_engine::step::{Context, Cut, Moment};
 use talmox_lab::pve::{Action as FaultAction, Fault, When};
 use talmox_pve::client::Limits;
 
-use super::rig::{DEADLINE, Rig, TALMOX, bring_up, create, own, run, step};
+use super::rig::{DEADLINE, Rig, TALMOX, bring_up, create, own, step};
 use crate::common;
 
 #[tokio::test]
@@ -49,37 +48,6 @@ async fn a_panic_stays_in_its_step() {
     assert!(text.contains("a bug in talmox: an invariant that was none"), "{text}");
     assert!(hint.contains("report"), "{hint}");
     assert_eq!(ran.results()[7], "cp-2/start done");
-}
-
-#[tokio::test]
-async fn who_wants_to_stop_is_not_kept_waiting() {
-    let rig = Rig::start("9.2");
-    let own = own("cp-1", 300);
-    rig.strike_task("qmcreate", FaultAction::Delay(Duration::from_mins(10)));
-    let cancel = Cancel::default();
-    let context = rig.context(TALMOX);
-    let steps = bring_up(&own);
-    let (ran, ()) = tokio::join!(run(&steps, &context, &cancel), async {
-        while rig.asked().is_empty() {
-            rig.lab.clock().sleep(Duration::from_secs(5)).await;
-        }
-        cancel.cancel();
-    });
-    assert_eq!(ran.outcome.end, RunEnd::Cancelled);
-    assert!(
-        ran.results().iter().all(|result| result.ends_with("cancelled")),
-        "{:?}",
-        ran.results()
-    );
-    let seconds = ran.events.last().map(|event| match event.what {
-        Event::RunEnded { seconds, .. } => seconds,
-        _ => f64::INFINITY,
-    });
-    assert!(seconds.unwrap() < 300.0, "{seconds:?}");
-    // What it began goes on, and the next run finds it.
-    let again = rig.run(&steps).await;
-    again.assert_done();
-    assert_eq!(again.results()[0], "cp-1/create already");
 }
 
 #[tokio::test]
@@ -167,30 +135,6 @@ async fn a_step_that_does_not_keep_its_deadline_is_broken_off() {
     let (text, hint) = ran.failure();
     assert_eq!(text, "it has not ended after 1 min: the factory");
     assert!(hint.contains("goes on from here"), "{hint}");
-}
-
-#[tokio::test]
-async fn who_waits_for_room_says_so_and_begins_nothing_after_a_stop() {
-    let rig = Rig::start("9.2");
-    let when = When { task: Some("qmcreate".to_owned()), ..When::default() };
-    let slow = FaultAction::Delay(Duration::from_mins(20));
-    rig.lab.faults().add(Fault { times: None, ..Fault::new(when, slow) });
-    let owns: Vec<_> = (0..3).map(|nth| own(&format!("cp-{nth}"), 300 + nth)).collect();
-    let steps: Vec<_> = owns.iter().flat_map(bring_up).collect();
-    let (cancel, context) = (Cancel::default(), rig.context(TALMOX));
-    let creates = || rig.asked().iter().filter(|call| call.starts_with("POST")).count();
-    // A storage bears two at a time.
-    let (ran, ()) = tokio::join!(run(&steps, &context, &cancel), async {
-        while creates() < 2 {
-            rig.lab.clock().sleep(Duration::from_secs(5)).await;
-        }
-        cancel.cancel();
-    });
-    assert_eq!(ran.outcome.end, RunEnd::Cancelled);
-    assert!(ran.waits().contains(&"other tasks on pve1 to end"), "{:?}", ran.waits());
-    assert_eq!(creates(), 2);
-    let stops = |event: &talmox_engine::event::Stamped| event.what == Event::RunStopping;
-    assert_eq!(ran.events.iter().filter(|event| stops(event)).count(), 1);
 }
 
 /// There is room for one, and the last has to wait for longer than the time it has.

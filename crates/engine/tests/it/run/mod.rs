@@ -8,6 +8,7 @@ mod factory;
 mod fault;
 mod image;
 mod rig;
+mod stop;
 mod template;
 mod trap;
 mod volume;

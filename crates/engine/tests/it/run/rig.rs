@@ -123,6 +123,16 @@ impl Rig {
 }
 
 pub(super) async fn run(steps: &[Step], context: &Context, cancel: &Cancel) -> Ran {
+    run_until_heard(steps, context, cancel, |_| false).await
+}
+
+/// Wants to stop as soon as this is heard.
+pub(super) async fn run_until_heard(
+    steps: &[Step],
+    context: &Context,
+    cancel: &Cancel,
+    is_enough: impl Fn(&Event) -> bool,
+) -> Ran {
     let plan = Plan {
         cluster: "home".to_owned(),
         changes: vec![],
@@ -130,13 +140,23 @@ pub(super) async fn run(steps: &[Step], context: &Context, cancel: &Cancel) -> R
         steps: steps.to_vec(),
     };
     let (events, mut heard) = Events::channel(context.clock);
-    let outcome = execute(&plan, context, cancel, &events).await;
-    drop(events);
-    let mut all = vec![];
-    while let Some(event) = heard.recv().await {
-        all.push(event);
-    }
-    Ran { outcome, events: all }
+    let running = async {
+        let outcome = execute(&plan, context, cancel, &events).await;
+        drop(events);
+        outcome
+    };
+    let hearing = async {
+        let mut all = vec![];
+        while let Some(event) = heard.recv().await {
+            if is_enough(&event.what) {
+                cancel.cancel();
+            }
+            all.push(event);
+        }
+        all
+    };
+    let (outcome, events) = tokio::join!(running, hearing);
+    Ran { outcome, events }
 }
 
 /// Does this to a step the first time that it comes there.

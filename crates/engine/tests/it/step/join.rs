@@ -3,7 +3,8 @@ use std::time::Duration;
 use talmox_engine::access::PROVISIONAL;
 use talmox_engine::execute::StepResult;
 use talmox_engine::plan::{
-    Action, AwaitHealth, AwaitMember, AwaitVip, HealthGoal, SharedAddress, WriteClientFiles,
+    Action, AwaitHealth, AwaitMember, AwaitVip, HealthGoal, Meanwhile, SharedAddress, VipBringer,
+    WriteClientFiles,
 };
 use talmox_talos_config::client::{kubeconfig, talosconfig};
 
@@ -74,14 +75,37 @@ async fn the_shared_address_must_answer_for_this_cluster() {
     let cluster = Cluster::start(&[]).await;
     let rig = grown(&cluster).await;
     let address = VIP.parse().unwrap();
-    let vip = Action::AwaitVip(AwaitVip { address, port: 6443, deadline: Duration::from_mins(1) });
-    let told = rig.run(vip.clone()).await;
-    assert!(matches!(told.result, StepResult::Already), "{:?}", told.result);
+    let vip = |by: VipBringer| {
+        Action::AwaitVip(AwaitVip { address, port: 6443, by, deadline: Duration::from_mins(2) })
+    };
+    for by in [VipBringer::Talos, VipBringer::Nobody] {
+        let told = rig.run(vip(by)).await;
+        assert!(matches!(told.result, StepResult::Already), "{:?}", told.result);
+        assert_eq!(told.notes, Vec::<String>::new());
+    }
     cluster.server.stop().await;
-    let told = rig.run(vip).await;
-    let failure = told.failure();
-    let start = "10.0.0.20:6443 does not answer as the Kubernetes API of this cluster in time: ";
-    assert!(failure.starts_with(start), "{failure}");
+    for (by, start) in [
+        (
+            VipBringer::Talos,
+            "10.0.0.20:6443 does not answer as the Kubernetes API of this cluster in time: ",
+        ),
+        (
+            VipBringer::Addon("net".to_owned()),
+            "the add-on net does not bring the Kubernetes API to 10.0.0.20:6443 in time: ",
+        ),
+    ] {
+        let told = rig.run(vip(by)).await;
+        let failure = told.failure();
+        assert!(failure.starts_with(start), "{failure}");
+    }
+    // Where nobody is known to bring it, that is said, and no failure.
+    for by in [VipBringer::Perhaps, VipBringer::Nobody] {
+        let told = rig.run(vip(by)).await;
+        assert!(!matches!(told.result, StepResult::Failed(_)), "{:?}", told.result);
+        assert_eq!(told.notes.len(), 1, "{:?}", told.notes);
+        let start = "nobody brings 10.0.0.20 yet, which is left to kube-vip: ";
+        assert!(told.notes[0].starts_with(start), "{}", told.notes[0]);
+    }
 }
 
 #[tokio::test]
@@ -103,11 +127,16 @@ async fn without_a_network_registered_is_the_end_that_is_expected() {
     assert!(told.notes[0].starts_with("1 of 1 nodes are registered, NotReady: CNI missing"));
     assert!(told.notes[0].contains("Not waited for: all nodes are ready; "), "{}", told.notes[0]);
     let told = rig.run(health(HealthGoal::Ready)).await;
-    assert!(told.failure().contains("all nodes are ready: cp-11 is not ready"));
+    let failure = told.failure();
+    assert!(failure.contains("all nodes are ready: cp-11 is not ready"), "{failure}");
+    assert!(failure.contains("cni plugin not initialized"), "{failure}");
+    let StepResult::Failed(error) = &told.result else { panic!("{failure}") };
+    let hint = error.hint.as_deref().unwrap_or_default();
+    assert!(hint.starts_with("the pods have no network (CNI)"), "{hint}");
 }
 
-fn client_files() -> Action {
-    let shared = SharedAddress { address: VIP.parse().unwrap(), port: 6443, awaited_by: None };
+fn client_files(meanwhile: Meanwhile) -> Action {
+    let shared = SharedAddress { address: VIP.parse().unwrap(), port: 6443, meanwhile };
     Action::WriteClientFiles(WriteClientFiles {
         cluster: "home".to_owned(),
         server: format!("https://{VIP}:6443"),
@@ -123,7 +152,10 @@ async fn a_shared_address_that_does_not_answer_is_gone_around() {
     let cluster = Cluster::start(&[]).await;
     let mut rig = grown(&cluster).await;
     rig.lead(VIP, 6443, "127.0.0.1:1".parse().unwrap());
-    let told = rig.run(client_files()).await;
+    let told = rig.run(client_files(Meanwhile::Leave)).await;
+    assert!(matches!(told.result, StepResult::Already), "{:?}", told.result);
+    assert_eq!(rig.files.lock().unwrap().len(), 0, "others have written some");
+    let told = rig.run(client_files(Meanwhile::Await(None))).await;
     assert!(matches!(told.result, StepResult::Done), "{:?}", told.result);
     assert_eq!(told.notes.len(), 1);
     assert!(told.notes[0].contains("kubeconfig leads to cp-11 alone"), "{}", told.notes[0]);
@@ -159,7 +191,7 @@ async fn add_ons_get_a_while_to_bring_a_network() {
 async fn client_files_name_what_is_found_from_here() {
     let cluster = Cluster::start(&[]).await;
     let rig = grown(&cluster).await;
-    let told = rig.run(client_files()).await;
+    let told = rig.run(client_files(Meanwhile::Leave)).await;
     assert!(matches!(told.result, StepResult::Done), "{:?}", told.result);
     let files = rig.files.lock().unwrap();
     let kube = files[0].kubeconfig.expose();

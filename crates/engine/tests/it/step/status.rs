@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use talmox_engine::plan::{Change, Class, Contact, FieldChange, Object};
-use talmox_engine::status::{Found, Part, Role, Seen, Sources, Subject, gather, running};
+use talmox_engine::status::{Found, Part, Role, Seen, Sources, Subject, VmState, gather, running};
 use tokio::net::TcpListener;
 
 use super::node::Etcd;
@@ -72,7 +72,7 @@ async fn what_answers_is_shown_and_what_does_not_is_said() {
     assert!(first.etcd.as_ref().unwrap().get().unwrap().leader);
     assert_eq!(first.drift, ["reboot vm cp-11: memory"]);
     // Nobody plays Proxmox here.
-    let Seen::Unknown(why) = &first.vm else { panic!("{:?}", first.vm) };
+    let VmState::Unknown(why) = &first.vm else { panic!("{:?}", first.vm) };
     assert!(why.contains("was not sent"), "{why}");
 
     let waiting = status.nodes[1].talos.as_ref().unwrap().get().unwrap();

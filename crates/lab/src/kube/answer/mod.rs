@@ -193,8 +193,10 @@ fn about_objects(state: &mut State, request: &Request, target: &Target) -> Resul
         ("POST", "") if is_list => modify::create(state, request, target),
         ("PUT", "" | "status" | "approval") if !is_list => modify::update(state, request, target),
         ("PATCH", "" | "status" | "approval") if !is_list => modify::patch(state, request, target),
-        ("DELETE", "") if is_list => modify::delete_all(state, request, target),
-        ("DELETE", "") => modify::delete(state, request, target),
+        ("DELETE", "") if !is_list => modify::delete(state, request, target),
+        ("DELETE", "") if target.kind.goes_by_the_list() => {
+            modify::delete_all(state, request, target)
+        }
         (_, "") => Err(Failure::method_not_allowed()),
         (_, _) => special::answer(state, request, target),
     }

@@ -7,23 +7,10 @@ use std::time::Duration;
 use aws_lc_rs::digest::{SHA256, digest};
 use serde_json::{Value, json};
 
-use super::pod;
+use super::{network, pod};
 use crate::kube::object::{self, flag, list, name, namespace, number, text, uid};
 use crate::kube::shadow::HELD;
 use crate::kube::store::State;
-
-/// DaemonSets that bring a network, by how their names begin.
-const NETWORKS: [&str; 9] = [
-    "kube-flannel",
-    "cilium",
-    "calico-node",
-    "canal",
-    "antrea-agent",
-    "kube-ovn-cni",
-    "kube-router",
-    "kindnet",
-    "weave-net",
-];
 
 /// How long a pod takes to stop that does not need all of its time.
 const STOP: Duration = Duration::from_secs(1);
@@ -187,13 +174,9 @@ fn run(state: &mut State, node: &str, pod: &Value) {
         let start = network.and_then(|network| network.rsplit_once('.'));
         start.map(|(start, _)| format!("{start}.{last}")).unwrap_or_default()
     };
-    let brings_network = object::controller(pod).is_some_and(|owner| {
-        let name = text(owner, "/name");
-        text(owner, "/kind") == "DaemonSet"
-            && NETWORKS.iter().any(|network| name.starts_with(network))
-            && !name.contains("envoy")
-    });
-    if brings_network && let Some(kubelet) = state.machines.all.get_mut(node) {
+    if network::is_brought_by(pod)
+        && let Some(kubelet) = state.machines.all.get_mut(node)
+    {
         kubelet.has_network = true;
     }
     state.change("pods", namespace(pod), name(pod), |pod| {

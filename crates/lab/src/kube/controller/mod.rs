@@ -10,6 +10,7 @@ mod job;
 mod kubelet;
 mod machine;
 mod namespace;
+mod network;
 mod node;
 mod pod;
 mod replica_set;

@@ -78,9 +78,10 @@ fn authorize(session: &Session, namespace: &str, name: &str) -> Result<&'static 
 
 /// Resources live in one namespace each; in others there are none of their kind.
 fn list(session: &Session, kind: &'static Kind, namespace: &str) -> Result<Vec<Found>, Status> {
-    let now = session.realm.now();
+    let realm = &session.realm;
+    let (now, site) = (realm.now(), &*realm.site);
     let mut found =
-        session.look(|land, node| session.realm.seen.list(&View { land, node, now }, kind))?;
+        session.look(|land, node| realm.seen.list(&View { land, node, site, now }, kind))?;
     if namespace != kind.namespace {
         found.clear();
     }

@@ -1,6 +1,6 @@
 //! The first member of a new cluster.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use talmox_clock::Chance;
@@ -119,7 +119,7 @@ fn add(
         term: 1,
         turns: 4,
         store,
-        no_space: false,
+        alarms: BTreeSet::new(),
         api_servers: BTreeMap::new(),
     };
     land.etcds.insert(membership.cluster, cluster);

@@ -115,9 +115,8 @@ pub(crate) fn status(land: &Land, vmid: u32) -> Result<EtcdMemberStatus, Status>
     if leader.is_none() {
         errors.push("etcdserver: no leader".to_owned());
     }
-    if cluster.no_space {
-        errors.push(format!("memberID:{} alarm:NOSPACE ", membership.member));
-    }
+    // Every member tells the alarms of all.
+    errors.extend(cluster.alarms.iter().map(|id| format!("memberID:{id} alarm:NOSPACE ")));
     let revision = cluster.store.revision();
     let in_use = (SMALLEST + cluster.store.size()).next_multiple_of(PAGE);
     let waste = revision.saturating_sub(own.defragmented) * LEFT_BEHIND;
@@ -159,11 +158,12 @@ pub(crate) fn alarms(land: &Land, vmid: u32) -> Result<Vec<EtcdMemberAlarm>, Sta
 }
 
 fn alarms_of(cluster: &EtcdCluster) -> Vec<EtcdMemberAlarm> {
-    let raised = cluster.members.keys().filter(|_| cluster.no_space);
-    raised.map(|id| EtcdMemberAlarm { member_id: *id, alarm: AlarmType::Nospace.into() }).collect()
+    let alarm = |id: &u64| EtcdMemberAlarm { member_id: *id, alarm: AlarmType::Nospace.into() };
+    cluster.alarms.iter().map(alarm).collect()
 }
 
-/// Takes all alarms back, and says which they were. What raised them may raise them again.
+/// Takes all alarms back, and says which they were. A member whose disk is still full raises its own again
+/// with the next write, and somebody always writes.
 pub(crate) fn disarm(realm: &Arc<Realm>, vmid: u32) -> Result<Vec<EtcdMemberAlarm>, Status> {
     realm.change(|land| {
         let is_old = land.nodes.get(&vmid).is_some_and(|node| !node.version.is_at_least(13));
@@ -171,8 +171,13 @@ pub(crate) fn disarm(realm: &Arc<Realm>, vmid: u32) -> Result<Vec<EtcdMemberAlar
         let (cluster, membership) =
             agreed(land, vmid, call, TIMED_OUT).map_err(told("failed to disarm etcd alarm"))?;
         let raised = alarms_of(cluster);
+        let is_full = |member: &super::Member| {
+            member.is_up && land.nodes.get(&member.vmid).is_some_and(|node| node.ills.disk_is_full)
+        };
+        let full = cluster.members.iter().filter(|(_, member)| is_full(member));
+        let alarms = full.map(|(id, _)| *id).collect();
         if let Some(cluster) = land.etcds.get_mut(&membership.cluster) {
-            cluster.no_space = false;
+            cluster.alarms = alarms;
         }
         Ok(raised)
     })

@@ -14,7 +14,7 @@ mod snapshot;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -44,8 +44,9 @@ pub(crate) struct EtcdCluster {
     /// Elections and changes of the membership: they are written as data is.
     pub(crate) turns: u64,
     pub(crate) store: Arc<KubeStore>,
-    /// The alarm that stops all writing.
-    pub(crate) no_space: bool,
+    /// Members that raised the alarm that their disk is full. Any of them stops all writing, until it is
+    /// disarmed: it outlives reboots, and even the member.
+    pub(crate) alarms: BTreeSet<u64>,
     /// Nodes whose API servers use this cluster now, and where they are.
     pub(crate) api_servers: BTreeMap<u32, IpAddr>,
 }

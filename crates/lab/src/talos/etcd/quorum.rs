@@ -34,6 +34,12 @@ impl Land {
             && self.has_quorum(membership)
     }
 
+    /// Whether it also takes what is new: while the disk of any member is full, none of them does.
+    pub(crate) fn takes_writes(&self, membership: Membership) -> bool {
+        let cluster = self.etcds.get(&membership.cluster);
+        cluster.is_some_and(|cluster| cluster.alarms.is_empty()) && self.serves(membership)
+    }
+
     /// The leader that this member follows.
     pub(crate) fn leader_of(&self, membership: Membership) -> Option<u64> {
         let cluster = self.etcds.get(&membership.cluster)?;

@@ -1,6 +1,6 @@
 //! Clusters as a lab keeps them while it does not run.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 use talmox_clock::{Chance, Clock};
@@ -17,7 +17,8 @@ pub(crate) struct SavedCluster {
     members: BTreeMap<u64, Member>,
     term: u64,
     turns: u64,
-    no_space: bool,
+    #[serde(default)]
+    alarms: BTreeSet<u64>,
     service_network: [u8; 3],
     pod_network: [u8; 2],
     authority: String,
@@ -35,7 +36,7 @@ impl EtcdCluster {
             members: self.members.clone(),
             term: self.term,
             turns: self.turns,
-            no_space: self.no_space,
+            alarms: self.alarms.clone(),
             service_network: settings.service_network,
             pod_network: settings.pod_network,
             authority: settings.authority,
@@ -65,7 +66,7 @@ impl SavedCluster {
             term: self.term,
             turns: self.turns,
             store: KubeStore::restore(settings, self.store),
-            no_space: self.no_space,
+            alarms: self.alarms,
             api_servers: BTreeMap::new(),
         }
     }

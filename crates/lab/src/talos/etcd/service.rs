@@ -58,9 +58,22 @@ impl EtcdNode<'_> {
 
     async fn wait(&self, work: Work) {
         self.realm.site.wait(work, &self.object()).await;
-        let slowness = self.ills().slowness;
-        if !slowness.is_zero() {
-            self.realm.clock().sleep(slowness).await;
+        let (clock, began) = (self.realm.clock(), self.realm.clock().moment());
+        loop {
+            let slowness = self.ills().slowness;
+            let left = slowness.saturating_sub(clock.moment().since(began));
+            if left.is_zero() {
+                return;
+            }
+            // Who becomes slower takes longer for what it has begun, too.
+            let is_other = |land: &Land| {
+                let now = land.nodes.get(&self.vmid).map(|node| node.ills.slowness);
+                (now != Some(slowness)).then_some(())
+            };
+            tokio::select! {
+                () = clock.sleep(left) => {}
+                () = self.realm.until(is_other) => {}
+            }
         }
     }
 
@@ -148,7 +161,7 @@ impl EtcdNode<'_> {
         let started = format!("Started task etcd (PID {pid}) for container etcd");
         self.enter(ServiceState::Running, &started);
         if self.ills().disk_is_full {
-            self.realm.change(|land| land.raise_alarm(Some(membership)));
+            self.realm.change(|land| land.raise_alarm(membership));
         }
         let mut before = None;
         loop {

@@ -85,10 +85,10 @@ impl ControlPlane<'_> {
         let component = land.components.get(&self.vmid)?.0.get(API_SERVER)?.clone();
         let addresses: Vec<_> = node.network.addresses().collect();
         let names = api_server::names(&config.facts, node.hostname(), &addresses);
-        let memory = match (land.serves(membership), cluster.no_space) {
+        let memory = match (land.serves(membership), land.takes_writes(membership)) {
             (false, _) => Memory::Lost,
-            (true, true) => Memory::Full,
-            (true, false) => Memory::Good,
+            (true, false) => Memory::Full,
+            (true, true) => Memory::Good,
         };
         let store = Arc::clone(&cluster.store);
         let start = Start { image: component.image, version: component.version, names, addresses };
@@ -163,8 +163,8 @@ impl ControlPlane<'_> {
                 .until(|land| {
                     let config = self.config(land)?;
                     let is_done = done.as_ref().is_some_and(|done| Arc::ptr_eq(done, config));
-                    let serves = land.serves(view.membership);
-                    (serves && !is_done).then(|| Arc::clone(config))
+                    let takes_it = land.takes_writes(view.membership);
+                    (takes_it && !is_done).then(|| Arc::clone(config))
                 })
                 .await;
             manifest::apply(self.realm, self.vmid, self.boot, &config, &view.store).await;
@@ -200,7 +200,7 @@ impl ControlPlane<'_> {
         let cluster = land.etcds.get(&membership.cluster);
         let has_server = cluster.is_some_and(|cluster| !cluster.api_servers.is_empty());
         has_server
-            && land.serves(membership)
+            && land.takes_writes(membership)
             && land.leader_of(membership) == Some(membership.member)
     }
 

@@ -11,6 +11,7 @@ use crate::talos::sequence::finds;
 const UNKNOWN_AUTHORITY: &str =
     "tls: failed to verify certificate: x509: certificate signed by unknown authority";
 const NO_ANSWER: &str = "the server was unable to return a response in the time allotted";
+const FULL: &str = "etcdserver: mvcc: database space exceeded";
 
 impl Land {
     /// The memory of the Kubernetes cluster that a node belongs to.
@@ -23,7 +24,7 @@ impl Land {
     }
 }
 
-/// What is behind the first API server that the node reaches and believes.
+/// What is behind the first API server that the node reaches and believes, and that takes what a kubelet has to say.
 ///
 /// Like Talos's balancer on every node, it knows the endpoint of the config and the control planes
 /// that discovery shows; a control plane knows its own as well.
@@ -59,6 +60,8 @@ pub(super) fn api_server(
             problem = UNKNOWN_AUTHORITY.into();
         } else if !land.serves(membership) {
             problem = NO_ANSWER.into();
+        } else if !land.takes_writes(membership) {
+            problem = FULL.into();
         } else {
             return Ok(Arc::clone(&cluster.store));
         }

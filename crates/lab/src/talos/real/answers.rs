@@ -1,7 +1,7 @@
 //! The same mistakes, made at the simulated API and at a real one: both find them, and say the same.
 //!
 //! What is compared is what people run into: names, labels, selectors, options, patches, fields that no type has, pods
-//! that do not come in, and custom objects that do not fit. Not compared is what the lab believes on purpose: values
+//! that do not come in, namespaces that do not go, and custom objects that do not fit. Not compared is what the lab believes on purpose: values
 //! inside of specs, and the details of why a body is no JSON.
 
 use serde_json::Value;
@@ -192,6 +192,13 @@ const OTHERS: &[(&str, &str, &str, &str)] = &[
         APPLY,
         r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"base"},"data":{"k":"other"}}"#,
     ),
+    ("DELETE", "/api/v1/namespaces/default", JSON, ""),
+    ("DELETE", "/api/v1/namespaces/kube-public", JSON, r#"{"propagationPolicy":"Foreground"}"#),
+    ("DELETE", "/api/v1/namespaces/kube-system", JSON, ""),
+    ("DELETE", "/api/v1/namespaces/kube-system?dryRun=All", JSON, ""),
+    ("DELETE", "/api/v1/namespaces/kube-node-lease?dryRun=All", JSON, ""),
+    ("DELETE", "/api/v1/namespaces", JSON, ""),
+    ("DELETE", "/api/v1/namespaces?labelSelector=a", JSON, ""),
     ("DELETE", BASE, JSON, r#"{"propagationPolicy":"Nope"}"#),
     ("DELETE", BASE, JSON, r#"{"propagationPolicy":"Orphan","orphanDependents":true}"#),
     ("DELETE", "/api/v1/namespaces/default/configmaps/base?dryRun=Nope", JSON, ""),
@@ -292,7 +299,9 @@ async fn mistakes_are_answered_as_a_real_api_server_does() {
     let cluster = RealCluster::start(&programs, &config.facts, &["10.0.0.11".to_owned()].into());
     let cluster = cluster.unwrap();
     let mut client = Client::new(&cluster).unwrap();
-    until(&mut client, "/api/v1/namespaces/default", |_| true).await;
+    for space in ["default", "kube-node-lease", "kube-public", "kube-system"] {
+        until(&mut client, &format!("/api/v1/namespaces/{space}"), |_| true).await;
+    }
 
     let map = r#"{"metadata":{"name":"base","labels":{"a":"b"}},"data":{"k":"v"}}"#;
     let web = r#"{"metadata":{"name":"web"},"spec":{"selector":{"matchLabels":{"app":"web"}},"template":{"metadata":{"labels":{"app":"web"}},"spec":{"containers":[{"name":"c","image":"x:1"}]}}}}"#;

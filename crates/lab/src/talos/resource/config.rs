@@ -25,14 +25,19 @@ pub(super) const KINDS: &[Kind] = &[
 
 pub(super) const MACHINE_TYPES: &[(&str, u64)] = &[("init", 1), ("controlplane", 2), ("worker", 3)];
 
-/// What runs, and since 1.12 what is on the disk; a config that is tried is not.
+/// What runs, and since 1.12 what is on the disk and will run after the next boot: not a config that is
+/// tried, but one that is staged.
 fn machine_configs(view: &View<'_>) -> Vec<Item> {
     let Some(config) = &view.node.config else { return vec![] };
-    let item =
-        |id: &str| Item { id: id.to_owned(), spec: Spec::Text(config.text.clone()), version: None };
-    let mut found = vec![item("v1alpha1")];
+    let item = |id: &str, text| Item { id: id.to_owned(), spec: Spec::Text(text), version: None };
+    let mut found = vec![item("v1alpha1", config.text.clone())];
     if view.node.version.is_at_least(12) {
-        found.push(item("persistent"));
+        let saved = match &view.node.system_disk {
+            Some(disk) => view.site.written(disk).state.and_then(|state| state.config),
+            // A machine that is still to be installed has no other place for it.
+            None => Some(config.text.clone()),
+        };
+        found.extend(saved.map(|text| item("persistent", text)));
     }
     found
 }

@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use super::land::{Land, Node};
 use super::version::Version;
+use crate::pve::Site;
 
 mod block;
 mod cluster;
@@ -83,6 +84,8 @@ const KIND: Kind = Kind {
 pub(crate) struct View<'a> {
     pub(crate) land: &'a Land,
     pub(crate) node: &'a Node,
+    /// Where the node's disks are.
+    pub(crate) site: &'a Site,
     /// Since 1970.
     pub(crate) now: Duration,
 }

@@ -181,8 +181,9 @@ impl Realm {
             }
         }
         match mode {
+            // Nothing of the node is different, but what is on its disk: who watches that looks again.
             Mode::Staged => {
-                self.change_node(vmid, boot, |node| node.staged = true);
+                self.change_node(vmid, boot, |_| ());
             }
             Mode::Reboot => {
                 self.set_stage(vmid, boot, Stage::Rebooting);

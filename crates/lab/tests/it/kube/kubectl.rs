@@ -128,6 +128,12 @@ async fn kubectl_cordons_drains_watches_and_deletes() {
     kubectl.run("create namespace team");
     kubectl.run("create configmap conf -n team");
     kubectl.run("delete namespace team --timeout=60s");
+    for kept in ["default", "kube-public", "kube-system"] {
+        let refused = kubectl.fail(&format!("delete namespace {kept} --timeout=60s"));
+        let words =
+            format!("namespaces \"{kept}\" is forbidden: this namespace may not be deleted");
+        assert_eq!(refused.trim(), format!("Error from server (Forbidden): {words}"));
+    }
     kubectl.run("delete deployment web --timeout=60s");
     kubectl.run("delete node w-2");
     assert!(!kubectl.run("get nodes").contains("w-2"));

@@ -138,19 +138,29 @@ fn an_agent_tells_of_the_addresses_that_there_are_now() {
 }
 
 #[test]
-fn drivers_without_their_device_do_not_load() {
+fn drivers_load_where_their_device_is() {
     let schematic = "customization:\n    systemExtensions:\n        officialExtensions:\n            - siderolabs/nvidia-container-toolkit-production\n            - siderolabs/nvidia-open-gpu-kernel-modules-production\n";
-    let world = World::with("v1.13.6", schematic, NodeSettings::default());
+    let card = "nodes:\n  - name: pve\n    pci:\n      - {address: '0000:01:00.0', vendor: '0x10de', device: '0x2204', iommu_group: 1}\nmappings:\n  pci:\n    - {id: gpu, map: ['id=10de:2204,iommugroup=1,node=pve,path=0000:01:00.0']}\n";
+    let world = World::on(card, "v1.13.6", schematic);
     world.start(11);
-    world.lab.wait(async {
-        let modules = "machine:\n  kernel:\n    modules:\n      - name: nvidia\n";
-        let client = world.configure_with(11, &world.patched(11, true, modules)).await;
-        until_log(&client, "failed to load kernel module \"nvidia\": no such device").await;
-        let waiting = until("the service", || async {
+    world.start_with(12, &[("hostpci0", "mapping=gpu")]);
+    let modules = "machine:\n  kernel:\n    modules:\n      - name: nvidia\n";
+    let service = async |client: &Client| {
+        let found = until("the service", || async {
             let services = client.services().await.ok()?;
             services.into_iter().find(|service| service.id == "ext-nvidia-persistenced")
         });
-        assert_eq!(waiting.await.state, "Waiting");
+        found.await.state
+    };
+    world.lab.wait(async {
+        let without = world.configure_with(11, &world.patched(11, true, modules)).await;
+        until_log(&without, "failed to load kernel module \"nvidia\": no such device").await;
+        assert_eq!(service(&without).await, "Waiting");
+        let with = world.configure_with(12, &world.patched(12, true, modules)).await;
+        assert_eq!(service(&with).await, "Running");
+        // Modules are loaded before services start.
+        let log = dmesg(&with).await.unwrap();
+        assert!(!log.contains("failed to load kernel module"), "{log}");
     });
     world.lab.stop();
 }

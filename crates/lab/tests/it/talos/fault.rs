@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::time::Duration;
 
 use talmox_lab::pve::Fault;
-use talmox_talos_api::client::{Apply, ApplyMode, ResourceKind};
+use talmox_talos_api::client::{Alarm, Apply, ApplyMode, ResourceKind};
 use talmox_talos_api::probe::Whose;
 use talmox_talos_api::{Client, Code, DialError, TalosError, Verdict};
 use talmox_talos_config::secret::SecretText;
@@ -98,16 +98,25 @@ fn machines_crash_stand_still_and_lose_their_power() {
 }
 
 #[test]
-fn boots_stall_fail_again_and_again_and_have_wrong_clocks() {
+fn boots_stall_take_long_fail_again_and_again_and_have_wrong_clocks() {
     let world = World::new("v1.13.6");
     world.fault("{node: node-11, stall: true}");
     world.fault("{node: 112, boot: true, times: 3, crash: true}");
     world.fault("{node: 10.0.0.13, clock: -48h, times: always}");
+    world.fault("{node: node-14, boot: true, delay: 4m}");
     world.start(11);
     world.start(12);
     // Without a gateway it never learns what time it is.
     world.start_with(13, &[("ipconfig0", "ip=10.0.0.13/24")]);
+    let before = world.lab.lab().clock().moment();
+    world.start(14);
     world.lab.wait(async {
+        until("a machine that takes its time", || async {
+            matches!(world.probe(14).await, Verdict::Maintenance(_)).then_some(())
+        })
+        .await;
+        let took = world.lab.lab().clock().moment().since(before);
+        assert!(took >= Duration::from_mins(4), "{took:?}");
         until("a machine that booted four times", || async {
             matches!(world.probe(12).await, Verdict::Maintenance(_)).then_some(())
         })
@@ -145,14 +154,29 @@ fn disks_are_full_and_etcd_is_slow() {
         assert!(took >= Duration::from_mins(2), "{took:?}");
         assert!(client.etcd_alarms().await.unwrap().is_empty());
 
-        world.fault("{after: 0s, fill: node-11}");
-        until("an alarm", || async {
-            (!client.etcd_alarms().await.ok()?.is_empty()).then_some(())
-        })
-        .await;
-        let refused = client.legacy_pull(&installer("v1.13.6"), true).await.unwrap_err();
+        world.fault("{after: 0s, fill: node-12}");
+        let full = second.etcd_status().await.unwrap().member_id;
+        let alarm = vec![(full, Alarm::NoSpace)];
+        until("an alarm", || async { (client.etcd_alarms().await.ok()? == alarm).then_some(()) })
+            .await;
+        let refused = second.legacy_pull(&installer("v1.13.6"), true).await.unwrap_err();
         let text = format!("{refused:?}");
         assert!(text.contains("no space left on device"), "{text}");
+        // Whose disk is not full can go on, but for etcd.
+        client.legacy_pull(&installer("v1.13.6"), true).await.unwrap();
+        assert_eq!(client.etcd_status().await.unwrap().errors.len(), 1);
+
+        // While the disk is full the alarm comes back; it outlives the reboot that ends the fault.
+        assert_eq!(client.etcd_disarm().await.unwrap(), alarm);
+        assert_eq!(client.etcd_alarms().await.unwrap(), alarm);
+        let before = second.boot_id().await.unwrap();
+        world.power(12, "reset");
+        booted(&world, &second, &before).await;
+        assert_eq!(client.etcd_alarms().await.unwrap(), alarm);
+        second.legacy_pull(&installer("v1.13.6"), true).await.unwrap();
+        assert_eq!(client.etcd_disarm().await.unwrap(), alarm);
+        assert!(client.etcd_alarms().await.unwrap().is_empty());
+        assert!(second.etcd_status().await.unwrap().errors.is_empty());
     });
     world.lab.stop();
 }

@@ -166,6 +166,25 @@ fn resets(oracle: &Oracle<'_>) {
     oracle.admin(PLANE, "until=version until=bootstrap wait-ready");
 }
 
+/// What is staged waits for a reboot; what is tried does not.
+fn stages_and_tries(oracle: &Oracle<'_>) {
+    let config = oracle.world.config(WORKER, false);
+    let renamed = config.expose().replace("node-12", "renamed");
+    // Configs of older releases leave the name to the drive.
+    if renamed == *config.expose() {
+        return;
+    }
+    let file = oracle.path("renamed.yaml");
+    std::fs::write(&file, renamed).unwrap();
+    let stage = "--mode staged apply get=hostname reboot wait-ready get=hostname";
+    let saw = oracle.admin(WORKER, &format!("--config {file} {stage}"));
+    assert_eq!(saw[0]["modes"], json!(["STAGED"]));
+    assert_eq!(saw[1][0]["spec"]["hostname"], "node-12");
+    assert_eq!(saw[4][0]["spec"]["hostname"], "renamed");
+    let saw = oracle.admin(WORKER, &format!("--config {file} --mode try apply"));
+    assert_eq!(saw[0]["modes"], json!(["TRY"]));
+}
+
 /// The whole life of a cluster of this release.
 fn live(version: &str, upgrade: &str, next: &str) {
     let world = World::new(version);
@@ -177,6 +196,7 @@ fn live(version: &str, upgrade: &str, next: &str) {
     takes_what_is_to_be_kept(&oracle);
     upgrades(&oracle, upgrade, next);
     resets(&oracle);
+    stages_and_tries(&oracle);
     drop(oracle);
     world.lab.stop();
 }

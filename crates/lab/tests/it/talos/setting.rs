@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 
 use talmox_lab::NodeSettings;
-use talmox_talos_api::Client;
 use talmox_talos_api::client::{Resource, ResourceKind};
+use talmox_talos_api::{Client, Verdict};
 
 use super::world::{SCHEMATIC, World, until};
 use crate::kubectl::Kubectl;
@@ -219,6 +219,27 @@ fn talos_is_installed_on_the_disk_that_the_selector_means() {
         let disks = client.disks().await.unwrap();
         let system = disks.iter().find(|disk| disk.system_disk).unwrap();
         assert_eq!(system.device_name, "/dev/sdb");
+    });
+    // A CD that comes first does not boot over what is installed.
+    world.stop(11);
+    world.set(11, "boot=order%3Dide0%3Bscsi1");
+    world.power(11, "start");
+    world.start(12);
+    world.lab.wait(async {
+        let other = world.maintenance(12);
+        until("a machine that was started later", || async {
+            other.get(ResourceKind::MACHINE_STATUS, "machine").await.ok()?
+        })
+        .await;
+        assert!(matches!(world.probe(11).await, Verdict::Nothing(_)));
+        assert!(world.is_running(11));
+    });
+    world.stop(11);
+    world.set(11, "boot=order%3Dscsi1%3Bide0");
+    world.power(11, "start");
+    world.lab.wait(async {
+        let client = world.client(11);
+        until("what is installed", || async { client.version().await.ok() }).await;
     });
     world.lab.stop();
 }

@@ -52,18 +52,23 @@ impl World {
 
     /// The same, with an image of this schematic, and other things around the nodes.
     pub(crate) fn with(version: &str, schematic: &str, nodes: NodeSettings) -> Self {
-        Self::made(version, schematic, nodes, SPEED)
+        Self::made(version, schematic, nodes, SPEED, "{}")
+    }
+
+    /// The same, on hosts of a scenario.
+    pub(crate) fn on(hosts: &str, version: &str, schematic: &str) -> Self {
+        Self::made(version, schematic, NodeSettings::default(), SPEED, hosts)
     }
 
     /// One where a day is over in a few seconds.
     pub(crate) fn in_a_hurry(version: &str) -> Self {
-        let world = Self::made(version, SCHEMATIC, NodeSettings::default(), HURRY);
+        let world = Self::made(version, SCHEMATIC, NodeSettings::default(), HURRY, "{}");
         // By the lab's clock, hours pass while anybody answers.
         Self { limits: Limits { answer: YEAR, ..Limits::default() }, ..world }
     }
 
-    fn made(version: &str, schematic: &str, nodes: NodeSettings, speed: f64) -> Self {
-        let settings = LabSettings { speed, profile: Profile::Fast, nodes, ..scenario("{}") };
+    fn made(version: &str, schematic: &str, nodes: NodeSettings, speed: f64, hosts: &str) -> Self {
+        let settings = LabSettings { speed, profile: Profile::Fast, nodes, ..scenario(hosts) };
         let lab = TestLab::start(settings);
         let posted = crate::factory::post(&lab, schematic);
         assert_eq!(posted.status, 201);

@@ -49,6 +49,7 @@ async fn a_snapshot_brings_a_lost_cluster_back() {
 async fn clusters_are_kept_while_a_lab_does_not_run() {
     let bench = three().await;
     bench.store_of(11).create("configmaps", map("kept")).unwrap();
+    bench.realm.change(|land| land.raise_alarm(land.nodes[&13].etcd.unwrap()));
     for vmid in [11, 12, 13] {
         bench.kill(vmid);
     }
@@ -60,15 +61,29 @@ async fn clusters_are_kept_while_a_lab_does_not_run() {
     }
     bench.until_healthy(12, "etcd").await;
     assert!(bench.store_of(12).get("configmaps", "default", "kept").is_some());
+    assert_eq!(bench.realm.look(|land| etcd::alarms(land, 12)).unwrap().len(), 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn alarms_and_small_files() {
     let bench = three().await;
     assert!(bench.realm.look(|land| etcd::alarms(land, 11)).unwrap().is_empty());
-    bench.realm.change(|land| land.etcds.values_mut().for_each(|c| c.no_space = true));
-    assert_eq!(bench.realm.look(|land| etcd::alarms(land, 11)).unwrap().len(), 3);
-    assert_eq!(etcd::disarm(&bench.realm, 12).unwrap().len(), 3);
+    let full = bench.realm.change(|land| {
+        let membership = land.nodes[&13].etcd.unwrap();
+        land.raise_alarm(membership);
+        membership.member
+    });
+    let raised: Vec<u64> = bench.realm.look(|land| {
+        let alarms = etcd::alarms(land, 11).unwrap();
+        alarms.into_iter().map(|alarm| alarm.member_id).collect()
+    });
+    assert_eq!(raised, [full]);
+    // All tell of it, and of nobody else's.
+    for vmid in [11, 13] {
+        let status = bench.realm.look(|land| etcd::status(land, vmid)).unwrap();
+        assert_eq!(status.errors, [format!("memberID:{full} alarm:NOSPACE ")]);
+    }
+    assert_eq!(etcd::disarm(&bench.realm, 12).unwrap().len(), 1);
     assert!(bench.realm.look(|land| etcd::alarms(land, 13)).unwrap().is_empty());
     for number in 0..50 {
         bench.store_of(11).create("configmaps", map(&format!("filler-{number}"))).unwrap();

@@ -1,3 +1,4 @@
+use serde_json::{Value, json};
 use talmox_talos_config::generate::Role;
 
 use super::{apply, control_planes};
@@ -55,6 +56,34 @@ async fn without_a_network_nodes_are_not_ready() {
     assert!(!has_condition(&node, "Ready"));
     assert!(store.get("daemonsets.apps", "kube-system", "kube-flannel").is_none());
     assert!(store.get("daemonsets.apps", "kube-system", "kube-proxy").is_none());
+    // Who only reads the settings brings none.
+    store.create("daemonsets.apps", host_daemon("reader", true)).unwrap();
+    let is_ready = |set: &Value| set["status"]["numberReady"] == 1;
+    bench.until_object(&store, ("daemonsets.apps", "kube-system", "reader"), is_ready).await;
+    assert!(!has_condition(&store.get("nodes", "", "node-11").unwrap(), "Ready"));
+    store.create("daemonsets.apps", host_daemon("mynet", false)).unwrap();
+    bench.until_object(&store, ("nodes", "", "node-11"), |node| has_condition(node, "Ready")).await;
+}
+
+/// Has where the settings of networks are, in a container that runs before all others.
+fn host_daemon(name: &str, is_reader: bool) -> Value {
+    let mount = json!({"name": "settings", "mountPath": "/host", "readOnly": is_reader});
+    json!({
+        "metadata": {"name": name, "namespace": "kube-system"},
+        "spec": {
+            "selector": {"matchLabels": {"app": name}},
+            "template": {
+                "metadata": {"labels": {"app": name}},
+                "spec": {
+                    "hostNetwork": true,
+                    "tolerations": [{"operator": "Exists"}],
+                    "initContainers": [{"name": "install", "image": "x:1", "volumeMounts": [mount]}],
+                    "containers": [{"name": "main", "image": "x:1"}],
+                    "volumes": [{"name": "settings", "hostPath": {"path": "/etc/cni/net.d/"}}],
+                },
+            },
+        },
+    })
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -90,8 +119,7 @@ async fn a_silent_node_is_missed_and_stays_known() {
     let worker = ("nodes", "", "node-21");
     bench.until_object(&store, worker, |node| has_condition(node, "Ready")).await;
     bench.kill(21);
-    let missed =
-        |node: &serde_json::Value| text(node, "/spec/taints/0/key").contains("unreachable");
+    let missed = |node: &Value| text(node, "/spec/taints/0/key").contains("unreachable");
     bench.until_object(&store, worker, missed).await;
     bench.start_worker(21);
     bench.until_object(&store, worker, |node| has_condition(node, "Ready")).await;
@@ -105,7 +133,7 @@ async fn a_machine_that_bore_the_name_of_another_leaves_it_as_it_was() {
     let store = bench.store_of(11);
     let (owner, other) = (("nodes", "", "node-21"), ("nodes", "", "node-22"));
     let is_at = |address: &'static str| {
-        move |node: &serde_json::Value| text(node, "/status/addresses/0/address") == address
+        move |node: &Value| text(node, "/status/addresses/0/address") == address
     };
     let rename = |name: &str| {
         bench.realm.change_node(22, boot, |node| node.network.hostname = name.to_owned());
@@ -167,13 +195,13 @@ async fn other_images_are_rolled_out() {
     });
     apply(&bench, 11, newer);
     let pod = ("pods", "kube-system", "kube-scheduler-node-11");
-    let is_newer = |pod: &serde_json::Value| {
+    let is_newer = |pod: &Value| {
         annotation(pod, "talos.dev/config-version") == Some("2")
             && text(pod, "/spec/containers/0/image").ends_with("v1.34.2")
             && has_condition(pod, "Ready")
     };
     bench.until_object(&store, pod, is_newer).await;
-    let is_newer = |node: &serde_json::Value| {
+    let is_newer = |node: &Value| {
         text(node, "/status/nodeInfo/kubeletVersion") == "v1.34.2"
             && label(node, "shelf") == Some("7")
             && list(node, "/spec/taints").is_empty()
@@ -202,7 +230,7 @@ async fn pods_are_admitted_as_the_config_says() {
     });
     apply(&bench, 11, lax);
     // The API server starts anew.
-    let is_newer = |pod: &serde_json::Value| {
+    let is_newer = |pod: &Value| {
         annotation(pod, "talos.dev/config-version") == Some("2") && has_condition(pod, "Ready")
     };
     bench.until_object(&store, server, is_newer).await;

@@ -1,15 +1,19 @@
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
+use serde_json::Value;
 use talmox_clock::Clock;
 
 use super::client::{get, send};
 use super::control_planes;
+use crate::kube::object::condition;
 use crate::pve::Fault;
 use crate::talos::bench::Bench;
+use crate::talos::etcd;
 
 const FIRST: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 11));
 const SECOND: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 12));
+const FULL: &str = "etcdserver: mvcc: database space exceeded";
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 
 fn script(bench: &Bench, entry: &str) {
@@ -67,4 +71,46 @@ async fn answers_come_late_or_never() {
     let never = Clock::real().timeout(patience, get(&bench, FIRST, "/version")).await;
     assert!(never.is_err());
     assert_eq!(get(&bench, FIRST, "/version").await.unwrap().0, 200);
+}
+
+/// Its kubelet says in its log that it is not heard.
+async fn until_unheard(bench: &Bench, vmid: u32) {
+    bench
+        .until("a kubelet that says why", |land| {
+            let mut log = land.nodes.get(&vmid)?.services.get("kubelet")?.log.iter();
+            log.any(|line| line.contains(FULL)).then_some(())
+        })
+        .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_is_written_while_a_disk_is_full() {
+    // Slow enough for all to stand still before anybody is missed.
+    let bench = Bench::at_speed(20.0);
+    let boot = bench.start_control_plane(11);
+    etcd::bootstrap(&bench.realm, 11, boot, None).unwrap();
+    bench.until_healthy(11, "etcd").await;
+    let store = bench.store_of(11);
+    let is_ready = |node: &Value| condition(node, "Ready").is_some_and(|it| it["status"] == "True");
+    bench.until_object(&store, ("nodes", "", "node-11"), is_ready).await;
+
+    bench.realm.change(|land| land.raise_alarm(land.nodes[&11].etcd.unwrap()));
+    let refused = async {
+        while !create(&bench, "late").await.is_some_and(|(_, body)| body.contains(FULL)) {}
+    };
+    Clock::real().timeout(Duration::from_secs(30), refused).await.unwrap();
+    until_unheard(&bench, 11).await;
+    bench.start_worker(21);
+    until_unheard(&bench, 21).await;
+    let lease = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/node-11";
+    let renewed = get(&bench, FIRST, lease).await.unwrap();
+    // Whoever could write would miss the node by then.
+    bench.realm.clock().sleep(Duration::from_mins(1)).await;
+    assert_eq!(get(&bench, FIRST, lease).await.unwrap(), renewed);
+    assert!(is_ready(&store.get("nodes", "", "node-11").unwrap()));
+    assert!(store.get("nodes", "", "node-21").is_none());
+
+    etcd::disarm(&bench.realm, 11).unwrap();
+    bench.until_object(&store, ("nodes", "", "node-21"), is_ready).await;
+    bench.until_object(&store, ("nodes", "", "node-11"), is_ready).await;
 }

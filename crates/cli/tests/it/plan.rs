@@ -1,0 +1,176 @@
+//! `talmox plan`: how it ends, its pictures, and plans that are saved.
+
+use std::collections::BTreeSet;
+
+use insta::assert_snapshot;
+use serde_json::Value as Json;
+
+use crate::lab::{IN_FILE, Served};
+use crate::support::{Cluster, Run};
+
+const INVENTORY: &str = "inventory/dev/cluster.yaml";
+
+#[track_caller]
+fn fine(run: Run) -> Run {
+    assert_eq!(run.code, 0, "{}{}", run.stdout, run.stderr);
+    run
+}
+
+#[test]
+fn scripts_are_told_whether_there_is_something_to_do() {
+    let cluster = Cluster::of_one_node();
+    assert_eq!(fine(cluster.run("plan --lab")).stderr.matches("carries it out").count(), 1);
+    for also in ["", "--format json", "--graph"] {
+        let run = cluster.run(&format!("plan --lab --detailed-exitcode {also}"));
+        assert_eq!(run.code, 2, "{also}: {}", run.stderr);
+        assert!(!run.stdout.is_empty(), "{also}");
+    }
+}
+
+#[test]
+fn graphviz_is_given_every_step_and_what_it_waits_for() {
+    let run = fine(Cluster::of_one_node().run("plan --lab --graph dot"));
+    assert_snapshot!(run.stdout, @r#"
+    digraph "dev" {
+      rankdir=LR;
+      node [shape=box];
+      "schematic/376567988ad370138ad8b2698212367b8edcb69b5fd68c80be1f2ec7d603b4ba";
+      "image/pve/local/talos-v1.11.2-nocloud-amd64-376567988ad37013.qcow2";
+      "schematic/376567988ad370138ad8b2698212367b8edcb69b5fd68c80be1f2ec7d603b4ba" -> "image/pve/local/talos-v1.11.2-nocloud-amd64-376567988ad37013.qcow2";
+      "vm/cp-1/create";
+      "image/pve/local/talos-v1.11.2-nocloud-amd64-376567988ad37013.qcow2" -> "vm/cp-1/create";
+      "vm/cp-1/resize";
+      "vm/cp-1/create" -> "vm/cp-1/resize";
+      "vm/cp-1/finish";
+      "vm/cp-1/resize" -> "vm/cp-1/finish";
+      "vm/cp-1/start";
+      "vm/cp-1/finish" -> "vm/cp-1/start";
+      "talos/cp-1/apply";
+      "vm/cp-1/start" -> "talos/cp-1/apply";
+      "etcd/bootstrap";
+      "talos/cp-1/apply" -> "etcd/bootstrap";
+      "talos/cp-1/join";
+      "etcd/bootstrap" -> "talos/cp-1/join";
+      "talos/cp-1/apply" -> "talos/cp-1/join";
+      "vip";
+      "etcd/bootstrap" -> "vip";
+      "kubeconfig";
+      "talos/cp-1/join" -> "kubeconfig";
+      "cluster/health";
+      "talos/cp-1/join" -> "cluster/health";
+      "vip" -> "cluster/health";
+    }
+    "#);
+}
+
+#[test]
+fn the_picture_has_a_box_for_every_step_and_a_line_for_all_that_it_waits_for() {
+    let cluster = Cluster::with_secrets();
+    let plan = fine(cluster.run("plan --lab --format json")).stdout;
+    let plan: Json = serde_json::from_str(&plan).unwrap();
+    let steps = plan["steps"].as_array().unwrap();
+    let name = |id: &Json| id.as_str().unwrap().chars().take(16).collect::<String>();
+    let ids: BTreeSet<String> = steps.iter().map(|step| name(&step["id"])).collect();
+    let waits: usize = steps.iter().map(|step| step["after"].as_array().unwrap().len()).sum();
+    assert!(steps.len() > 10 && waits > steps.len(), "{plan:#}");
+
+    let svg = fine(cluster.run("plan --lab --graph svg")).stdout;
+    let elements = elements(&svg);
+    let of = |tag: &'static str| elements.iter().filter(move |element| element.tag == tag);
+    assert_eq!(elements[0].tag, "svg");
+    assert!(elements[0].attributes.contains("xmlns=\"http://www.w3.org/2000/svg\""));
+    let boxes = of("rect").filter(|rect| !rect.attributes.contains("class=\"lane\""));
+    assert_eq!(boxes.count(), steps.len());
+    assert_eq!(of("path").count(), waits);
+    let texts: Vec<&str> = of("text").map(|text| text.content).collect();
+    assert_eq!(texts.len(), steps.len());
+    // Long names are shortened.
+    let shown: BTreeSet<String> =
+        texts.iter().map(|text| text.chars().take(16).collect()).collect();
+    assert_eq!(shown, ids);
+}
+
+/// An element of a picture, with what stands between it and the next tag.
+struct Element<'a> {
+    tag: &'a str,
+    attributes: &'a str,
+    content: &'a str,
+}
+
+/// The elements of an XML document in their order. Every one is closed, and there is one around all others.
+#[track_caller]
+fn elements(xml: &str) -> Vec<Element<'_>> {
+    let mut found = vec![];
+    let mut open: Vec<&str> = vec![];
+    let mut parts = xml.split('<');
+    assert_eq!(parts.next(), Some(""), "it does not begin with a tag");
+    for part in parts {
+        let (tag, content) = part.split_once('>').expect("a tag that does not end");
+        assert!(!content.contains('>'), "{part}");
+        let is_entity =
+            |rest: &str| ["amp;", "lt;", "gt;"].iter().any(|name| rest.starts_with(name));
+        assert!(content.split('&').skip(1).all(is_entity), "{part}");
+        if let Some(name) = tag.strip_prefix('/') {
+            assert_eq!(open.pop(), Some(name));
+        } else {
+            assert!(!open.is_empty() || found.is_empty(), "something stands beside <{tag}>");
+            let is_whole = tag.ends_with('/');
+            let tag = tag.trim_end_matches('/');
+            let (name, attributes) = tag.split_once(' ').unwrap_or((tag, ""));
+            // `a="1" b="2"`: between two quotes stands a value or a name.
+            assert_eq!(attributes.matches('"').count() % 2, 0, "{tag}");
+            let names =
+                attributes.split('"').step_by(2).map(str::trim).filter(|name| !name.is_empty());
+            assert!(names.clone().all(|name| name.ends_with('=')), "{tag}");
+            assert_eq!(names.clone().collect::<BTreeSet<_>>().len(), names.count(), "{tag}");
+            found.push(Element { tag: name, attributes, content });
+            if !is_whole {
+                open.push(name);
+            }
+        }
+        assert!(!open.is_empty() || content.trim().is_empty(), "{part}");
+    }
+    assert_eq!(open, [""; 0], "not closed");
+    found
+}
+
+#[test]
+fn a_saved_plan_is_carried_out_as_long_as_nothing_has_changed() {
+    let cluster = Cluster::of_one_node();
+    let _lab = Served::in_file(&cluster, "--inventory inventory/dev --speed 20");
+    let nothing_is_there = || {
+        let run = fine(cluster.run(&format!("destroy --format json {IN_FILE}")));
+        assert_eq!(run.stdout, "{\"cluster\":\"dev\",\"changed\":false,\"findings\":[]}\n");
+    };
+    let refused = |saved: &str, why: &str| {
+        let run = cluster.run(&format!("up --yes --plan {saved} {IN_FILE}"));
+        assert_eq!(run.code, 1, "{}", run.stderr);
+        let said = format!("nothing was changed: {saved} does not hold: {why}");
+        assert!(run.stderr.contains(&said), "{}", run.stderr);
+        assert!(run.stderr.contains("hint: make a new one with"), "{}", run.stderr);
+    };
+
+    let saved = fine(cluster.run(&format!("plan --out fresh.json {IN_FILE}")));
+    let next = format!("`talmox up --plan fresh.json {IN_FILE}` carries it out.");
+    assert!(saved.stderr.contains(&next), "{}", saved.stderr);
+    assert_eq!(cluster.mode("fresh.json"), 0o600);
+
+    // Another inventory, and the one that it was made for.
+    let text = cluster.folder.read(INVENTORY);
+    cluster.folder.write(INVENTORY, &text.replace("10.0.0.11}", "10.0.0.11, cores: 3}"));
+    refused("fresh.json", "the inventory has changed since the plan was saved");
+    nothing_is_there();
+    cluster.folder.write(INVENTORY, &text);
+    let up = fine(cluster.run(&format!("up --plan fresh.json {IN_FILE}")));
+    assert!(up.stdout.contains("1 node is Ready"), "{}", up.stdout);
+
+    // Another world.
+    let more = format!("{text}workers: [{{name: wk-1, ip: 10.0.0.21}}]\n");
+    cluster.folder.write(INVENTORY, &more);
+    let grown = cluster.run(&format!("plan --detailed-exitcode --out grown.json {IN_FILE}"));
+    assert_eq!(grown.code, 2, "{}", grown.stderr);
+    refused("fresh.json", "the world has changed since the plan was saved");
+    fine(cluster.run(&format!("destroy --yes {IN_FILE}")));
+    refused("grown.json", "the world has changed since the plan was saved");
+    nothing_is_there();
+}

@@ -1,0 +1,150 @@
+//! Somebody wants to stop: what has begun is seen to its end, nothing else is waited for.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use talmox_engine::event::{Event, RunEnd};
+use talmox_engine::execute::Cancel;
+use talmox_engine::plan::{Action, DestroyVm, OwnVm, Step, StepId, StopVm};
+use talmox_engine::step::{Context, Cut, CutHook, Moment};
+use talmox_lab::pve::{Action as FaultAction, Fault, When};
+use talmox_pve::api::ha::{self, Care};
+use talmox_pve::api::task::{self, Filter, TaskState};
+use talmox_pve::api::{cluster, qemu};
+
+use super::rig::{
+    ADMIN, DEADLINE, Ran, Rig, TALMOX, bring_up, id, own, run, run_until_heard, step,
+};
+
+/// `NAME/stop` and `NAME/destroy`.
+fn take_down(own: &OwnVm, after: &[&str]) -> Vec<Step> {
+    let name = |act: &str| format!("{}/{act}", own.identity.node);
+    let stop = StopVm { own: own.clone(), deadline: DEADLINE };
+    let destroy = DestroyVm { own: own.clone(), deadline: DEADLINE };
+    vec![
+        step(&name("stop"), Action::StopVm(stop), after),
+        step(&name("destroy"), Action::DestroyVm(destroy), &[&name("stop")]),
+    ]
+}
+
+/// Somebody wants to stop just when Proxmox has begun what this step asked for.
+async fn stopped_in(at: &str, steps: &[Step], context: Context) -> Ran {
+    let (cancel, at) = (Cancel::default(), StepId::new(at));
+    let told = cancel.clone();
+    let hook: CutHook = Arc::new(move |step, moment| {
+        if *step == at && moment == Moment::AfterAct {
+            told.cancel();
+        }
+        Cut::Go
+    });
+    run(steps, &Context { cut: Some(hook), ..context }, &cancel).await
+}
+
+/// The kinds of tasks that go on.
+async fn running(rig: &Rig) -> Vec<String> {
+    let tasks = rig.client(ADMIN).send(&task::list(&id("pve1"), &Filter::default())).await;
+    let running = tasks.unwrap().into_iter().filter(|task| task.state == TaskState::Running);
+    running.map(|task| task.upid.kind().to_owned()).collect()
+}
+
+fn slow(rig: &Rig, task: &str, time: Duration) {
+    let when = When { task: Some(task.to_owned()), ..When::default() };
+    rig.lab.faults().add(Fault { times: None, ..Fault::new(when, FaultAction::Delay(time)) });
+}
+
+/// Whether there is nothing under the number of a VM.
+async fn is_gone(rig: &Rig, own: &OwnVm) -> bool {
+    rig.client(ADMIN).send(&cluster::is_free(own.vm.vmid)).await.is_ok()
+}
+
+#[tokio::test]
+async fn tasks_that_have_begun_are_seen_to_their_end() {
+    let rig = Rig::start("9.2");
+    let (one, other) = (own("one", 300), own("other", 301));
+    rig.run(&[bring_up(&one), bring_up(&other)].concat()).await.assert_done();
+    let steps = [take_down(&one, &[]), take_down(&other, &["one/destroy"])].concat();
+    for task in ["qmstop", "qmdestroy"] {
+        slow(&rig, task, Duration::from_mins(2));
+    }
+
+    let ran = stopped_in("one/stop", &steps, rig.context(TALMOX)).await;
+    assert_eq!(ran.outcome.end, RunEnd::Cancelled);
+    assert_eq!(ran.results()[..2], ["one/stop done", "one/destroy cancelled"]);
+    assert_eq!(running(&rig).await, [""; 0]);
+    assert!(!rig.client(ADMIN).send(&qemu::current(&one.vm)).await.unwrap().running);
+
+    let ran = stopped_in("one/destroy", &steps, rig.context(TALMOX)).await;
+    assert_eq!(
+        ran.results(),
+        ["one/stop already", "one/destroy done", "other/stop cancelled", "other/destroy cancelled"]
+    );
+    assert_eq!(running(&rig).await, [""; 0]);
+    assert!(is_gone(&rig, &one).await && !is_gone(&rig, &other).await);
+
+    // Nothing is left that would be stopped.
+    let rest = stopped_in("other/destroy", &steps, rig.context(TALMOX)).await;
+    rest.assert_done();
+    assert!(is_gone(&rig, &other).await);
+}
+
+#[tokio::test]
+async fn a_task_whose_beginning_was_not_told_is_seen_to_its_end_too() {
+    let rig = Rig::start("9.2");
+    let own = own("one", 300);
+    rig.run(&bring_up(&own)).await.assert_done();
+    rig.run(&take_down(&own, &[])[..1]).await.assert_done();
+    slow(&rig, "qmdestroy", Duration::from_mins(2));
+    rig.strike("DELETE", "/nodes/pve1/qemu/300", FaultAction::CutAfter);
+    let ran = stopped_in("one/destroy", &take_down(&own, &[]), rig.context(TALMOX)).await;
+    assert_eq!(ran.retries(), 1);
+    ran.assert_done();
+    assert!(is_gone(&rig, &own).await);
+    assert_eq!(running(&rig).await, [""; 0]);
+}
+
+#[tokio::test]
+async fn what_the_ha_manager_was_asked_for_is_seen_to_its_end() {
+    let rig = Rig::start("9.2");
+    let own = own("one", 300);
+    rig.run(&bring_up(&own)).await.assert_done();
+    let admin = rig.client(ADMIN);
+    admin.send(&ha::add_resource(own.vm.vmid, &Care::default())).await.unwrap();
+    let ran = stopped_in("one/stop", &take_down(&own, &[]), rig.context(ADMIN)).await;
+    assert_eq!(ran.results(), ["one/stop done", "one/destroy cancelled"]);
+    assert!(!admin.send(&qemu::current(&own.vm)).await.unwrap().running);
+}
+
+#[tokio::test]
+async fn a_task_of_an_earlier_run_is_left_to_itself_and_that_is_said() {
+    let rig = Rig::start("9.2");
+    let own = own("one", 300);
+    slow(&rig, "qmcreate", Duration::from_hours(24));
+    rig.run_until(&bring_up(&own), "one/create", Moment::AfterAct).await;
+    let is_enough = |event: &Event| matches!(event, Event::StepWaits { reason, .. } if reason.ends_with("from before"));
+    let context = rig.context(TALMOX);
+    let ran = run_until_heard(&bring_up(&own), &context, &Cancel::default(), is_enough).await;
+    assert_eq!(ran.outcome.end, RunEnd::Cancelled);
+    assert!(ran.results().iter().all(|result| result.ends_with("cancelled")));
+    assert_eq!(ran.notes(), ["the task qmcreate on pve1 from before goes on in Proxmox"]);
+    assert_eq!(running(&rig).await, ["qmcreate"]);
+}
+
+#[tokio::test]
+async fn who_waits_for_room_says_so_and_begins_nothing_after_a_stop() {
+    let rig = Rig::start("9.2");
+    slow(&rig, "qmcreate", Duration::from_mins(5));
+    let owns: Vec<_> = (0..3).map(|nth| own(&format!("cp-{nth}"), 300 + nth)).collect();
+    let steps: Vec<_> = owns.iter().flat_map(bring_up).collect();
+    // A storage bears two at a time.
+    let is_enough = |event: &Event| matches!(event, Event::StepWaits { reason, .. } if reason == "other tasks on pve1 to end");
+    let ran = run_until_heard(&steps, &rig.context(TALMOX), &Cancel::default(), is_enough).await;
+    assert_eq!(ran.outcome.end, RunEnd::Cancelled);
+    let results = ran.results();
+    let done = results.iter().filter(|result| result.ends_with("/create done")).count();
+    let cancelled = results.iter().filter(|result| result.ends_with(" cancelled")).count();
+    assert_eq!((done, cancelled), (2, 10), "{results:?}");
+    let creates = rig.asked().iter().filter(|call| call.starts_with("POST")).count();
+    assert_eq!(creates, 2);
+    let stops = ran.events.iter().filter(|event| event.what == Event::RunStopping).count();
+    assert_eq!(stops, 1);
+}
