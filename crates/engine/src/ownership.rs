@@ -123,6 +123,12 @@ impl Marker {
         )
     }
 
+    /// The name of the cluster in a description of ours, as long as people left it there.
+    pub fn told_cluster(description: &str) -> Option<&str> {
+        let (_, rest) = description.split_once(" of the cluster ")?;
+        rest.split_once(". talmox knows the VM").map(|(name, _)| name)
+    }
+
     /// Puts this marker in the place of the one in `text`, and leaves the rest as it is.
     pub fn replace_in(&self, text: &str) -> Option<String> {
         Self::find(text)?;

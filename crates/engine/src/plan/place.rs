@@ -53,7 +53,7 @@ pub(crate) struct Places<'a> {
     pub(crate) nodes: Vec<Placed<'a>>,
     /// VMs of ours for which the inventory has no node.
     pub(crate) removed: Vec<(OwnVm, Found<'a>)>,
-    /// The same, but with the tags of another cluster.
+    /// The same, but with the name of another cluster in tags or notes.
     pub(crate) shared: Vec<(OwnVm, Found<'a>)>,
     /// What is wrong with VMs of ours.
     pub(crate) troubles: Vec<Finding>,
@@ -182,7 +182,7 @@ pub(crate) fn places<'a>(desired: &'a Desired, pve: &'a Pve) -> Places<'a> {
     for (name, (vmid, found)) in owned {
         let own =
             OwnVm { vm: Vm::new(&found.seen.host, vmid), identity: desired.identity_of(&name) };
-        if shared::is_tagged_by_another(desired, found.config) {
+        if shared::is_of_another(desired, found.config) {
             places.shared.push((own, found));
             continue;
         }
@@ -194,6 +194,7 @@ pub(crate) fn places<'a>(desired: &'a Desired, pve: &'a Pve) -> Places<'a> {
         });
         places.removed.push((own, found));
     }
+    shared::part(desired, &mut places);
     places
 }
 

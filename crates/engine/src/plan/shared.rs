@@ -1,4 +1,4 @@
-//! VMs with the mark of this cluster that carry another one's tag: somebody copied the secrets along with an inventory,
+//! VMs with the mark of this cluster that carry another one's name: somebody copied the secrets along with an inventory,
 //! or gave a cluster another name. The mark alone cannot tell, so they are left as they are.
 
 use talmox_pve::config::VmConfig;
@@ -7,11 +7,23 @@ use super::action::OwnVm;
 use super::change::Finding;
 use super::place::{Found, Places, State};
 use crate::desired::{Desired, TAG};
+use crate::ownership::Marker;
 
-/// Whether its tags tell that a VM is of a cluster with another name.
-pub(super) fn is_tagged_by_another(desired: &Desired, config: &VmConfig) -> bool {
+/// Whether its tags or notes tell that a VM is of a cluster with another name.
+pub(super) fn is_of_another(desired: &Desired, config: &VmConfig) -> bool {
     let tags = config.tags();
-    tags.contains(TAG) && !tags.contains(&desired.cluster) && tags.iter().count() > 1
+    let is_tagged = tags.contains(TAG) && tags.iter().count() > 1;
+    let is_noted =
+        Marker::told_cluster(config.description()).is_some_and(|name| name != desired.cluster);
+    !tags.contains(&desired.cluster) && (is_tagged || is_noted)
+}
+
+/// Where some are of another cluster, so may be all of which nothing tells that they are of this one.
+pub(super) fn part(desired: &Desired, places: &mut Places<'_>) {
+    if !places.shared.is_empty() {
+        let lacks_tag = |found: &Found<'_>| !found.config.tags().contains(&desired.cluster);
+        places.shared.extend(places.removed.extract_if(.., |(_, found)| lacks_tag(found)));
+    }
 }
 
 /// Nodes that are made with the secrets of others would join them.
@@ -41,10 +53,12 @@ pub(super) fn spare(desired: &Desired, places: &Places<'_>, secrets: bool) -> Ve
     }
     for placed in &places.nodes {
         let State::Ours(found) = &placed.state else { continue };
-        if is_tagged_by_another(desired, found.config) {
+        if is_of_another(desired, found.config) {
             let tags = found.config.tags();
-            let message =
-                format!("its VM {} has the tags of another cluster ({tags})", placed.own.vm.vmid);
+            let message = format!(
+                "its VM {} is another cluster's by tags or notes ({tags})",
+                placed.own.vm.vmid
+            );
             let hint = format!(
                 "is it still in use under another name? If it is to go, on its host: {}",
                 retag(desired, &placed.own)
@@ -63,7 +77,7 @@ fn told(desired: &Desired, shared: &[(OwnVm, Found<'_>)]) -> String {
         })
         .collect();
     format!(
-        "VMs with the secrets of {} have the tags of another cluster: {}",
+        "VMs with the secrets of {} are of another cluster, by their tags or notes: {}",
         desired.cluster,
         vms.join(", ")
     )

@@ -119,7 +119,7 @@ fn doubt(
         let version = version_in_name(name).filter(|version| *version != wanted.talos)?;
         let message =
             format!("by its name the template has Talos {version}, and {} is wanted", wanted.talos);
-        let hint = "nodes of another minor version are refused once they run; name another template, and \
+        let hint = "nodes of another minor version are refused once they run, if they tell it (Talos 1.13 on); name another template, and \
                     `talmox template create` makes it";
         return Some(Finding::warning(&subject, message).hint(hint));
     };

@@ -138,7 +138,12 @@ impl Web {
                 _ => {
                     let shown = at.to_string();
                     let text = body::read(&shown, response.into_body(), ANSWER, 500).await;
-                    let text = one_line(&text.unwrap_or_default());
+                    // Servers like to repeat what they were asked for.
+                    let query = at.target.split_once('?').map_or("", |(_, query)| query);
+                    let mut text = one_line(&text.unwrap_or_default());
+                    if !query.is_empty() {
+                        text = text.replace(query, "…");
+                    }
                     return Err(WebError::Status { url: shown, status, text });
                 }
             }

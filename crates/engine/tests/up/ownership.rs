@@ -125,12 +125,28 @@ async fn a_copy_of_an_inventory_with_its_secrets_neither_joins_nor_ends_the_firs
     let with_secrets = DestroyOptions { secrets: true, ..DestroyOptions::default() };
     assert_eq!(rig.end(&copy, with_secrets).await.errors().count(), 1, "the VMs need them");
 
-    // The name alone: nobody can tell a copy from the first.
+    // Other tags do not make it ours, as its notes tell; nor other notes, beside one that is not.
+    rig.disguise("pve1", 301).await;
+    let ran = rig.destroy(&copy).await;
+    assert!(ran.plan.steps.is_empty(), "{}", show::text(&ran.plan));
+    let vm = Vm::new(&"pve1".parse().unwrap(), VmId::new(301).unwrap());
+    let marked = marker(&bundle().cluster.id, "wk-1", Stage::Made).to_string();
+    let set = VmOptions::new().description(&marked);
+    let change = VmChange { set, ..VmChange::default() };
+    rig.client(ADMIN).send(&qemu::set_config(&vm, &change)).await.unwrap();
+    let ran = rig.destroy(&copy).await;
+    assert!(ran.plan.steps.is_empty(), "{}", show::text(&ran.plan));
+    assert!(show::text(&ran.plan).contains("301 (wk-1, mine)"), "{}", show::text(&ran.plan));
+
+    // The name alone: nobody can tell a copy from the first. Of wk-1 nothing tells any more.
     let renamed = pair().replace("cluster_name: home", "cluster_name: copy");
     let ending = rig.end(&renamed, DestroyOptions::default()).await;
     let errors: Vec<_> = ending.errors().map(|error| error.message.as_str()).collect();
-    assert_eq!(errors.len(), 2, "{errors:?}");
-    assert!(errors[0].contains("has the tags of another cluster (home;talmox)"), "{errors:?}");
+    assert_eq!(errors.len(), 1, "{errors:?}");
+    assert!(
+        errors[0].contains("is another cluster's by tags or notes (home;talmox)"),
+        "{errors:?}"
+    );
 }
 
 /// The marker that a VM of `cp-1` has, in this cluster.

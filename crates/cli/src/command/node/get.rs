@@ -148,8 +148,18 @@ fn to_json(one: &Resource) -> Json {
         "version": one.version,
         "phase": one.phase,
         "labels": one.labels,
-        "spec": one.tree().map(|tree| spec::json(&tree)),
+        "spec": if is_many(one) {
+            Some(one.yaml().expose().into())
+        } else {
+            one.tree().map(|tree| spec::json(&tree))
+        },
     })
+}
+
+/// Whether the spec is of several documents, as machine configs are: then it is passed on as one text, so that nothing
+/// of it is lost.
+fn is_many(one: &Resource) -> bool {
+    talmox_yaml::read(one.yaml().expose()).is_ok_and(|documents| documents.len() > 1)
 }
 
 /// As talosctl writes it; the spec as it came.
@@ -173,5 +183,6 @@ fn to_yaml(one: &Resource) -> String {
         .lines()
         .map(|line| if line.is_empty() { "\n".to_owned() } else { format!("    {line}\n") })
         .collect();
-    format!("{metadata}spec:\n{indented}")
+    let opening = if is_many(one) { " |" } else { "" };
+    format!("{metadata}spec:{opening}\n{indented}")
 }
