@@ -67,6 +67,12 @@ spec:
     let status = run(&node, &folder, "get NODE ms machine --format json");
     let json: serde_json::Value = serde_json::from_str(&status.stdout).unwrap();
     assert_eq!(json["spec"]["status"]["ready"], true);
+    // Several documents are one text, and nothing of it is lost.
+    let many = run(&node, &folder, "get NODE ms many --yaml").stdout;
+    assert!(many.ends_with("spec: |\n    stage: booting\n    ---\n    kind: More\n"), "{many}");
+    let many = run(&node, &folder, "get NODE ms many --format json").stdout;
+    let json: serde_json::Value = serde_json::from_str(&many).unwrap();
+    assert_eq!(json["spec"], "stage: booting\n---\nkind: More\n");
     let members = run(&node, &folder, "get NODE member --namespace other --format json");
     let json: serde_json::Value = serde_json::from_str(&members.stdout).unwrap();
     assert_eq!((&json[1]["id"], &json[1]["namespace"]), (&"wk-1".into(), &"other".into()));

@@ -306,6 +306,7 @@ impl State for Node {
             ("MachineStatuses.runtime.talos.dev", "machine") => {
                 "stage: running\nstatus:\n    ready: true\n    unmetConditions: []\n"
             }
+            ("MachineStatuses.runtime.talos.dev", "many") => "stage: booting\n---\nkind: More\n",
             ("MachineConfigs.config.talos.dev", _) => {
                 return Err(Status::permission_denied("not authorized"));
             }
