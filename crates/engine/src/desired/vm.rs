@@ -16,7 +16,8 @@ use talmox_talos_config::secret::SecretText;
 use super::identity::NodeIdentity;
 use super::{DeriveError, cloud_config, first_address};
 
-/// Tags that every VM of ours has, for people and lists; nothing depends on them.
+/// The tag that every VM of ours has beside the name of its cluster. It makes no VM ours; one with the name of another cluster is
+/// left alone.
 pub const TAG: &str = "talmox";
 
 /// The options that all clones of a template have in common.
