@@ -21,6 +21,11 @@ impl Chance {
         Self { is_even: true, ..Self::new(seed) }
     }
 
+    /// Whether times are as they are given.
+    pub fn is_even(&self) -> bool {
+        self.is_even
+    }
+
     /// Chance for one thing of its own.
     #[must_use]
     pub fn of(&self, object: &str, nth: u64) -> Self {
@@ -105,6 +110,7 @@ mod tests {
     #[test]
     fn even_chance_leaves_times_as_they_are() {
         let (mut even, time) = (Chance::even(7).of("vm/300", 2), Duration::from_secs(2));
+        assert!(even.is_even() && !Chance::new(7).is_even());
         assert_eq!((even.jitter(time), even.jitter(time)), (time, time));
         assert_eq!(even.number(), Chance::new(7).of("vm/300", 2).number());
     }

@@ -24,6 +24,7 @@ pub mod patience;
 pub mod plan;
 pub mod role;
 pub mod run_log;
+mod sdn_zone;
 pub mod settled;
 pub mod status;
 pub mod step;

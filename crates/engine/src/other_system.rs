@@ -1,13 +1,12 @@
 //! Whether a machine that does not run Talos is up: one can log in to it, or its guest agent answers.
 
+use std::io;
 use std::net::IpAddr;
 use std::time::Duration;
 
 use talmox_pve::api::qemu::{Vm, agent_ping};
 use talmox_pve::{Client, PveError};
 use talmox_talos_api::{Address, Look, Reach};
-use tokio::net::TcpStream;
-use tokio::time::timeout;
 
 use crate::plan::Contact;
 
@@ -43,11 +42,11 @@ async fn agent(vm: &Vm, pve: &Client) -> Look<()> {
 /// Whether one can log in.
 pub(crate) async fn door(address: IpAddr, reach: &Reach) -> Look<()> {
     let address = Address { host: address.to_string(), port: SSH };
-    let target = reach.target(&address);
-    let connecting = TcpStream::connect((target.host.as_str(), target.port));
-    match timeout(CONNECT, connecting).await {
-        Ok(Ok(_)) => Look::Done(()),
-        Ok(Err(error)) => Look::NotYet(format!("{address} is closed: {error}")),
-        Err(_) => Look::NotYet(format!("{address} does not answer")),
+    match reach.connect(&address, CONNECT).await.map_err(io::Error::from) {
+        Ok(_) => Look::Done(()),
+        Err(error) if error.kind() == io::ErrorKind::TimedOut => {
+            Look::NotYet(format!("{address} does not answer"))
+        }
+        Err(error) => Look::NotYet(format!("{address} is closed: {error}")),
     }
 }

@@ -66,13 +66,19 @@ pub struct Marker {
     pub stage: Stage,
     /// A hash of the user-data that the VM was made with, where nobody can ask the guest for it.
     pub data: Option<String>,
+    /// Whether Proxmox rejected the tags when the VM was made. The tag policy cannot be read with a narrow token, so without
+    /// this note every plan would show tags that no run can set.
+    pub are_tags_rejected: bool,
 }
 
 impl fmt::Display for Marker {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { cluster, node, stage, data } = self;
+        let Self { cluster, node, stage, data, are_tags_rejected } = self;
         write!(f, "{HEAD} cluster={cluster} node={node} stage={}", stage.as_str())?;
-        data.as_ref().map_or(Ok(()), |data| write!(f, " data={data}"))
+        if let Some(data) = data {
+            write!(f, " data={data}")?;
+        }
+        if *are_tags_rejected { f.write_str(" tags=rejected") } else { Ok(()) }
     }
 }
 
@@ -102,6 +108,7 @@ impl FromStr for Marker {
             node: text("node").ok_or(NoMarker)?,
             stage,
             data: text("data"),
+            are_tags_rejected: field("tags").is_some_and(|(_, value)| value == "rejected"),
         })
     }
 }

@@ -7,7 +7,7 @@
 //! |---|---|
 //! | fetch an image; create or clone a VM; make a template | `image` |
 //! | any other call or task of Proxmox; tell the factory; write files | `task` |
-//! | give a node its config, and see it come back as a node of the cluster | `boot` for each start (the first and at most two resets), then `bootstrap` |
+//! | give a node its config, and see it come back as a node of the cluster | at most two starts of a new VM that stall, then `boot`, then `bootstrap` |
 //! | bootstrap etcd; join; the shared address; another system than Talos | `bootstrap` |
 //! | the health of the cluster; an add-on | `health` |
 //!
@@ -43,6 +43,9 @@ pub(crate) const DETACH_PAUSE: Duration = Duration::from_secs(10);
 pub(crate) const SILENT_HOST: Duration = Duration::from_mins(3);
 /// How long a control plane that must be asked for etcd's data may take to answer: it may be booting.
 pub(crate) const WITNESS: Duration = Duration::from_mins(3);
+/// How long a VM that this run created may boot without an answer before it is reset. Talos stalls in up to a third of its
+/// first boots from a cloud-init drive, until the VM is reset; a boot that does not stall takes less than this.
+pub(crate) const STALL: Duration = Duration::from_secs(150);
 /// A node that does not answer for so long is looked up in Proxmox, again and again: its host may be
 /// down, or its VM off.
 pub(crate) const GLANCE: Duration = Duration::from_mins(2);

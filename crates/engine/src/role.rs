@@ -8,6 +8,7 @@ use talmox_model::value::Boot;
 use talmox_model::{Cluster, Node};
 
 use crate::desired::Login;
+use crate::sdn_zone;
 
 /// A role of ours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -61,22 +62,24 @@ impl Role {
             Self::Device => "Mapping.Audit Mapping.Use",
             Self::Mapping => "Mapping.Audit Mapping.Modify Mapping.Use",
             Self::Host => "Sys.Audit",
-            Self::Agent => "VM.GuestAgent.Audit",
+            // Up to Proxmox VE 8 the right has another name, and naming one that a release does not know is an error.
+            Self::Agent => {
+                "$(pveversion | grep -q '^pve-manager/[1-8][.]' && echo VM.Monitor || echo VM.GuestAgent.Audit)"
+            }
         }
     }
 
-    /// The lines that make the role, or mend one that can do less.
+    /// The lines that make the role, or add to one that has fewer rights.
     fn lines(self) -> [String; 2] {
-        let name = self.name();
-        let modify =
-            |rights: &str| format!("pveum role modify {name} --append --privs \"{rights}\"");
-        let filled = match self {
-            // Up to Proxmox VE 8 this right has another name, and the new one is refused.
-            Self::Agent => format!("{} || {}", modify(self.rights()), modify("VM.Monitor")),
-            _ => modify(self.rights()),
-        };
-        [format!("pveum role add {name}"), filled]
+        let (name, rights) = (self.name(), self.rights());
+        let add = if_absent(&format!("pveum role add {name}"));
+        [add, format!("pveum role modify {name} --append --privs \"{rights}\"")]
     }
+}
+
+/// A command that makes something, and says nothing where that is there already: the lines can be run again.
+fn if_absent(command: &str) -> String {
+    format!("{command} 2>/dev/null || true")
 }
 
 /// Which roles are needed on which paths.
@@ -124,7 +127,7 @@ impl Grants {
         }
         let further = hardware.nics.values().filter_map(|nic| nic.bridge.get());
         for bridge in placement.bridge.get().into_iter().chain(further) {
-            self.add(format!("/sdn/zones/localnetwork/{bridge}"), Role::Net);
+            self.add(sdn_zone::grant_path(bridge.as_str()), Role::Net);
         }
         match (hardware.gpu.mapping.get(), hardware.gpu.pci.get()) {
             (Some(mapping), _) => self.add(format!("/mapping/pci/{mapping}"), Role::Device),
@@ -155,21 +158,33 @@ impl Grants {
         self.making().chain(self.giving(login)).collect()
     }
 
-    /// The same for a user and a token that are still to be made.
+    /// The same for a user and a token that do not exist yet. The token must exist before it is given rights, and Proxmox shows
+    /// its secret once: the last line prints it, in the form in which talmox takes it.
     pub fn lines_for_new(&self, login: &Login) -> Vec<String> {
         let user = &login.user;
-        let token = login.token.iter();
-        let token = token.map(|token| format!("pveum user token add {user} {token} --privsep 1"));
-        let made = [format!("pveum user add {user}")].into_iter().chain(token);
-        self.making().chain(made).chain(self.giving(login)).collect()
+        let mut lines: Vec<String> = self.making().collect();
+        lines.push(if_absent(&format!("pveum user add {user}")));
+        if let Some(token) = &login.token {
+            lines.push(format!(
+                "token=$(pveum user token add {user} {token} --privsep 1 --output-format json)"
+            ));
+        }
+        lines.extend(self.giving(login));
+        if let Some(token) = &login.token {
+            lines.push(format!(
+                "echo \"$token\" | sed -n 's/.*\"value\" *: *\"\\([^\"]*\\)\".*/{user}!{token}=\\1/p'"
+            ));
+        }
+        lines
     }
 
-    /// Pools and roles.
+    /// Pools, roles, and the zones of vnets.
     fn making(&self) -> impl Iterator<Item = String> {
         let pools = self.0.keys().filter_map(|path| path.strip_prefix("/pool/"));
-        let pools = pools.map(|pool| format!("pveum pool add {pool}"));
+        let pools = pools.map(|pool| if_absent(&format!("pveum pool add {pool}")));
         let roles: BTreeSet<Role> = self.0.values().flatten().copied().collect();
-        pools.chain(roles.into_iter().flat_map(Role::lines))
+        let zones = self.0.keys().filter_map(|path| sdn_zone::lookup(path));
+        pools.chain(roles.into_iter().flat_map(Role::lines)).chain(zones)
     }
 
     /// A token has the rights that both it and its user have.

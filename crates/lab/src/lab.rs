@@ -44,8 +44,10 @@ pub struct Settings {
     pub speed: f64,
     /// Where the lab is kept; none for one that leaves nothing behind.
     pub state: Option<PathBuf>,
-    /// Where requests and answers are written down.
+    /// Where requests are written down.
     pub record: Option<PathBuf>,
+    /// Whether the record has the answers, too.
+    pub record_answers: bool,
     /// What goes wrong, beside what the scenario says.
     pub faults: Vec<Fault>,
     /// Names under which the Image Factory is known, beside its own.
@@ -67,6 +69,7 @@ impl Default for Settings {
             speed: 1.0,
             state: None,
             record: None,
+            record_answers: false,
             faults: vec![],
             factory_names: vec![],
             reach: BTreeMap::new(),
@@ -189,10 +192,10 @@ impl Lab {
             site.faults.add(fault);
         }
         let (listener, address) = bind(listen)?;
-        let recorder = settings
-            .record
-            .as_deref()
-            .map(|path| Recorder::open(path).map_err(|error| at(&path.display(), &error)));
+        let recorder = settings.record.as_deref().map(|path| {
+            Recorder::open(path, settings.record_answers)
+                .map_err(|error| at(&path.display(), &error))
+        });
         let gate = Gate {
             site: Arc::clone(&site),
             keys: Keys::new(&state.keys.tickets),

@@ -93,7 +93,9 @@ impl Inner {
         self.is_taken.store(true, Ordering::Relaxed);
         let secured = self.dialer.secure(socket).await;
         let dialed = secured.map_err(|failed| unanswered(failed.error))?;
-        let sender = handshake(dialed.stream).await.map_err(Unanswered::Cut)?;
+        // Nothing was asked yet: reported as a cut, an apply would seem to be possibly done.
+        let sender =
+            handshake(dialed.stream).await.map_err(|_| unanswered(self.dialer.hung_up()))?;
         Ok(live.insert(sender).clone())
     }
 

@@ -89,6 +89,12 @@ impl Credentials {
         Ok(Self { authority, certificate, key: key.to_pkcs8_pem() })
     }
 
+    /// The name of the context that a talosconfig uses where none is chosen.
+    pub fn current_context(text: &SecretText) -> Option<String> {
+        let root = talmox_yaml::read_first(text.expose()).ok()??;
+        root.as_map()?.get("context")?.as_str().map(str::to_owned)
+    }
+
     /// When our certificate ends.
     pub fn not_after(&self) -> UnixTime {
         self.certificate.not_after

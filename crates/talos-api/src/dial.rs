@@ -15,12 +15,13 @@ use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{AlertDescription, CertificateError, ClientConfig};
 use socket2::{SockRef, TcpKeepalive};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::{TcpStream, lookup_host};
+use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-use crate::address::{Address, Reach};
+use crate::address::Address;
+use crate::reach::{ConnectError, Reach};
 
 /// Why there is no connection. Nothing was asked yet, so trying again is safe.
 #[derive(Debug, thiserror::Error)]
@@ -40,8 +41,35 @@ pub enum DialError {
     /// It does not accept ours, or wants one.
     #[error("{target} refused the connection: {}", alert_text(*alert))]
     Refused { target: Address, alert: AlertDescription },
+    /// A node does this while its API restarts, and while it shuts down.
+    #[error("{target} closed the connection before it answered")]
+    HungUp { target: Address },
     #[error("no TLS connection to {target}")]
     Tls { target: Address, source: io::Error },
+}
+
+impl DialError {
+    /// Whether a node fails this way for a second or two while its API restarts, as it does between maintenance mode
+    /// and its config: 1.13 closes connections, 1.12 refuses the port, and a server without a certificate yet
+    /// reports an internal error.
+    pub fn is_restart(&self) -> bool {
+        match self {
+            Self::HungUp { .. } => true,
+            Self::Connect { source, .. } => source.kind() == io::ErrorKind::ConnectionRefused,
+            Self::Refused { alert, .. } => *alert == AlertDescription::InternalError,
+            _ => false,
+        }
+    }
+}
+
+fn is_hung_up(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::UnexpectedEof
+            | io::ErrorKind::ConnectionReset
+            | io::ErrorKind::ConnectionAborted
+            | io::ErrorKind::BrokenPipe
+    )
 }
 
 fn alert_text(alert: AlertDescription) -> &'static str {
@@ -60,7 +88,9 @@ fn alert_text(alert: AlertDescription) -> &'static str {
 #[derive(Clone)]
 pub(crate) struct Dialer {
     pub(crate) address: Address,
+    /// Where the connection goes, for messages.
     target: Address,
+    reach: Reach,
     tls: TlsConnector,
     limit: Duration,
 }
@@ -86,8 +116,8 @@ impl From<DialError> for Failed {
 impl Dialer {
     /// `limit` is real time, for each step: bytes cross a real network.
     pub(crate) fn new(address: Address, reach: &Reach, tls: ClientConfig, limit: Duration) -> Self {
-        let target = reach.target(&address);
-        Self { address, target, tls: TlsConnector::from(Arc::new(tls)), limit }
+        let (target, reach) = (reach.target(&address), reach.clone());
+        Self { address, target, reach, tls: TlsConnector::from(Arc::new(tls)), limit }
     }
 
     pub(crate) async fn dial(&self) -> Result<Dialed, Failed> {
@@ -124,24 +154,21 @@ impl Dialer {
 
     /// The first half of dialling: somebody takes the connection.
     pub(crate) async fn connect(&self) -> Result<TcpStream, DialError> {
-        let Address { host, port } = &self.target;
-        let found = timeout(self.limit, lookup_host((host.as_str(), *port))).await;
-        let found = found
-            .unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
-            .map_err(|source| DialError::Resolve { host: host.clone(), source })?;
-        let mut failure = io::ErrorKind::NotFound.into();
-        for address in found {
-            match timeout(self.limit, TcpStream::connect(address)).await {
-                Ok(Ok(socket)) => return Ok(socket),
-                Ok(Err(source)) => failure = source,
-                Err(_) => failure = io::ErrorKind::TimedOut.into(),
+        let connecting = self.reach.connect(&self.address, self.limit).await;
+        connecting.map_err(|error| match error {
+            ConnectError::Resolve { host, source } => DialError::Resolve { host, source },
+            error => {
+                DialError::Connect { target: self.target.clone(), source: io::Error::from(error) }
             }
-        }
-        Err(DialError::Connect { target: self.target.clone(), source: failure })
+        })
     }
 
     pub(crate) fn silent(&self) -> DialError {
         DialError::Silent { target: self.target.clone() }
+    }
+
+    pub(crate) fn hung_up(&self) -> DialError {
+        DialError::HungUp { target: self.target.clone() }
     }
 
     /// Nobody took the connection in time.
@@ -163,6 +190,7 @@ impl Dialer {
             Some(error @ rustls::Error::InvalidCertificate(_)) => {
                 DialError::Certificate { target, source: error.clone() }
             }
+            _ if is_hung_up(&source) => DialError::HungUp { target },
             _ => DialError::Tls { target, source },
         }
     }

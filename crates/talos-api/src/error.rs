@@ -10,6 +10,7 @@ use tonic::{Code, Status};
 use crate::address::Address;
 use crate::channel::Unanswered;
 use crate::dial::DialError;
+use crate::node_service::plain;
 
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum TalosError {
@@ -17,7 +18,7 @@ pub enum TalosError {
     #[error("{} was not sent", call)]
     Unreachable { call: Call, source: Arc<DialError> },
     /// The node cannot do this now, and says why. Waiting helps.
-    #[error("{call} is not possible yet: {reason}")]
+    #[error("{call} is not possible yet: {}", plain(reason))]
     NotYet { call: Call, code: Code, reason: String },
     /// The node says no. Waiting does not help.
     #[error("{call} was refused: {message} ({})", code_name(*code))]
@@ -153,7 +154,7 @@ impl TalosError {
     pub fn reason(&self) -> String {
         match self {
             Self::Unreachable { source, .. } => source.to_string(),
-            Self::NotYet { reason, .. } => undialed(reason).unwrap_or(reason).to_owned(),
+            Self::NotYet { reason, .. } => plain(reason),
             Self::No { message, .. } => message.clone(),
             Self::Lost { .. } => "the connection broke".to_owned(),
             Self::Late { .. } => "no answer came in time".to_owned(),
@@ -189,12 +190,6 @@ fn is_waiting(code: Code, message: &str) -> bool {
     let said = format!(" {}", message.to_ascii_lowercase());
     let is_said = |words: &&str| said.contains(words);
     ETCD_WAITS.iter().any(is_said) || code == Code::FailedPrecondition && WAITS.iter().any(is_said)
-}
-
-/// What is left of gRPC's words about a service behind the API that could not be reached: `dial tcp …: connection refused`.
-fn undialed(reason: &str) -> Option<&str> {
-    let (_, what) = reason.split_once("transport: Error while dialing: ")?;
-    Some(what.trim_end_matches('"'))
 }
 
 /// As gRPC spells it.
@@ -316,7 +311,12 @@ mod tests {
                      connect: connection refused\"";
         let error = TalosError::new(call(), Status::unavailable(words));
         assert!(matches!(error, TalosError::NotYet { .. }), "{error:?}");
-        assert_eq!(error.reason(), "dial tcp 127.0.0.1:2379: connect: connection refused");
+        assert_eq!(error.reason(), "etcd on the node does not accept connections");
+        assert_eq!(
+            error.to_string(),
+            "Bootstrap on 10.0.0.11:50000 is not possible yet: etcd on the node does not accept \
+             connections"
+        );
     }
 
     #[test]

@@ -12,6 +12,7 @@ pub mod client;
 pub mod credentials;
 pub mod dial;
 pub mod error;
+pub mod etcd_state;
 pub mod follow;
 pub mod health;
 pub mod machine;
@@ -19,6 +20,7 @@ pub mod pin;
 pub mod probe;
 pub mod proto;
 pub mod quorum;
+pub mod reach;
 #[cfg(feature = "server")]
 pub mod server;
 pub mod upgrade;
@@ -26,17 +28,20 @@ pub mod wait;
 
 mod archive;
 mod channel;
+mod node_service;
 mod tls;
 
-pub use address::{Address, Reach};
+pub use address::Address;
 pub use client::{Client, Limits, Settings};
 pub use credentials::{Credentials, CredentialsError};
 pub use dial::DialError;
 pub use error::{Call, TalosError};
+pub use etcd_state::EtcdState;
 pub use follow::{Follow, FollowError};
 pub use machine::{Expected, Machine};
 pub use pin::{BadPin, Pin};
 pub use probe::{Verdict, probe};
+pub use reach::{ConnectError, Reach};
 pub use tls::SetupError;
 pub use tonic::Code;
 pub use upgrade::UpgradePath;

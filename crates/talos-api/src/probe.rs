@@ -3,9 +3,9 @@
 //! A node has two faces on one port. Configured, it wants a certificate of its cluster's authority
 //! and shows one; in maintenance mode it takes anybody and shows a certificate of its own making.
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
-use std::{fmt, io};
 
 use rustls::client::danger::ServerCertVerifier as _;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime as TlsTime};
@@ -116,21 +116,9 @@ pub async fn probe(
 fn unheard(error: DialError) -> Verdict {
     match error {
         DialError::Resolve { .. } | DialError::Connect { .. } => Verdict::Nothing(error),
-        DialError::Silent { .. } => Verdict::Mute(error),
-        // Who hangs up says nothing either. One that shuts down does so.
-        DialError::Tls { ref source, .. } if is_hung_up(source) => Verdict::Mute(error),
+        DialError::Silent { .. } | DialError::HungUp { .. } => Verdict::Mute(error),
         _ => Verdict::NoNode(error),
     }
-}
-
-fn is_hung_up(error: &io::Error) -> bool {
-    matches!(
-        error.kind(),
-        io::ErrorKind::UnexpectedEof
-            | io::ErrorKind::ConnectionReset
-            | io::ErrorKind::ConnectionAborted
-            | io::ErrorKind::BrokenPipe
-    )
 }
 
 /// When the certificate ends that a node of our cluster shows; nothing if it cannot be read.
@@ -326,7 +314,10 @@ impl fmt::Display for Verdict {
             Self::RefusesUs(_) => {
                 f.write_str("a node of this cluster that refuses our certificate")
             }
-            Self::Unclear(error) => write!(f, "something that is no node as we know them: {error}"),
+            Self::Unclear(error) if error.may_pass() => {
+                write!(f, "a node whose API is starting or restarting: {}", error.reason())
+            }
+            Self::Unclear(error) => write!(f, "something that is not a Talos node: {error}"),
         }
     }
 }

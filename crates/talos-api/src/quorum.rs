@@ -8,6 +8,7 @@ use tokio::task::JoinSet;
 
 use crate::client::{Alarm, Client, Health, Member, MemberStatus, Service};
 use crate::error::TalosError;
+use crate::etcd_state::ETCD;
 
 /// etcd on one control plane, as it was seen; what could not be seen says why.
 #[derive(Clone, Debug, PartialEq)]
@@ -35,7 +36,7 @@ pub async fn look(control_planes: &[(String, Client)]) -> Vec<EtcdView> {
 async fn look_at(name: String, client: &Client) -> EtcdView {
     let why = |error: TalosError| error.reason();
     let service = match client.services().await {
-        Ok(all) => Ok(all.into_iter().find(|service| service.id == "etcd")),
+        Ok(all) => Ok(all.into_iter().find(|service| service.id == ETCD)),
         // Nothing else will be answered: one reason is enough, and one wait.
         Err(error) => {
             let why = error.reason();
@@ -48,12 +49,27 @@ async fn look_at(name: String, client: &Client) -> EtcdView {
             };
         }
     };
+    // An etcd that is down never answers: its service says why.
+    if let Ok(found) = &service
+        && !found.as_ref().is_some_and(Service::is_running)
+    {
+        let down = found.as_ref().map_or("etcd does not run".to_owned(), Service::describe);
+        return EtcdView {
+            name,
+            service,
+            members: Err(down.clone()),
+            status: Err(down.clone()),
+            alarms: Err(down),
+        };
+    }
+    let (members, status, alarms) =
+        tokio::join!(client.etcd_members(), client.etcd_status(), client.etcd_alarms());
     EtcdView {
         name,
         service,
-        members: client.etcd_members().await.map_err(why),
-        status: client.etcd_status().await.map_err(why),
-        alarms: client.etcd_alarms().await.map_err(why),
+        members: members.map_err(why),
+        status: status.map_err(why),
+        alarms: alarms.map_err(why),
     }
 }
 

@@ -19,6 +19,7 @@ use crate::environment;
 use crate::error::{CommandError, Exit};
 use crate::printer::Printer;
 use crate::secrets;
+use crate::session::client_files;
 
 #[derive(Debug, Args)]
 pub(crate) struct ClientArgs {
@@ -122,26 +123,33 @@ fn merge(args: &ClientArgs, file: &ClientFile<'_>) -> Result<(PathBuf, String), 
     Ok((path, context))
 }
 
-/// What leads to a real cluster is never replaced by what leads into a lab.
+/// The kubeconfig of a real cluster is never replaced by one for a lab.
 pub(super) fn refuse_real(paths: &ClientPaths) -> Result<(), CommandError> {
     let path = &paths.kubeconfig;
     match disk::read_secret(path)? {
-        Some(text) if !text.expose().contains("server: https://127.") => {
-            Err(CommandError::failed(format!("{} is of a real cluster", path.display()))
-                .hint("the lab's goes elsewhere with --output DIR"))
+        Some(text) if !client_files::is_for_lab(&text) => {
+            let message = format!("nothing was changed: {} is for a real cluster", path.display());
+            Err(CommandError::failed(message)
+                .hint("write the files of the lab to another folder with --output DIR"))
         }
         _ => Ok(()),
     }
 }
 
-/// Writes what `up` hands out, in place of what it wrote before. Says what it did.
+/// Writes the files of a cluster, in place of those that `up` wrote before. Returns what it did.
 pub(super) fn put(
     paths: &ClientPaths,
     files: &ClientFiles,
+    is_lab: bool,
     merge: bool,
 ) -> Result<Vec<String>, CommandError> {
     let ClientPaths { kubeconfig: kube, talosconfig: talos } = paths;
-    disk::write_private(kube, files.kubeconfig.expose(), Before::Anything)?;
+    let kubeconfig = if is_lab {
+        client_files::marked_for_lab(&files.kubeconfig)
+    } else {
+        files.kubeconfig.clone()
+    };
+    disk::write_private(kube, kubeconfig.expose(), Before::Anything)?;
     disk::write_private(talos, files.talosconfig.expose(), Before::Anything)?;
     let mut told = vec![format!("wrote {} and {}", kube.display(), talos.display())];
     if merge {

@@ -2,11 +2,15 @@
 
 mod access;
 mod apply;
+mod apply_outcome;
+mod column;
 mod explain;
 mod get;
 mod intended;
 mod kind;
 mod logs;
+mod resource_output;
+mod retry;
 mod services;
 mod spec;
 

@@ -158,7 +158,8 @@ async fn up(
     }
     session.keep_secrets(printer)?;
     let told = Arc::new(Mutex::new(vec![]));
-    let write = writer(files.clone(), args.merge, Arc::clone(&told));
+    let is_lab = session.stage.is_some();
+    let write = writer(files.clone(), is_lab, args.merge, Arc::clone(&told));
     let tally = carry_out(session, &plan, "up", write, printer).await?;
     let told = told.lock().map(|told| told.clone()).unwrap_or_default();
     let end = End { is_change, tally, told, files, again };
@@ -206,11 +207,16 @@ fn client_paths(args: &UpArgs, session: &Session) -> Option<ClientPaths> {
     }
 }
 
-/// Writes the files, and down what it did.
-fn writer(paths: Option<ClientPaths>, merge: bool, told: Arc<Mutex<Vec<String>>>) -> WriteFiles {
+/// Writes the files, and keeps in `told` what was written.
+fn writer(
+    paths: Option<ClientPaths>,
+    is_lab: bool,
+    merge: bool,
+    told: Arc<Mutex<Vec<String>>>,
+) -> WriteFiles {
     Arc::new(move |files: ClientFiles| {
         let Some(paths) = &paths else { return Ok(()) };
-        let lines = client::put(paths, &files, merge).map_err(|error| error.chain())?;
+        let lines = client::put(paths, &files, is_lab, merge).map_err(|error| error.chain())?;
         if let Ok(mut told) = told.lock() {
             *told = lines;
         }

@@ -13,6 +13,7 @@ use talmox_clock::Clock;
 use talmox_lab::pve::{Profile, Release};
 use talmox_lab::{Lab, Ready, Settings};
 use talmox_model::Cluster;
+use talmox_talos_api::Reach;
 
 use crate::command::lab::serve;
 use crate::error::CommandError;
@@ -116,6 +117,11 @@ impl Stage {
     /// Whether the lab is inside this program.
     pub(crate) fn is_own(&self) -> bool {
         self.lab.is_some()
+    }
+
+    /// The reach map of the lab: an address that it does not name is unreachable, never that of a real machine.
+    pub(crate) fn reach(&self) -> Reach {
+        Reach::closed(self.ready.reach.clone())
     }
 
     /// Ends a lab of our own.

@@ -103,7 +103,10 @@ fn devices(cluster: &Cluster, name: &str) -> Vec<Value> {
                 "vendor": "0x10de",
                 "device": "0x2204",
                 "vendor_name": "NVIDIA Corporation",
-                "device_name": "GeForce RTX 3090",
+                "device_name": "GA102 [GeForce RTX 3090]",
+                "subsystem_vendor": "0x1043",
+                "subsystem_device": "0x87d9",
+                "subsystem_vendor_name": "ASUSTeK Computer Inc.",
                 "iommu_group": group,
             })
         })
@@ -147,7 +150,7 @@ fn mappings(cluster: &Cluster, hosts: &BTreeSet<String>) -> Vec<Value> {
                 let known = addresses(cluster, host);
                 let group =
                     known.iter().position(|known| *known == address).unwrap_or_default() + 1;
-                format!("id=10de:2204,node={host},path={address},iommugroup={group}")
+                format!("id=10de:2204,node={host},path={address},iommugroup={group},subsystem-id=1043:87d9")
             });
             json!({"id": mapping, "map": entries.collect::<Vec<_>>()})
         })

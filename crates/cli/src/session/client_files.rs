@@ -1,4 +1,5 @@
-//! Whether kubeconfig and talosconfig on the disk lead to the cluster, and to no other.
+//! Whether kubeconfig and talosconfig on the disk lead to the cluster, and to no other; and whether a lab's or a real
+//! cluster's are there, which have the same secrets.
 
 use std::path::Path;
 use std::time::Duration;
@@ -17,6 +18,30 @@ use crate::error::CommandError;
 /// Certificates with less than that are made anew: whoever runs `up` each month is never locked out.
 const SOON: Duration = Duration::from_hours(30 * 24);
 
+/// The last line of a kubeconfig for a lab. Its server does not always show that: an endpoint that the lab does not
+/// serve, such as a name, is written as it is for the real cluster.
+const LAB_MARK: &str = "# Written by talmox for a lab: it does not lead to a real cluster.\n";
+
+/// A kubeconfig, marked as one for a lab.
+pub(crate) fn marked_for_lab(kubeconfig: &SecretText) -> SecretText {
+    SecretText::new(format!("{}{LAB_MARK}", kubeconfig.expose()))
+}
+
+/// Whether a kubeconfig is for a lab.
+pub(crate) fn is_for_lab(kubeconfig: &SecretText) -> bool {
+    kubeconfig.expose().ends_with(LAB_MARK) || ways(kubeconfig).iter().any(Way::is_into_lab)
+}
+
+/// Where the Kubernetes API of a cluster is found from here.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Servers<'a> {
+    /// By its endpoint.
+    pub(super) server: &'a str,
+    /// By its control planes.
+    pub(super) around: &'a [String],
+    pub(super) is_lab: bool,
+}
+
 /// What is known of the files of a cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Standing {
@@ -28,21 +53,28 @@ pub(super) struct Standing {
     pub(super) was_up: bool,
 }
 
-/// Looks at the files. `server` is where the Kubernetes API is found from here; `around` are the ways around it.
+/// Looks at the files.
 pub(super) fn standing(
     paths: &ClientPaths,
     bundle: &Bundle,
-    server: &str,
-    around: &[String],
+    servers: Servers<'_>,
     now: UnixTime,
 ) -> Standing {
+    let Servers { server, around, is_lab } = servers;
     let read = |path: &Path| disk::read_secret(path).ok().flatten();
     let (kube, talos) = (read(&paths.kubeconfig), read(&paths.talosconfig));
-    let (Some(kube), Some(talos)) = (kube, talos) else {
-        return Standing { is_current: false, is_around: false, was_up: false };
-    };
+    let none = Standing { is_current: false, is_around: false, was_up: false };
+    let (Some(kube), Some(talos)) = (kube, talos) else { return none };
     let (authority, ways) = (bundle.certs.k8s.crt_base64(), ways(&kube));
     let own: Vec<&Way> = ways.iter().filter(|way| way.authority == authority).collect();
+    // After a rehearsal, the real cluster would seem to have been up, and to have lost its etcd.
+    let is_known = own
+        .iter()
+        .any(|way| matches!(&*way.places, [place] if place == server || around.contains(place)));
+    let is_marked = kube.expose().ends_with(LAB_MARK);
+    if !is_lab && (is_marked || is_for_lab(&kube) && !is_known) {
+        return none;
+    }
     // One that leads around the shared address is as good as none, unless that is what there should be.
     let is_provisional = kube.expose().starts_with(PROVISIONAL);
     let was_up = !own.is_empty() && !is_provisional;
@@ -170,7 +202,8 @@ mod tests {
         let bundle = secrets::generate().unwrap();
         let now = environment::now();
         let standing = |server: &str| {
-            let known = standing(&paths, &bundle, server, &[], now);
+            let servers = Servers { server, around: &[], is_lab: false };
+            let known = standing(&paths, &bundle, servers, now);
             assert!(!known.is_around);
             (known.is_current, known.was_up)
         };
@@ -187,10 +220,43 @@ mod tests {
         assert_eq!(standing(SERVER), (false, false), "it leads around the shared address");
         let around = |way: &str| {
             let ways = ["https://10.0.0.12:6443".to_owned(), way.to_owned()];
-            super::standing(&paths, &bundle, "https://10.0.0.30:6443", &ways, now)
+            let server = "https://10.0.0.30:6443";
+            let servers = Servers { server, around: &ways, is_lab: false };
+            super::standing(&paths, &bundle, servers, now)
         };
         assert!(around(SERVER).is_around && !around(SERVER).is_current);
         assert!(!around("https://10.0.0.13:6443").is_around, "nobody is there any more");
+    }
+
+    #[test]
+    fn a_rehearsal_says_nothing_about_the_real_cluster() {
+        let folder = tempfile::tempdir().unwrap();
+        let paths = ClientPaths::within(folder.path());
+        let bundle = secrets::generate().unwrap();
+        // The endpoint is a name that the lab does not serve, so that both have the same server.
+        let server = "https://k8s.example:6443";
+        write(&paths, &bundle, server, 365 * DAY);
+        let standing = |is_lab| {
+            let servers = Servers { server, around: &[], is_lab };
+            let known = standing(&paths, &bundle, servers, environment::now());
+            (known.is_current, known.was_up)
+        };
+        let kubeconfig = || disk::read_secret(&paths.kubeconfig).unwrap().unwrap();
+        assert!(!is_for_lab(&kubeconfig()));
+        assert_eq!(standing(false), (true, true));
+        let marked = marked_for_lab(&kubeconfig());
+        disk::write_private(&paths.kubeconfig, marked.expose(), Before::Anything).unwrap();
+        assert!(is_for_lab(&kubeconfig()));
+        assert_eq!(standing(true), (true, true));
+        assert_eq!(standing(false), (false, false));
+        // Without the mark, the loopback address tells, unless `reach:` leads there.
+        let tunnel = "https://127.0.0.1:16443";
+        write(&paths, &bundle, tunnel, 365 * DAY);
+        assert!(is_for_lab(&kubeconfig()));
+        assert_eq!(standing(false), (false, false));
+        let servers = Servers { server: tunnel, around: &[], is_lab: false };
+        let known = super::standing(&paths, &bundle, servers, environment::now());
+        assert!(known.is_current && known.was_up);
     }
 
     #[test]
@@ -202,7 +268,8 @@ mod tests {
         write(&paths, &own, SERVER, 365 * DAY);
         refuse_others(&paths, &own).unwrap();
         write(&paths, &other, SERVER, 365 * DAY);
-        let known = standing(&paths, &own, SERVER, &[], environment::now());
+        let servers = Servers { server: SERVER, around: &[], is_lab: false };
+        let known = standing(&paths, &own, servers, environment::now());
         assert_eq!(known, Standing { is_current: false, is_around: false, was_up: false });
         let error = refuse_others(&paths, &own).unwrap_err().chain();
         assert!(error.contains("kubeconfig leads to another cluster"), "{error}");

@@ -7,7 +7,6 @@ mod proxmox;
 pub(crate) mod secrets;
 pub(crate) mod templates;
 
-use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -250,7 +249,9 @@ impl Session {
         let around: Vec<String> =
             self.own_api().map(|address| found(&format!("https://{address}"))).collect();
         let now = environment::now();
-        let known = client_files::standing(paths, &self.bundle, &server, &around, now);
+        let is_lab = self.stage.is_some();
+        let servers = client_files::Servers { server: &server, around: &around, is_lab };
+        let known = client_files::standing(paths, &self.bundle, servers, now);
         let goes_around = leads_around(desired, world);
         Options {
             has_client_files: if goes_around { known.is_around } else { known.is_current },
@@ -343,15 +344,12 @@ fn access(
     let ttl = if stage.is_some() { rehearsal::TTL } else { TTL };
     let credentials = Credentials::issue(bundle, &roles, ttl, now, &mut environment::Kernel)
         .map_err(|error| CommandError::failed("cannot make a certificate").because(error))?;
-    let mut reach: BTreeMap<String, String> = match stage {
-        Some(stage) => stage.ready.reach.clone(),
-        None => BTreeMap::new(),
-    };
-    if stage.is_none() {
-        let own = cluster.file.reach.entries.iter();
-        reach.extend(own.filter_map(|(from, to)| Some((from.value.clone(), to.get()?.clone()))));
-    }
     let mut settings = Settings::new(clock);
-    settings.reach = Reach::new(reach);
+    settings.reach = if let Some(stage) = stage {
+        stage.reach()
+    } else {
+        let own = cluster.file.reach.entries.iter();
+        Reach::new(own.filter_map(|(from, to)| Some((from.value.clone(), to.get()?.clone()))))
+    };
     Ok(TalosAccess { credentials, settings })
 }

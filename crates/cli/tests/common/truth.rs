@@ -129,7 +129,7 @@ impl Truth {
                 hostname: client.hostname().await.unwrap(),
                 version: client.version().await.unwrap().tag,
                 stage: status.unwrap().text("stage").unwrap(),
-                config: config.unwrap().yaml().expose().to_owned(),
+                config: config.unwrap().config_text().expose().to_owned(),
                 addresses: addresses.filter(|one| !is_everywhere(one)).collect(),
                 extensions: extensions.collect(),
                 etcd: members.into_iter().map(|one| (one.id, one.hostname)).collect(),

@@ -73,9 +73,10 @@ fn nodes_are_where_their_agents_say_and_run_what_they_say() {
     let status = fine(cluster.run(&format!("status {IN_HUNG}"))).stdout;
     assert!(status.contains("\nTalos does not answer on wk-1: "), "{status}");
     let services = cluster.run(&format!("node services 10.0.0.101 {IN_HUNG}"));
-    let told = "error: no connection to 10.0.0.101:50000: something that takes connections and says nothing: ";
+    let told =
+        "error: no connection to 10.0.0.101:50000: it accepts connections and does not answer: ";
     assert!(services.stderr.starts_with(told), "{}", services.stderr);
-    assert!(services.stderr.contains("\nhint: it may be about to come up"), "{}", services.stderr);
+    assert!(services.stderr.contains("\nhint: the node may be booting"), "{}", services.stderr);
 }
 
 /// A lab in which the node at this address takes connections and never says a word.

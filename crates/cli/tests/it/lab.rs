@@ -244,6 +244,7 @@ fn what_cannot_be_started_is_explained() {
         assert_eq!(run.code, 1);
         assert!(run.stderr.contains("faults.yaml:2"), "{}", run.stderr);
     }
+    assert_eq!(folder.talmox("lab serve --record-answers").code, 64);
     let run = folder.talmox("lab serve --record no/such/folder/calls.jsonl");
     assert_eq!(run.code, 1);
     assert!(run.stderr.contains("no/such/folder/calls.jsonl"), "{}", run.stderr);

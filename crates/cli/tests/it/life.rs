@@ -88,6 +88,31 @@ fn secrets_come_with_up_and_go_only_when_they_are_told_to() {
 }
 
 #[test]
+fn a_second_up_in_a_lab_knows_its_own_kubeconfig() {
+    let cluster = Cluster::of_one_node();
+    // The lab does not serve this name, so kubeconfig has the same server as that of the real cluster.
+    let text = cluster.folder.read("inventory/dev/cluster.yaml");
+    let text = text.replace(", vip: 10.0.0.20", "");
+    let text = format!("{text}endpoint: https://k8s.example:6443\n");
+    cluster.folder.write("inventory/dev/cluster.yaml", &text);
+    let _lab = Served::in_file(&cluster, "--inventory inventory/dev --speed 20");
+    fine(cluster.run(&format!("up --yes {IN_FILE}")));
+    let kubeconfig = cluster.folder.read("inventory/dev/kubeconfig");
+    assert!(kubeconfig.contains("server: https://k8s.example:6443\n"), "{kubeconfig}");
+    assert!(kubeconfig.ends_with("for a lab: it does not lead to a real cluster.\n"));
+    let again = fine(cluster.run(&format!("up --yes {IN_FILE}"))).stdout;
+    assert!(again.contains("Nothing to do"), "{again}");
+    // That of a real cluster stays.
+    let (real, _) = kubeconfig.rsplit_once("# Written by").unwrap();
+    cluster.folder.write("inventory/dev/kubeconfig", real);
+    let refused = cluster.run(&format!("up --yes {IN_FILE}"));
+    assert_eq!(refused.code, 1);
+    assert!(refused.stderr.contains("kubeconfig is for a real cluster"), "{}", refused.stderr);
+    assert!(refused.stderr.contains("--output DIR"), "{}", refused.stderr);
+    assert_eq!(cluster.folder.read("inventory/dev/kubeconfig"), real);
+}
+
+#[test]
 fn a_token_outlives_the_cluster() {
     let cluster = Cluster::with_secrets();
     fine(cluster.run_with("secrets set proxmox.token", "talmox@pve!ci=secret"));

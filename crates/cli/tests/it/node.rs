@@ -42,21 +42,29 @@ fn resources_are_shown_in_short_and_in_full() {
     assert_eq!(
         members.stdout,
         "\
-NAMESPACE  ID    VERSION  SPEC
-cluster    cp-1  3        nodeId: a, addresses: [10.0.0.11], hostname: cp-1
-cluster    wk-1  3        nodeId: b, addresses: [10.0.0.21], hostname: wk-1
+NODE       NAMESPACE  TYPE    ID    VERSION  HOSTNAME  ADDRESSES
+127.0.0.1  cluster    Member  cp-1  3        cp-1      [\"10.0.0.11\"]
+127.0.0.1  cluster    Member  wk-1  3        wk-1      [\"10.0.0.21\"]
 "
     );
     let status = run(&node, &folder, "get NODE machinestatus machine --yaml");
     assert_eq!(
         status.stdout,
         "\
+node: 127.0.0.1
 metadata:
     namespace: runtime
     type: MachineStatuses.runtime.talos.dev
     id: machine
-    version: \"3\"
+    version: 3
+    owner: runtime.MachineStatusController
     phase: running
+    created: 2026-01-01T00:00:00Z
+    updated: 2026-01-01T00:01:00Z
+    labels:
+        talos.dev/a: b
+    finalizers:
+        - runtime.OtherController
 spec:
     stage: running
     status:
@@ -66,16 +74,37 @@ spec:
     );
     let status = run(&node, &folder, "get NODE ms machine --format json");
     let json: serde_json::Value = serde_json::from_str(&status.stdout).unwrap();
-    assert_eq!(json["spec"]["status"]["ready"], true);
+    assert_eq!(
+        json,
+        serde_json::json!({
+            "node": "127.0.0.1",
+            "metadata": {
+                "namespace": "runtime",
+                "type": "MachineStatuses.runtime.talos.dev",
+                "id": "machine",
+                "version": 3,
+                "owner": "runtime.MachineStatusController",
+                "phase": "running",
+                "created": "2026-01-01T00:00:00Z",
+                "updated": "2026-01-01T00:01:00Z",
+                "labels": {"talos.dev/a": "b"},
+                "finalizers": ["runtime.OtherController"],
+            },
+            "spec": {"stage": "running", "status": {"ready": true, "unmetConditions": []}},
+        })
+    );
     // Several documents are one text, and nothing of it is lost.
     let many = run(&node, &folder, "get NODE ms many --yaml").stdout;
+    assert!(many.contains("    owner:\n    phase: running\n"), "{many}");
     assert!(many.ends_with("spec: |\n    stage: booting\n    ---\n    kind: More\n"), "{many}");
     let many = run(&node, &folder, "get NODE ms many --format json").stdout;
     let json: serde_json::Value = serde_json::from_str(&many).unwrap();
     assert_eq!(json["spec"], "stage: booting\n---\nkind: More\n");
+    assert!(json["metadata"]["owner"].is_null(), "{json}");
     let members = run(&node, &folder, "get NODE member --namespace other --format json");
     let json: serde_json::Value = serde_json::from_str(&members.stdout).unwrap();
-    assert_eq!((&json[1]["id"], &json[1]["namespace"]), (&"wk-1".into(), &"other".into()));
+    let metadata = &json[1]["metadata"];
+    assert_eq!((&metadata["id"], &metadata["namespace"]), (&"wk-1".into(), &"other".into()));
     // With all rights the content may be keys.
     let hidden = run(&node, &folder, "get NODE members --admin");
     assert!(!hidden.stdout.contains("10.0.0.11"), "{}", hidden.stdout);
@@ -85,7 +114,8 @@ spec:
 fn kinds_that_nobody_knows_are_looked_up_on_the_node() {
     let (node, folder) = configured();
     let specs = run(&node, &folder, "get NODE etcdspecs");
-    assert!(specs.stdout.contains("etcd       etcd  3        name: cp-1"), "{}", specs.stdout);
+    // Without a definition there are no columns, and the spec is shown in short.
+    assert!(specs.stdout.contains("EtcdSpecs  etcd  3        name: cp-1"), "{}", specs.stdout);
     let several = run(&node, &folder, "get NODE es");
     assert_eq!(several.code, 64);
     assert!(
@@ -95,13 +125,26 @@ fn kinds_that_nobody_knows_are_looked_up_on_the_node() {
     );
     let none = run(&node, &folder, "get NODE unicorns");
     assert_eq!(none.code, 64);
-    assert!(none.stderr.contains("knows no kind of resources `unicorns`"), "{}", none.stderr);
+    assert!(none.stderr.contains("has no kind of resources `unicorns`"), "{}", none.stderr);
+    let at = node.at;
+    let list = format!(
+        "hint: `talmox node get {at} resourcedefinitions --talosconfig talosconfig` lists all kinds"
+    );
+    assert!(none.stderr.contains(&list), "{}", none.stderr);
+    let open = TalosNode::start(&Face::maintenance());
+    let none = folder.talmox(&format!("node get {} unicorns --insecure", open.at));
+    let list = format!("`talmox node get {} resourcedefinitions --insecure` lists", open.at);
+    assert!(none.stderr.contains(&list), "{}", none.stderr);
     let missing = run(&node, &folder, "get NODE members cp-9");
-    fails(&missing, &["has no `cp-9` among its Members.cluster.talos.dev"]);
+    let list = format!("`talmox node get {at} members --talosconfig talosconfig` lists them");
+    fails(&missing, &["has no `cp-9` among its Members.cluster.talos.dev", &list]);
     let refused = run(&node, &folder, "get NODE machineconfig v1alpha1");
     fails(&refused, &["not authorized", "the role of the talosconfig is not enough"]);
     let lacking = run(&node, &folder, "get NODE diagnostics");
-    fails(&lacking, &["\"Diagnostics.runtime.talos.dev\" is not supported", "has none"]);
+    fails(
+        &lacking,
+        &["\"Diagnostics.runtime.talos.dev\" is not supported", "does not have this kind"],
+    );
     assert_eq!(run(&node, &folder, "get NODE members --yaml --format json").code, 64);
 }
 
@@ -138,7 +181,7 @@ kubelet  Running    good    Health check successful
 fn a_log_that_breaks_off_says_so_in_plain_words() {
     let (node, folder) = configured();
     let broken = run(&node, &folder, "dmesg NODE --follow");
-    fails(&broken, &["was cut short: the connection broke\n", "did the node reboot?"]);
+    fails(&broken, &["was cut short: the connection broke\n", "may be rebooting"]);
     assert!(!broken.stderr.contains("may or may not"), "{}", broken.stderr);
 }
 
@@ -155,12 +198,14 @@ fn a_config_is_applied_in_maintenance_mode() {
     assert_eq!(
         dry.stderr,
         format!(
-            "warning: too little memory\n{at} would take it over (mode no-reboot); nothing was changed\n"
+            "warning: too little memory\n{at} would apply the config without a reboot (mode auto; the \
+             node uses no-reboot); nothing was changed\n"
         )
     );
     let done = apply("--mode reboot --format json");
     let json: serde_json::Value = serde_json::from_str(&done.stdout).unwrap();
     assert_eq!((&json["applied"], &json["mode"]), (&true.into(), &"no-reboot".into()));
+    assert_eq!((&json["requested_mode"], &json["reverts_in"]), (&"reboot".into(), &().into()));
     assert!(!format!("{}{}", done.stdout, done.stderr).contains("secret-of-mine"));
     assert_eq!(apply("--details").stdout, "diff: token: secret-of-mine\n");
     let other = "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=";
@@ -183,17 +228,115 @@ fn a_config_is_applied_in_maintenance_mode() {
 }
 
 #[test]
+fn an_applied_config_says_when_it_takes_effect() {
+    let (node, folder) = configured();
+    folder.write("config.yaml", "token: secret-of-mine\n");
+    let apply = |more: &str| run(&node, &folder, &format!("apply config.yaml NODE {more}"));
+    let said = |run: Run| {
+        assert_eq!(run.code, 0, "{}", run.stderr);
+        assert!(!format!("{}{}", run.stdout, run.stderr).contains("secret-of-mine"));
+        run.stderr
+    };
+    let staged = said(apply("--mode staged"));
+    assert!(
+        staged.contains("stored the config; it takes effect at the next boot (mode staged)\n"),
+        "{staged}"
+    );
+    let tried = said(apply("--mode try"));
+    assert!(
+        tried.contains("it reverts in 1m0s unless it is applied with another mode (mode try)\n"),
+        "{tried}"
+    );
+    let tried = said(apply("--mode try --try-for 5m30s"));
+    assert!(tried.contains("it reverts in 5m30s unless"), "{tried}");
+    let json = apply("--mode try --format json").stdout;
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!((&json["mode"], &json["reverts_in"]), (&"try".into(), &"1m0s".into()));
+    // A 1.12 node in maintenance mode answers no mode at all.
+    folder.write("config.yaml", "old: secret-of-mine\n");
+    let old = said(apply(""));
+    assert!(
+        old.ends_with(
+            "accepted the config (mode auto; the node did not report the mode it uses)\n"
+        ),
+        "{old}"
+    );
+    folder.write("config.yaml", "reboot: secret-of-mine\n");
+    for (mode, words) in [("no-reboot", "needs a reboot: use"), ("try", "cannot be tried: use")] {
+        let refused = apply(&format!("--mode {mode}"));
+        fails(&refused, &["can't be applied in immediate mode", words, "--mode staged"]);
+        assert!(!refused.stderr.contains("secret-of-mine"), "{}", refused.stderr);
+    }
+}
+
+#[test]
+fn the_switch_from_maintenance_mode_is_waited_out() {
+    let face = Face::configured().hanging_up(3);
+    let folder = Folder::new();
+    folder.write("talosconfig", &face.talosconfig(now().minus(DAY / 2)));
+    let node = TalosNode::start(&face);
+    let services = run(&node, &folder, "services NODE");
+    assert_eq!((services.code, services.stderr.as_str()), (0, ""));
+    // A config is sent once: the connections that were closed asked nothing.
+    let open = TalosNode::start(&Face::maintenance().hanging_up(2));
+    folder.write("config.yaml", "machine: {}\n");
+    let applied = folder.talmox(&format!("node apply config.yaml {} --insecure", open.at));
+    assert_eq!(applied.code, 0, "{}", applied.stderr);
+    assert_eq!(open.applied.lock().unwrap().len(), 1);
+}
+
+#[test]
+fn a_node_that_stays_away_is_explained_without_the_words_of_libraries() {
+    let face = Face::configured().hanging_up(1000);
+    let folder = Folder::new();
+    folder.write("talosconfig", &face.talosconfig(now().minus(DAY / 2)));
+    let node = TalosNode::start(&face);
+    let closes = "closed the connection before it answered\n";
+    let switching = "the node is switching from maintenance mode to its configured API";
+    fails(&run(&node, &folder, "services NODE"), &[closes, switching, "retry in a few seconds"]);
+    let open = folder.talmox(&format!("node services {} --insecure", node.at));
+    fails(&open, &[closes, switching, "retry in a few seconds"]);
+
+    let face = Face::configured().starting();
+    folder.write("talosconfig", &face.talosconfig(now().minus(DAY / 2)));
+    let node = TalosNode::start(&face);
+    let starting = run(&node, &folder, "services NODE");
+    fails(
+        &starting,
+        &["is not possible yet: machined on the node does not accept connections\n", "starting"],
+    );
+    assert!(!starting.stderr.contains("transport"), "{}", starting.stderr);
+}
+
+#[test]
+fn a_rejected_talosconfig_is_named() {
+    let face = Face::configured().for_others();
+    let folder = Folder::new();
+    folder.write("my/talosconfig", &face.talosconfig(now().minus(DAY / 2)));
+    let node = TalosNode::start(&face);
+    let ask = folder.talmox(&format!("node services {} --talosconfig my/talosconfig", node.at));
+    fails(
+        &ask,
+        &["rejects the client certificate of context `dev` in my/talosconfig", "--context"],
+    );
+    assert!(!ask.stderr.contains("secrets here"), "{}", ask.stderr);
+}
+
+#[test]
 fn whatever_is_there_instead_is_named() {
     let (node, folder) = configured();
     let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let ask = |at: std::net::SocketAddr| {
         folder.talmox(&format!("node services {at} --talosconfig talosconfig"))
     };
-    fails(&ask(closed), &["nothing answers", "cannot connect", "port 50000"]);
+    fails(&ask(closed), &["nothing answers", "cannot connect", "the port is closed", "port 50000"]);
     let maintenance = TalosNode::start(&Face::maintenance());
     fails(&ask(maintenance.at), &["a node in maintenance mode", "--insecure 127.0.0.1"]);
     let stranger = TalosNode::start(&Face::configured());
-    fails(&ask(stranger.at), &["a node of another cluster", "--context"]);
+    fails(
+        &ask(stranger.at),
+        &["a node of another cluster", "context `dev` of talosconfig is for another cluster"],
+    );
     let open = folder.talmox(&format!("node services {} --insecure", node.at));
     fails(&open, &["wants a client certificate", "has a config already"]);
 
@@ -209,7 +352,7 @@ fn whatever_is_there_instead_is_named() {
     let face = Face::configured();
     folder.write("talosconfig", &face.talosconfig(now().minus(DAY * 3)));
     let node = TalosNode::start(&face);
-    fails(&ask(node.at), &["our certificate ended", "talmox talosconfig"]);
+    fails(&ask(node.at), &["of context `dev` in talosconfig expired at", "talmox talosconfig"]);
 
     folder.write("talosconfig", "context: none\ncontexts: {}\n");
     fails(&ask(node.at), &["no context `none`", "--context"]);

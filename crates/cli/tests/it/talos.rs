@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, UNIX_EPOCH};
 
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -14,6 +14,7 @@ use talmox_talos_api::proto::cosi::resource::state_server::{State, StateServer};
 use talmox_talos_api::proto::cosi::resource::{
     GetRequest, GetResponse, ListRequest, ListResponse, Metadata, Resource, Spec,
 };
+use talmox_talos_api::proto::machine::apply_configuration_request::Mode;
 use talmox_talos_api::proto::machine::machine_service_server::{
     MachineService, MachineServiceServer,
 };
@@ -47,14 +48,27 @@ pub(crate) struct TalosNode {
 /// The certificate of a node, and who is let in.
 pub(crate) struct Face {
     authority: Authority,
+    /// Whose clients are let in, if not those of `authority`.
+    clients: Option<Authority>,
     from: UnixTime,
     is_open: bool,
+    /// How many connections are closed before one is answered.
+    hang_ups: u32,
+    /// Whether the service behind the API is not up yet.
+    is_starting: bool,
 }
 
 impl Face {
     /// A node of a cluster that nobody else is in.
     pub(crate) fn configured() -> Self {
-        Self { authority: authority(), from: now().minus(DAY / 2), is_open: false }
+        Self {
+            authority: authority(),
+            clients: None,
+            from: now().minus(DAY / 2),
+            is_open: false,
+            hang_ups: 0,
+            is_starting: false,
+        }
     }
 
     /// A node of the cluster that has these secrets.
@@ -64,6 +78,21 @@ impl Face {
 
     pub(crate) fn maintenance() -> Self {
         Self { is_open: true, ..Self::configured() }
+    }
+
+    /// The next connections are closed before they are answered, as while the API restarts.
+    pub(crate) fn hanging_up(self, hang_ups: u32) -> Self {
+        Self { hang_ups, ..self }
+    }
+
+    /// The API is up, and what is behind it is not.
+    pub(crate) fn starting(self) -> Self {
+        Self { is_starting: true, ..self }
+    }
+
+    /// It lets in the clients of another authority than its own.
+    pub(crate) fn for_others(self) -> Self {
+        Self { clients: Some(authority()), ..self }
     }
 
     /// Its certificate is valid from then, for a day.
@@ -99,7 +128,8 @@ impl Face {
             builder.with_no_client_auth()
         } else {
             let mut roots = RootCertStore::empty();
-            roots.add(der(&self.authority.certificate)).unwrap();
+            let clients = self.clients.as_ref().unwrap_or(&self.authority);
+            roots.add(der(&clients.certificate)).unwrap();
             let clients = WebPkiClientVerifier::builder_with_provider(roots.into(), provider);
             builder.with_client_cert_verifier(clients.build().unwrap())
         };
@@ -160,7 +190,7 @@ impl TalosNode {
             .enable_all()
             .build()
             .unwrap();
-        let node = Arc::new(Node::default());
+        let node = Arc::new(Node { is_starting: face.is_starting, ..Node::default() });
         let applied = Arc::clone(&node.applied);
         let machine = Arc::clone(&node.machine);
         let cut = Arc::clone(&node.cut);
@@ -171,8 +201,13 @@ impl TalosNode {
         let acceptor = TlsAcceptor::from(Arc::new(face.server()));
         let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0")).unwrap();
         let at = listener.local_addr().unwrap();
+        let mut hang_ups = face.hang_ups;
         runtime.spawn(async move {
             while let Ok((socket, _)) = listener.accept().await {
+                if hang_ups > 0 {
+                    hang_ups -= 1;
+                    continue;
+                }
                 let (acceptor, services, cut) =
                     (acceptor.clone(), services.clone(), Arc::clone(&cut));
                 tokio::spawn(async move {
@@ -195,6 +230,7 @@ struct Node {
     machine: Arc<Mutex<(String, String)>>,
     /// Breaks a connection off.
     cut: Arc<Notify>,
+    is_starting: bool,
 }
 
 fn stream<T: Send + 'static>(pieces: Vec<T>) -> Answered<BoxStream<T>> {
@@ -208,6 +244,12 @@ fn data(text: &str) -> Data {
 #[tonic::async_trait]
 impl MachineService for Node {
     async fn service_list(&self, _: Asked<()>) -> Result<Answered<ServiceListResponse>, Status> {
+        if self.is_starting {
+            return Err(Status::unavailable(
+                "connection error: desc = \"transport: Error while dialing: dial unix \
+                 /system/run/machined/machine.sock: connect: connection refused\"",
+            ));
+        }
         let service = |id: &str, state: &str, message: &str, health| ServiceInfo {
             id: id.to_owned(),
             state: state.to_owned(),
@@ -271,15 +313,40 @@ impl MachineService for Node {
             request.mode(),
             request.dry_run
         ));
-        let messages = vec![ApplyConfiguration {
-            warnings: vec!["too little memory".to_owned()],
-            mode: apply_configuration_request::Mode::NoReboot.into(),
-            mode_details: format!("diff: {config}"),
-            metadata: None,
-        }];
+        let applied = match request.mode() {
+            // Up to 1.12, a node in maintenance mode answers nothing.
+            _ if config.contains("old") => ApplyConfiguration::default(),
+            Mode::NoReboot | Mode::Try if config.contains("reboot") => {
+                return Err(Status::invalid_argument(format!(
+                    "this config change can't be applied in immediate mode\ndiff:\n+ {config}"
+                )));
+            }
+            mode => ApplyConfiguration {
+                warnings: vec!["too little memory".to_owned()],
+                mode: match mode {
+                    Mode::Auto | Mode::Reboot => Mode::NoReboot,
+                    other => other,
+                }
+                .into(),
+                mode_details: format!("diff: {config}"),
+                metadata: None,
+            },
+        };
+        let messages = vec![applied];
         Ok(Answered::new(ApplyConfigurationResponse { messages }))
     }
 }
+
+/// As the definition says how a table of them looks.
+const MEMBERS: &str = "\
+type: Members.cluster.talos.dev
+displayType: Member
+printColumns:
+    - name: Hostname
+      jsonPath: '{.hostname}'
+    - name: Addresses
+      jsonPath: '{.addresses}'
+";
 
 fn resource(namespace: &str, kind: &str, id: &str, yaml: &str) -> Resource {
     Resource {
@@ -289,8 +356,21 @@ fn resource(namespace: &str, kind: &str, id: &str, yaml: &str) -> Resource {
             id: id.to_owned(),
             version: "3".to_owned(),
             phase: "running".to_owned(),
-            labels: BTreeMap::new(),
-            ..Metadata::default()
+            owner: match id {
+                "many" => String::new(),
+                _ => "runtime.MachineStatusController".to_owned(),
+            },
+            created: Some((UNIX_EPOCH + Duration::from_millis(1_767_225_600_005)).into()),
+            updated: Some((UNIX_EPOCH + Duration::from_mins(29_453_761)).into()),
+            labels: match id {
+                "machine" => BTreeMap::from([("talos.dev/a".to_owned(), "b".to_owned())]),
+                _ => BTreeMap::new(),
+            },
+            annotations: BTreeMap::new(),
+            finalizers: match id {
+                "machine" => vec!["runtime.OtherController".to_owned()],
+                _ => vec![],
+            },
         }),
         spec: Some(Spec { yaml_spec: yaml.to_owned(), proto_spec: vec![] }),
     }
@@ -306,6 +386,7 @@ impl State for Node {
             ("MachineStatuses.runtime.talos.dev", "machine") => {
                 "stage: running\nstatus:\n    ready: true\n    unmetConditions: []\n"
             }
+            ("ResourceDefinitions.meta.cosi.dev", "members.cluster.talos.dev") => MEMBERS,
             ("MachineStatuses.runtime.talos.dev", "many") => "stage: booting\n---\nkind: More\n",
             ("MachineConfigs.config.talos.dev", _) => {
                 return Err(Status::permission_denied("not authorized"));

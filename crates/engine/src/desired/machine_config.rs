@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-use talmox_model::value::{Cidr, Cni, DiskBus, Os, Patch as PatchSource, Role};
+use talmox_model::value::{Cidr, Cni, Os, Patch as PatchSource, Role};
 use talmox_model::{Cluster, Node, Span, Spanned};
 use talmox_talos_config::contract::Contract;
 use talmox_talos_config::generate::{self, Identity, Input, Options, generate};
@@ -242,13 +242,4 @@ fn subnets(given: &[Spanned<Cidr>], builtin: [&str; 2], endpoint: Option<IpAddr>
     let given: Vec<String> = given.iter().map(|cidr| cidr.value.to_string()).collect();
     let is_ipv6 = endpoint.is_some_and(|address| address.is_ipv6());
     if is_ipv6 && given == [builtin[0]] { vec![builtin[1].to_owned()] } else { given }
-}
-
-/// The device that a disk appears as in the guest; 0 is the system disk.
-fn device(bus: DiskBus, index: usize) -> String {
-    let letter = char::from(b'a' + u8::try_from(index.min(25)).unwrap_or(25));
-    match bus {
-        DiskBus::Virtio => format!("/dev/vd{letter}"),
-        DiskBus::Scsi | DiskBus::Sata => format!("/dev/sd{letter}"),
-    }
 }

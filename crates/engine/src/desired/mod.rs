@@ -4,6 +4,7 @@
 mod boot_image;
 mod cloud_config;
 mod cluster;
+mod disk_identity;
 mod extras;
 mod first_address;
 mod identity;

@@ -14,7 +14,7 @@ use talmox_pve::property::{
 use talmox_talos_config::secret::SecretText;
 
 use super::identity::NodeIdentity;
-use super::{DeriveError, cloud_config, first_address};
+use super::{DeriveError, cloud_config, disk_identity, first_address};
 
 /// The tag that every VM of ours has beside the name of its cluster. It makes no VM ours; one with the name of another cluster is
 /// left alone.
@@ -34,6 +34,8 @@ pub struct DiskSpec {
     pub gib: u32,
     /// Such as `discard` and `ssd`.
     pub options: Properties,
+    /// The name of the Talos volume on it, if there is one.
+    pub volume: Option<String>,
 }
 
 /// Which device is passed through.
@@ -271,11 +273,16 @@ fn disks(node: &Node, storage: &StorageId, bus: DiskBus) -> Result<Vec<DiskSpec>
         options.set("ssd", 1);
     }
     let disk = |index: usize, storage: StorageId, size: DiskSize| {
+        let mut options = options.clone();
+        if let Some(serial) = disk_identity::serial(bus, index) {
+            options.set("serial", serial);
+        }
         Ok::<_, BadId>(DiskSpec {
             slot: format!("{}{index}", bus.as_str()).parse()?,
             storage,
             gib: gib(size),
-            options: options.clone(),
+            options,
+            volume: None,
         })
     };
     let mut disks = vec![disk(0, storage.clone(), *hardware.disk.required())?];
@@ -285,7 +292,8 @@ fn disks(node: &Node, storage: &StorageId, bus: DiskBus) -> Result<Vec<DiskSpec>
             None => storage.clone(),
         };
         let size = further.size.get().copied().unwrap_or(DiskSize::from_gib(1));
-        disks.push(disk(index + 1, storage, size)?);
+        let volume = further.volume.get().map(|name| name.as_str().to_owned());
+        disks.push(DiskSpec { volume, ..disk(index + 1, storage, size)? });
     }
     Ok(disks)
 }
@@ -295,8 +303,8 @@ fn gib(size: DiskSize) -> u32 {
     u32::try_from(size.bytes().div_ceil(GIB)).unwrap_or(u32::MAX)
 }
 
-/// Behind all disks, so that their letters stay what they are, and on a bus whose disks can go
-/// while the machine runs.
+/// Behind the slots of all disks, so that a disk that is added later never needs this one, and on
+/// a bus whose disks can be detached while the VM runs.
 fn cidata_slot(bus: DiskBus) -> Result<DiskSlot, BadId> {
     match bus {
         DiskBus::Scsi | DiskBus::Virtio => "scsi30",

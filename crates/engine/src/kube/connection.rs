@@ -59,12 +59,17 @@ impl Unanswered {
     /// The same in few words: that nobody is there yet needs no list, anything else has one cause.
     pub(super) fn brief(&self) -> String {
         let Self::Dial { failures } = self else { return self.to_string() };
-        let is_absence = |one: &&ApiDialError| !matches!(one, ApiDialError::Tls { .. });
-        match failures.iter().find(|one| !is_absence(one)) {
+        match failures.iter().find(|one| matches!(one, ApiDialError::Tls { .. })) {
             Some(found) => found.with_cause(),
             None if failures.len() > 1 => "no API server answers yet".to_owned(),
             None => self.to_string(),
         }
+    }
+
+    /// Whether no port was open, so that an API server may still be starting.
+    pub(super) fn is_closed(&self) -> bool {
+        let Self::Dial { failures } = self else { return false };
+        !failures.iter().any(|one| matches!(one, ApiDialError::Tls { .. }))
     }
 }
 
@@ -96,7 +101,7 @@ struct Inner {
 #[derive(Clone)]
 struct Endpoint {
     address: Address,
-    target: Address,
+    reach: Reach,
     tls: TlsConnector,
     limit: Duration,
 }
@@ -209,16 +214,17 @@ impl Inner {
 
 impl Endpoint {
     fn new(address: &Address, reach: &Reach, tls: TlsConnector, limit: Duration) -> Self {
-        Self { address: address.clone(), target: reach.target(address), tls, limit }
+        Self { address: address.clone(), reach: reach.clone(), tls, limit }
     }
 
     async fn dial(&self) -> Result<(TlsStream<TcpStream>, HeaderValue), ApiDialError> {
         let silent = |_| ApiDialError::Silent { address: self.address.clone() };
         let no_tls = |source| ApiDialError::Tls { address: self.address.clone(), source };
-        let target = (self.target.host.as_str(), self.target.port);
-        let socket = timeout(self.limit, TcpStream::connect(target)).await.map_err(silent)?;
-        let socket = socket
-            .map_err(|source| ApiDialError::Connect { address: self.address.clone(), source })?;
+        let connecting = self.reach.connect(&self.address, self.limit).await;
+        let socket = connecting.map_err(io::Error::from).map_err(|source| match source.kind() {
+            io::ErrorKind::TimedOut => ApiDialError::Silent { address: self.address.clone() },
+            _ => ApiDialError::Connect { address: self.address.clone(), source },
+        })?;
         prepare(&socket).map_err(no_tls)?;
         let name = ServerName::try_from(self.address.host.clone());
         let name = name.map_err(|error| no_tls(io::Error::other(error)))?;

@@ -87,6 +87,16 @@ impl KubeError {
         }
     }
 
+    /// The reason while a cluster comes up: a closed port is an API server that is starting.
+    pub fn progress(&self) -> String {
+        match self {
+            Self::Unreachable { source, .. } if source.is_closed() => {
+                "the API server is starting".to_owned()
+            }
+            _ => self.reason(),
+        }
+    }
+
     /// Why waiting goes on, in few words.
     pub fn reason(&self) -> String {
         match self {

@@ -26,9 +26,7 @@ const API_SERVER: &str = "kube-apiserver";
 
 /// Whether anybody takes a connection.
 pub(super) async fn knock(address: &Address, reach: &Reach) -> Option<TcpStream> {
-    let target = reach.target(address);
-    let connect = TcpStream::connect((target.host.as_str(), target.port));
-    timeout(PATIENCE, connect).await.ok()?.ok()
+    reach.connect(address, PATIENCE).await.ok()
 }
 
 /// Who took it. `authority` is the one whose certificates make somebody ours, in DER form.

@@ -52,6 +52,7 @@ pub(super) async fn observe(desired: &Desired, client: &Client) -> Result<Pve, P
     pve.vms = vms(client, candidates).await;
     name_hosts_that_are_down(&mut pve);
     removed::look_in_pools(desired, client, &mut pve).await;
+    removed::look_without_tags(desired, client, &mut pve).await;
     removed::look_for_missing(desired, client, &mut pve).await;
     numbers(desired, client, &mut pve).await?;
     details(desired, client, &mut pve).await;

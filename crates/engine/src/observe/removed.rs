@@ -22,6 +22,18 @@ pub(super) async fn look_in_pools(desired: &Desired, client: &Client, pve: &mut 
     look(desired, client, pve, may_be).await;
 }
 
+/// Where a tag policy keeps talmox from setting tags, VMs of nodes that the inventory has no longer may have none: looks at
+/// every VM that is not tagged as another cluster's.
+pub(super) async fn look_without_tags(desired: &Desired, client: &Client, pve: &mut Pve) {
+    let is_untagged = pve.vms.values().filter_map(|seen| seen.config.as_ref().ok()).any(|config| {
+        let marker = Marker::find(config.description());
+        marker.is_some_and(|marker| marker.cluster == desired.mark && marker.are_tags_rejected)
+    });
+    if is_untagged {
+        look(desired, client, pve, |guest| !is_of_others(guest)).await;
+    }
+}
+
 /// Where a node has no VM, looks for one under any name before a second one is made. Who has all of them asks nothing.
 pub(super) async fn look_for_missing(desired: &Desired, client: &Client, pve: &mut Pve) {
     if locations(desired, pve).iter().any(|(_, vm)| vm.is_none()) {

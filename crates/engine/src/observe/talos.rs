@@ -9,10 +9,8 @@ use talmox_pve::Client as PveClient;
 use talmox_pve::api::qemu::{self, AgentAddress, Vm};
 use talmox_pve::config::VmConfig;
 use talmox_pve::property::{IpConfig, Ipv4Config, Ipv6Config};
-use talmox_talos_api::client::{ResourceKind, Service};
-use talmox_talos_api::{Address, Client, Expected, Machine, Settings, Verdict, probe};
-use talmox_talos_config::secret::SecretText;
-use talmox_yaml::Value;
+use talmox_talos_api::client::{Resource, ResourceKind, Service};
+use talmox_talos_api::{Address, Client, Expected, Machine, Settings, TalosError, Verdict, probe};
 use tokio::task::JoinSet;
 
 use super::listener::{PATIENCE, knock, who};
@@ -288,7 +286,7 @@ async fn configured(client: &Client, is_control_plane: bool, clock: Clock) -> Co
         address: None,
         version: version.ok().map(|version| version.tag),
         schematic,
-        config: config.ok().flatten().map(|found| config_text(found.yaml())),
+        config: config.ok().flatten().as_ref().map(Resource::config_text),
         etcd,
         has_kubelet: runs("kubelet"),
     }
@@ -309,6 +307,8 @@ async fn etcd(client: &Client, services: &[Service], clock: Clock) -> EtcdSeen {
                 let voters = members.into_iter().filter(|one| !one.is_learner);
                 ill(service.describe(), voters.map(|one| one.hostname).collect(), false)
             }
+            // It runs and does not answer: it is starting, or its quorum is lost for now.
+            Err(error @ TalosError::Late { .. }) => ill(error.to_string(), vec![], false),
             // Without a leader nobody tells who the members are.
             Err(error) => ill(error.to_string(), vec![], is_leaderless(client, clock).await),
         },
@@ -325,18 +325,6 @@ async fn is_leaderless(client: &Client, clock: Clock) -> bool {
     }
     clock.sleep(ELECTION).await;
     has_none().await
-}
-
-/// The config is a text inside of the resource's own YAML.
-fn config_text(yaml: &SecretText) -> SecretText {
-    let documents = talmox_yaml::read(yaml.expose()).unwrap_or_default();
-    match documents.as_slice() {
-        [only] => match &only.value {
-            Value::Scalar(scalar) => SecretText::new(scalar.text.clone()),
-            _ => yaml.clone(),
-        },
-        _ => yaml.clone(),
-    }
 }
 
 #[cfg(test)]

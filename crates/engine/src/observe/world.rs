@@ -297,8 +297,12 @@ impl AddonRead {
 impl Configured {
     /// Whether it is part of the cluster.
     pub fn has_joined(&self, is_control_plane: bool) -> bool {
-        let has_etcd = !is_control_plane || matches!(self.etcd, EtcdSeen::Member { .. });
-        self.has_kubelet && has_etcd
+        self.has_kubelet && self.is_member(is_control_plane)
+    }
+
+    /// Whether it is a member of etcd, if it must be one.
+    pub fn is_member(&self, is_control_plane: bool) -> bool {
+        !is_control_plane || matches!(self.etcd, EtcdSeen::Member { .. })
     }
 }
 

@@ -70,6 +70,9 @@ impl Class {
     }
 }
 
+/// Fields that tell a state, not a setting.
+const AWAITED: [&str; 5] = ["cluster", "health", "kubelet", "talos", "vip"];
+
 /// One field of an object. Values are for people, and hold no secrets.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct FieldChange {
@@ -140,6 +143,13 @@ impl Change {
     /// A change that no step makes yet.
     pub(crate) fn open(object: Object, class: Class, fields: Vec<FieldChange>) -> Self {
         Self { is_planned: false, ..Self::planned(object, class, fields) }
+    }
+
+    /// Whether it only waits for a state that comes about by itself, such as a kubelet that is starting. Such a state is not
+    /// drift: no setting was changed.
+    pub(crate) fn is_awaited_state(&self) -> bool {
+        let is_state = |field: &FieldChange| AWAITED.contains(&field.path.as_str());
+        self.class == Class::Live && !self.fields.is_empty() && self.fields.iter().all(is_state)
     }
 
     pub(crate) fn note(self, note: impl Into<String>) -> Self {

@@ -36,6 +36,7 @@ pub(super) fn node(builder: &mut Builder<'_>, node: &DesiredNode, found: &Config
         Some(config) => match differences(config, &node.config, release(desired, found)) {
             Some(mut differences) => {
                 builder.findings.extend(kept_open(desired, &mut differences));
+                differences.retain(|field| !is_letter_without_effect(field));
                 for field in &differences {
                     let (own, note) = match Readdressing::of_config(&field.path) {
                         Some(change) => change.class(node),
@@ -77,6 +78,29 @@ fn kept_open(desired: &Desired, differences: &mut Vec<FieldChange>) -> Option<Fi
     let hint = "say `allow_scheduling_on_controlplanes: true` if they should; with `false` the \
                 change is planned";
     Some(Finding::warning(&desired.cluster, message).hint(hint))
+}
+
+/// Whether a setting names a disk by its letter, as configs of earlier releases of talmox did, where that has no effect any more.
+/// An installed node is not installed again, and Talos finds a user volume that exists by the label of its partition. Without this,
+/// every cluster of an earlier release would differ from its inventory for ever. `machine.disks` stays a difference: its
+/// devices are read at every boot.
+fn is_letter_without_effect(field: &FieldChange) -> bool {
+    let (Some(old), Some(new)) = (field.old.as_deref(), field.new.as_deref()) else { return false };
+    if !new.contains("/dev/disk/by-id/") {
+        return false;
+    }
+    let device = if field.path == "machine.install.disk" {
+        old
+    } else if field.path.starts_with("UserVolumeConfig")
+        && field.path.rsplit('.').next() == Some("match")
+    {
+        old.trim_start_matches("disk.dev_path == ").trim_matches('"')
+    } else {
+        return false;
+    };
+    let letters = ["/dev/sd", "/dev/vd"].iter().find_map(|start| device.strip_prefix(start));
+    letters
+        .is_some_and(|rest| rest.len() == 1 && rest.starts_with(|c: char| c.is_ascii_lowercase()))
 }
 
 /// What reads both configs: the node may be newer than the inventory says.
@@ -162,6 +186,24 @@ fn class_of(path: &str) -> Class {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn letters_of_disks_are_a_difference_only_where_they_are_read_again() {
+        let link = "/dev/disk/by-id/scsi-0QEMU_QEMU_HARDDISK_drive-scsi1";
+        let in_links = format!("\"{link}\" in disk.symlinks");
+        let selector = "UserVolumeConfig/data.provisioning.diskSelector.match";
+        for (path, old, new, expected) in [
+            ("machine.install.disk", "/dev/sda", link, true),
+            ("machine.install.disk", "/dev/nvme0n1", link, false),
+            ("machine.install.disk", "/dev/sda", "/dev/vda", false),
+            (selector, "disk.dev_path == \"/dev/sdb\"", &in_links, true),
+            (selector, "disk.size > 1u * GB", &in_links, false),
+            ("machine.disks[0].device", "/dev/sdb", link, false),
+        ] {
+            let field = FieldChange::new(path, Some(old.to_owned()), Some(new.to_owned()));
+            assert_eq!(is_letter_without_effect(&field), expected, "{path}: {old} -> {new}");
+        }
+    }
 
     #[test]
     fn what_talos_cannot_take_over_needs_a_reboot() {

@@ -32,6 +32,10 @@ pub(super) fn vm(builder: &mut Builder<'_>, placed: &Placed<'_>, found: &Found<'
     let mut notes: BTreeSet<&str> = BTreeSet::new();
     let mut fields: Vec<(Class, FieldChange)> = vec![];
     for one in drifted.iter().filter_map(without_added_tags) {
+        if one.key == "tags" && found.marker.are_tags_rejected {
+            builder.findings.push(tags_rejected(placed, &one));
+            continue;
+        }
         let (class, note) = class(node, &one, found.config);
         notes.extend(note);
         fields.push((class, field(&one)));
@@ -72,6 +76,8 @@ pub(super) fn vm(builder: &mut Builder<'_>, placed: &Placed<'_>, found: &Found<'
         notes.insert(FIRST_BOOT);
         fields.push((Class::Replace, change));
     }
+    let vmid = placed.own.vm.vmid.to_string();
+    builder.findings.extend(without_serial(node, &vmid, found.config));
     let is_elsewhere = |wanted: &&NodeName| *wanted != host && pve.host(wanted).is_some();
     if let Some(wanted) = node.host.as_ref().filter(is_elsewhere) {
         let message = format!("its VM is on {host}, and the inventory says {wanted}");
@@ -110,6 +116,27 @@ fn shrunk(node: &DesiredNode, config: &VmConfig) -> Vec<(String, String, String)
         let is_larger = size / GIB > u64::from(wanted.gib);
         let new = format!("{} GiB on {}", wanted.gib, wanted.storage);
         is_larger.then(|| (wanted.slot.to_string(), disk(&found), new))
+    });
+    disks.collect()
+}
+
+/// Disks with a volume that lack the serial by which the config names them. Their VM was created
+/// before talmox set serials. No class of change is right for it: user volumes that exist are
+/// found by the label of their partition, so nothing has to happen until one is created again.
+fn without_serial(node: &DesiredNode, vmid: &str, config: &VmConfig) -> Vec<Finding> {
+    let disks = node.vm.disks.iter().filter_map(|wanted| {
+        let (serial, volume) = (wanted.options.get("serial")?, wanted.volume.as_ref()?);
+        let mut found = config.drive(&wanted.slot)?;
+        if found.options.get("serial").is_some() {
+            return None;
+        }
+        let slot = &wanted.slot;
+        let message = format!(
+            "disk {slot} of its VM has no serial: Talos cannot find the disk of volume {volume} by its name"
+        );
+        found.options.set("serial", serial);
+        let hint = format!("run `qm set {vmid} --{slot} {found}`, then stop and start the VM");
+        Some(Finding::warning(&node.name, message).hint(hint))
     });
     disks.collect()
 }
@@ -156,6 +183,23 @@ fn without_added_tags(drift: &Drift) -> Option<Drift> {
     (all != found).then(|| Drift { wanted: all.to_string(), ..drift.clone() })
 }
 
+/// Tags that Proxmox rejected when the VM was made. A change would show them in every plan, and no run could set them.
+fn tags_rejected(placed: &Placed<'_>, drift: &Drift) -> Finding {
+    let vm = &placed.own.vm;
+    let message = format!(
+        "VM {} lacks the tags {}: the tag policy of the datacenter (user-tag-access, registered-tags) does not let the token \
+         set them",
+        vm.vmid, drift.wanted
+    );
+    let hint = format!(
+        "everything works without them; to have them, as root on {}: qm set {} --tags '{}'
+to let talmox set the tags of VMs to come, allow them under Datacenter > Options > User Tag Access, and take them out of \
+         Registered Tags",
+        vm.node, vm.vmid, drift.wanted
+    );
+    Finding::warning(&placed.node.name, message).hint(hint)
+}
+
 /// What it takes to change an option of a VM that runs, and what people should know about that.
 fn class(node: &DesiredNode, drift: &Drift, config: &VmConfig) -> (Class, Option<&'static str>) {
     let key = drift.key.as_str();
@@ -196,9 +240,14 @@ pub(super) fn is_hotplugged(config: &VmConfig, kind: &str) -> bool {
 fn of_disk(node: &DesiredNode, wanted: &str, found: &str) -> (Class, Option<&'static str>) {
     let (wanted, found) = (Drive::parse(wanted), Drive::parse(found));
     let is_larger = wanted.size().zip(found.size()).is_some_and(|(wanted, found)| wanted > found);
+    // As drift has it: a missing serial is no difference.
+    let has_serial = found.options.get("serial").is_some();
     let options = |drive: &Drive| {
         let mut options = drive.options.clone();
         let _size = options.remove("size");
+        if !has_serial {
+            let _serial = options.remove("serial");
+        }
         options
     };
     if is_larger {

@@ -255,6 +255,7 @@ fn estranged(desired: &Desired, node: &DesiredNode, pve: &Pve) -> Option<Finding
         node: identity.node,
         stage: Stage::Made,
         data: user_data_mark(node),
+        are_tags_rejected: false,
     };
     let message = format!("VM {vmid} has its UUID, but is not provably ours: {reason}");
     let hint = format!("if it is the VM of {}, put this line into its notes: {marker}", node.name);

@@ -21,8 +21,13 @@ pub(super) fn is_of_another(desired: &Desired, config: &VmConfig) -> bool {
 /// Where some are of another cluster, so may be all of which nothing tells that they are of this one.
 pub(super) fn part(desired: &Desired, places: &mut Places<'_>) {
     if !places.shared.is_empty() {
-        let lacks_tag = |found: &Found<'_>| !found.config.tags().contains(&desired.cluster);
-        places.shared.extend(places.removed.extract_if(.., |(_, found)| lacks_tag(found)));
+        // A tag policy may keep talmox from setting tags: then the notes tell as much.
+        let is_told = |found: &Found<'_>| {
+            let named = Marker::told_cluster(found.config.description());
+            found.config.tags().contains(&desired.cluster)
+                || (found.marker.are_tags_rejected && named == Some(desired.cluster.as_str()))
+        };
+        places.shared.extend(places.removed.extract_if(.., |(_, found)| !is_told(found)));
     }
 }
 

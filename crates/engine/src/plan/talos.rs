@@ -17,9 +17,6 @@ use crate::settled::Shape;
 /// How often a machine that does not come up is reset.
 const RESETS: u32 = 2;
 
-/// A machine that has run for longer than this was up once.
-const YOUNG: u64 = 60 * 60;
-
 /// The step that makes a cluster of the first control plane.
 const BOOTSTRAP: &str = "etcd/bootstrap";
 
@@ -116,8 +113,13 @@ fn node(
             vm::detach(builder, placed, None);
             let has_joined = found.has_joined(node.is_control_plane);
             if !has_joined {
-                let (old, new) = (Some("waiting".to_owned()), Some("member".to_owned()));
-                let fields = vec![FieldChange::new("cluster", old, new)];
+                let is_member = found.is_member(node.is_control_plane);
+                let (path, old, new) = if is_member {
+                    ("kubelet", "starting", "healthy")
+                } else {
+                    ("cluster", "waiting", "member")
+                };
+                let fields = vec![FieldChange::new(path, Some(old.into()), Some(new.into()))];
                 let object = Object::Node(node.name.clone());
                 builder.changes.push(Change::planned(object, Class::Live, fields));
             }
@@ -165,7 +167,8 @@ fn apply(
     let timeouts = builder.desired.timeouts;
     let by = if node.vm.cidata.is_some() { ConfigBy::Volume } else { ConfigBy::Maintenance };
     let is_new = vm.is_fresh || !was_there(builder, &node.name);
-    let resets = if may_be_reset(builder, placed, vm) { RESETS } else { 0 };
+    // Only a VM that this run creates is reset. Any other may hold data and work, and only the way to it be closed.
+    let resets = if vm.is_fresh { RESETS } else { 0 };
     let action = ApplyConfig {
         node: talos_node(placed),
         by,
@@ -183,17 +186,6 @@ fn apply(
     let id = format!("talos/{}/apply", node.name);
     let after = vm.runs_after.iter().chain(cluster).cloned();
     builder.steps.add(id, Some(&node.name), after, Action::ApplyConfig(action))
-}
-
-/// Only a machine that was never reached is reset. One that was up and is silent now may work all the
-/// same: the way to it can be closed.
-fn may_be_reset(builder: &Builder<'_>, placed: &Placed<'_>, vm: &VmPlan) -> bool {
-    if vm.is_fresh {
-        return true;
-    }
-    let guest = builder.world.pve.guest(placed.own.vm.vmid);
-    let is_young = guest.is_none_or(|guest| guest.uptime.is_none_or(|uptime| uptime < YOUNG));
-    !was_there(builder, &placed.node.name) && (vm.runs_after.is_some() || is_young)
 }
 
 /// What it means for a node that it is given its config, or waited for: one that was there before

@@ -272,6 +272,7 @@ fn description(builder: &Builder<'_>, node: &DesiredNode, stage: Stage) -> Strin
         node: node.name.clone(),
         stage,
         data: user_data_mark(node),
+        are_tags_rejected: false,
     };
     marker.description(&builder.desired.cluster)
 }

@@ -10,6 +10,7 @@ use talmox_pve::PveError;
 use talmox_pve::api::cluster::{self, Guest};
 use talmox_pve::api::qemu::{self, Vm};
 use talmox_talos_api::client::ResourceKind;
+use talmox_talos_api::etcd_state::ETCD;
 use talmox_talos_api::probe::certificate_end;
 use talmox_talos_api::{Address, Client, Look, TalosError, Verdict};
 use talmox_talos_config::time::UnixTime;
@@ -41,6 +42,18 @@ pub(super) struct Asking {
     /// When everybody must have answered.
     pub(super) end: Deadline,
 }
+
+impl Asking {
+    /// When a node or Kubernetes that is asked now must have answered: sooner than Proxmox, which may have a thousand VMs
+    /// to read.
+    fn nodes_end(&self) -> Deadline {
+        Clock::real().deadline(NODES.min(self.end.left()))
+    }
+}
+
+/// How long nodes and Kubernetes may take, in real time. Whoever looks at a status wants it now; a node that is up answers in a
+/// fraction of this.
+const NODES: Duration = Duration::from_secs(4);
 
 /// What is known once the world was looked at.
 #[derive(Clone, Debug, Default)]
@@ -235,8 +248,9 @@ pub(super) async fn kubernetes(sources: &Asking) -> (Seen<String>, Seen<Vec<Node
         }
     };
     let version =
-        soon(sources.end, async { client.version().await.map_err(|error| error.reason()) });
-    let nodes = soon(sources.end, async { client.nodes().await.map_err(|error| error.reason()) });
+        soon(sources.nodes_end(), async { client.version().await.map_err(|error| error.reason()) });
+    let nodes =
+        soon(sources.nodes_end(), async { client.nodes().await.map_err(|error| error.reason()) });
     tokio::join!(version, nodes)
 }
 
@@ -298,8 +312,8 @@ async fn inside(subject: &Subject, sources: &Asking) -> Inside {
             (Some(Seen::Unknown(why.clone())), Some(Seen::Unknown(why.clone())))
         }
         (_, Seen::Is(address)) => {
-            let talos = soon(sources.end, talos(*address, sources));
-            let etcd = soon(sources.end, etcd(*address, sources));
+            let talos = soon(sources.nodes_end(), talos(*address, sources));
+            let etcd = soon(sources.nodes_end(), etcd(*address, sources));
             let (talos, etcd) = tokio::join!(talos, etcd);
             (Some(talos), Some(etcd))
         }
@@ -364,6 +378,15 @@ async fn troubles(client: &Client) -> Result<Vec<String>, TalosError> {
 
 async fn etcd(address: IpAddr, sources: &Asking) -> Result<EtcdStatus, String> {
     let client = sources.cluster.client(address).map_err(|error| error.to_string())?;
+    // An etcd that is down never answers: its service says why.
+    let services = client.services().await.map_err(|error| error.reason())?;
+    let service = services.iter().find(|service| service.id == ETCD);
+    if let Some(down) = service.filter(|service| !service.is_running()) {
+        return Err(down.describe());
+    }
+    if service.is_none() {
+        return Err("Talos has not started etcd yet".to_owned());
+    }
     let status = client.etcd_status().await.map_err(|error| error.reason())?;
     Ok(EtcdStatus {
         leader: status.leader == status.member_id,

@@ -121,7 +121,7 @@ pub fn authorities(bundle: &Bundle) -> Result<Vec<AuthorityLife>, PkiError> {
     all.into_iter().map(life).collect()
 }
 
-/// What a plan would change about objects that this is said of: a line for each. They are told by the node that they
+/// What a plan would change about objects that this is said of: a line for each. States that a plan waits for are not drift. They are told by the node that they
 /// belong to, if they belong to one.
 pub(crate) fn drift(changes: &[Change], is_meant: impl Fn(Option<&str>) -> bool) -> Vec<String> {
     let about = |change: &&Change| {
@@ -138,5 +138,5 @@ pub(crate) fn drift(changes: &[Change], is_meant: impl Fn(Option<&str>) -> bool)
             if fields.is_empty() { String::new() } else { format!(": {}", fields.join(", ")) };
         format!("{} {}{fields}", change.class.as_str(), change.object)
     };
-    changes.iter().filter(about).map(line).collect()
+    changes.iter().filter(|change| !change.is_awaited_state()).filter(about).map(line).collect()
 }

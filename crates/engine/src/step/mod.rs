@@ -9,6 +9,7 @@ mod error;
 mod pve;
 mod schematic;
 mod seen;
+mod tag_policy;
 mod talos;
 mod undone;
 

@@ -11,8 +11,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use talmox_pve::config::VmConfig;
 use talmox_pve::id::VmId;
 
+use super::tag_policy::TagPolicy;
+
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Seen(Arc<Mutex<Sights>>);
+pub(crate) struct Seen {
+    sights: Arc<Mutex<Sights>>,
+    /// Whoever does not know what the policy says holds it until the answer has come, so that a run asks once.
+    pub(super) tag_policy: Arc<tokio::sync::Mutex<TagPolicy>>,
+}
 
 #[derive(Debug, Default)]
 struct Sights {
@@ -46,6 +52,6 @@ impl Seen {
     }
 
     fn sights(&self) -> MutexGuard<'_, Sights> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.sights.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -23,7 +23,6 @@ use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
 use talmox_talos_api::Reach;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
@@ -152,10 +151,9 @@ impl Web {
     }
 
     async fn exchange(&self, url: &Url, ask: &Ask) -> Result<Response<Incoming>, WebError> {
-        let place = self.0.reach.target(&url.address);
-        let unreachable = |source| WebError::Connect { url: url.to_string(), source };
-        let connecting = TcpStream::connect((place.host.as_str(), place.port));
-        let socket = within(CONNECT, connecting).await.map_err(unreachable)?;
+        let connecting = self.0.reach.connect(&url.address, CONNECT).await;
+        let unreachable = |error| WebError::Connect { url: url.to_string(), source: error };
+        let socket = connecting.map_err(io::Error::from).map_err(unreachable)?;
         if !url.is_secure {
             return talk(socket, url, ask).await;
         }

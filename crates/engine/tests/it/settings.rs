@@ -37,13 +37,52 @@ fn every_version_gets_its_form() {
         assert_eq!(volumes, !matches!(version, "v1.8.2" | "v1.9.5"), "{version}");
         assert_eq!(
             parts.each("machine/disks", "device"),
-            if volumes { vec![] } else { vec!["/dev/sdb"] }
+            if volumes {
+                vec![]
+            } else {
+                vec!["/dev/disk/by-id/scsi-0QEMU_QEMU_HARDDISK_drive-scsi1"]
+            }
         );
         let left_out =
             "`network.search` is left out: Talos v1.8 has no search domains in its config";
         let expected = if version == "v1.8.2" { vec![left_out] } else { vec![] };
         assert_eq!(warnings, expected, "{version}");
     }
+}
+
+#[test]
+fn disks_are_named_by_what_stays_the_same_at_every_boot() {
+    for (bus, prefix) in [
+        ("scsi", "scsi-0QEMU_QEMU_HARDDISK_drive-scsi"),
+        ("virtio", "virtio-drive-virtio"),
+        ("sata", "ata-QEMU_HARDDISK_drive-sata"),
+    ] {
+        let link = |index: u8| format!("/dev/disk/by-id/{prefix}{index}");
+        for version in ["v1.8.2", "v1.9.5", "v1.10.1", "v1.12.4", "v1.13.9", "v1.14.0"] {
+            let disks =
+                "disks: [{size: 20G, volume: alpha}, {size: 9G}, {size: 20G, volume: beta}]";
+            let (parts, config, _) = one(version, "", &format!("disk_bus: {bus}, {disks}"));
+            assert_eq!(parts.text("machine/install/disk"), Some(link(0)), "{version}");
+            if parts.kinds().contains(&"UserVolumeConfig alpha".to_owned()) {
+                for index in [1, 3] {
+                    let wanted = format!("\"{}\" in disk.symlinks", link(index));
+                    assert!(config.contains(&wanted), "{version}: {wanted}\n{config}");
+                }
+                assert!(!config.contains("dev_path"), "{version}");
+            } else {
+                assert_eq!(parts.each("machine/disks", "device"), [link(1), link(3)], "{version}");
+            }
+            let letters = ["/dev/sd", "/dev/vd"];
+            assert!(!letters.iter().any(|start| config.contains(start)), "{version}: {config}");
+        }
+    }
+}
+
+#[test]
+fn an_install_disk_of_a_patch_stays_as_it_is_written() {
+    let patch = "patches: {all: [{machine: {install: {disk: /dev/sdq}}}]}";
+    let (parts, _, _) = one("v1.13.9", patch, "");
+    assert_eq!(parts.text("machine/install/disk").as_deref(), Some("/dev/sdq"));
 }
 
 #[test]

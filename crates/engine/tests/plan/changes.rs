@@ -3,7 +3,7 @@
 use insta::assert_snapshot;
 use talmox_engine::observe::{KubernetesSeen, PortSeen, Registered, TalosSeen, VipSeen, World};
 use talmox_engine::plan::{Class, DestroyOptions, Plan, destroy, show, strangers};
-use talmox_pve::config::VmOptions;
+use talmox_pve::config::{VmConfig, VmOptions};
 
 use crate::support::{desired, errors, home, home_with, ids, plan, single, text, warnings};
 use crate::world::{host, put, settled, taken, vmid};
@@ -87,6 +87,53 @@ fn a_disk_moves_to_another_storage_while_it_is_used() {
     changed.nodes[3].vm.disks[1].storage = "local".parse().unwrap();
     let plan = plan(&changed, &world);
     assert_eq!(class_of(&plan, "vm wk-1"), Class::Live, "{}", show::text(&plan));
+}
+
+#[test]
+fn a_vm_that_was_created_without_serials_is_left_as_it_is() {
+    for (bus, has_warning) in [("scsi", false), ("virtio", true), ("sata", true)] {
+        let settings = format!("disk_bus: {bus}, disks: [{{size: 5, volume: data}}, {{size: 5}}]");
+        let desired = home_with("ip: 10.0.0.21}", &format!("ip: 10.0.0.21, {settings}}}"));
+        let mut world = running(&desired);
+        assert!(plan(&desired, &world).is_empty());
+        assert!(warnings(&plan(&desired, &world)).is_empty(), "{bus}");
+        let seen = world.pve.vms.get_mut(&vmid(303)).unwrap();
+        let config = seen.config.as_ref().unwrap();
+        let without = config.iter().map(|(key, value)| {
+            let parts = value.split(',').filter(|part| !part.starts_with("serial="));
+            (key.to_owned(), parts.collect::<Vec<_>>().join(","))
+        });
+        seen.config = Ok(VmConfig::new(without.collect::<Vec<_>>()));
+        let plan = plan(&desired, &world);
+        assert!(plan.is_empty(), "{}", show::text(&plan));
+        let found = warnings(&plan);
+        assert_eq!(found.len(), usize::from(has_warning), "{found:?}");
+        if has_warning {
+            let text = show::text(&plan);
+            assert!(text.contains(&format!("disk {bus}1 of its VM has no serial")), "{text}");
+            assert!(text.contains(&format!("serial=drive-{bus}1")), "{text}");
+        }
+    }
+}
+
+#[test]
+fn letters_in_configs_of_earlier_releases_are_no_change() {
+    let disks = "ip: 10.0.0.21, disks: [{size: 5, volume: data}]}";
+    let desired = home_with("ip: 10.0.0.21}", disks);
+    let mut world = running(&desired);
+    for seen in world.nodes.values_mut() {
+        let TalosSeen::Ours(node) = seen else { panic!() };
+        let config = node.config.as_ref().unwrap().expose();
+        let link = |slot: &str| format!("/dev/disk/by-id/scsi-0QEMU_QEMU_HARDDISK_drive-{slot}");
+        assert!(config.contains(&link("scsi0")), "{config}");
+        let selector = format!("\"{}\" in disk.symlinks", link("scsi1"));
+        let old = config
+            .replace(&selector, "disk.dev_path == \"/dev/sdb\"")
+            .replace(&link("scsi0"), "/dev/sda");
+        node.config = Some(talmox_talos_config::secret::SecretText::new(old));
+    }
+    let plan = plan(&desired, &world);
+    assert!(plan.is_empty(), "{}", show::text(&plan));
 }
 
 #[test]

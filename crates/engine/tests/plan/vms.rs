@@ -146,6 +146,7 @@ fn a_clone_has_no_uuid_of_ours_yet() {
         node: "cp-1".to_owned(),
         stage: Stage::Clone,
         data: None,
+        are_tags_rejected: false,
     };
     let config = |marker: &Marker, name: &str| {
         let entries = [

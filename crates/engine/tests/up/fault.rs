@@ -9,7 +9,7 @@ use talmox_lab::pve::{Action as FaultAction, Fault, PathPattern, When};
 use talmox_pve::api::cluster;
 
 use super::inventory::{another_bundle, home, impatient, pair};
-use super::rig::{ADMIN, Ran, Rig};
+use super::rig::{ADMIN, Ran, Rig, Yard};
 
 const QEMU: &str = "/nodes/{node}/qemu";
 
@@ -69,6 +69,42 @@ async fn comes_back(rig: &Rig, host: &str) {
         rig.lab.clock().sleep(Duration::from_secs(10)).await;
     }
     panic!("{host} does not come back");
+}
+
+/// A host that cannot start the process of a task has done nothing of it, so the step looks and tries again.
+#[tokio::test(flavor = "multi_thread")]
+async fn tasks_that_a_host_could_not_start_are_retried() {
+    for release in ["9.2", "8.4"] {
+        let rig = Rig::of(Yard { release, ..Yard::default() });
+        for task in ["download", "resize", "qmstart"] {
+            rig.strike_task(task, FaultAction::Unstarted);
+        }
+        // What a release says that does not reserve the number before.
+        rig.strike("POST", QEMU, 1, refuse("got no worker upid - start worker failed"));
+        let ran = rig.up(&pair()).await;
+        ran.assert_done();
+        assert_whole(&rig, &pair()).await;
+        for task in ["qmstop", "qmdestroy"] {
+            rig.strike_task(task, FaultAction::Unstarted);
+        }
+        rig.destroy(&pair()).await.assert_done();
+        assert_eq!(rig.vms().await.into_keys().collect::<Vec<_>>(), [100]);
+    }
+}
+
+/// Proxmox reserves the number of a new VM before it starts the task, and no token can release it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_create_that_a_host_could_not_start_leaves_a_locked_number_and_is_told() {
+    for release in ["9.2", "8.4"] {
+        let rig = Rig::of(Yard { release, ..Yard::default() });
+        rig.strike_task("qmcreate", FaultAction::Unstarted);
+        let ran = rig.up(&pair()).await;
+        let text = ran.failures();
+        assert!(text.contains("qm unlock 30") && text.contains("start worker failed"), "{text}");
+        assert_eq!(ran.outcome.failures().count(), 1, "{text}");
+        let locked = rig.vms().await.into_values().filter(|vm| vm.config.contains_key("lock"));
+        assert_eq!(locked.map(|vm| vm.config["lock"].clone()).collect::<Vec<_>>(), ["create"]);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -2,10 +2,28 @@
 
 use talmox_engine::plan::show;
 use talmox_lab::pve::{Action as FaultAction, Fault};
+use talmox_pve::api::cluster;
+use talmox_pve::api::qemu::{self, Vm};
 use talmox_pve::api::task::{self, Filter};
 
 use super::inventory::{HEAD, impatient, impatiently, pair};
 use super::rig::{ADMIN, Ran, Rig, Yard};
+
+/// The machine is well again, and stands still in a first boot that an earlier run began. Only a person may reset it now, as the hint
+/// says; then the same command resumes.
+async fn resumes_after_a_reset_by_hand(rig: &Rig) {
+    rig.lab.faults().clear();
+    let before = resets(rig).await;
+    let ran = rig.up(&impatient()).await;
+    let text = ran.failures();
+    assert!(text.contains("reset its VM (on pve1: qm reset "), "{text}");
+    assert_eq!(resets(rig).await, before, "no VM of an earlier run is reset");
+    let found = rig.client(ADMIN).send(&cluster::resources()).await.unwrap();
+    let guest = found.guests.iter().find(|guest| guest.name.as_deref() == Some("wk-1")).unwrap();
+    let vm = Vm::new(&guest.node, guest.vmid);
+    rig.client(ADMIN).send(&qemu::reset(&vm)).await.unwrap();
+    goes_on(rig).await;
+}
 
 /// The machine is well again, and the same command goes on.
 async fn goes_on(rig: &Rig) {
@@ -45,7 +63,7 @@ async fn a_machine_that_always_stalls_is_reset_twice_and_given_up() {
     let text = ran.failures();
     assert!(text.contains("wk-1 does not come up after 2 resets"), "{text}");
     assert_eq!(resets(&rig).await, 2);
-    goes_on(&rig).await;
+    resumes_after_a_reset_by_hand(&rig).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -63,7 +81,7 @@ async fn a_machine_that_says_nothing_is_given_up() {
     let text = ran.failures();
     assert!(text.contains("wk-1 does not come up"), "{text}");
     assert!(resets(&rig).await <= 2);
-    goes_on(&rig).await;
+    resumes_after_a_reset_by_hand(&rig).await;
 }
 
 /// It comes when the plan is made already, in the way of first boot in which configs are sent.

@@ -7,6 +7,7 @@ mod cleaning;
 #[path = "../common/mod.rs"]
 mod common;
 mod crash;
+mod disk;
 mod drift;
 mod ending;
 mod fault;
@@ -24,4 +25,6 @@ mod slow;
 mod source;
 mod story;
 mod stranger;
+mod tag_policy;
+mod vnet;
 mod way;

@@ -151,7 +151,13 @@ async fn a_copy_of_an_inventory_with_its_secrets_neither_joins_nor_ends_the_firs
 
 /// The marker that a VM of `cp-1` has, in this cluster.
 fn marker(cluster_id: &str, node: &str, stage: Stage) -> Marker {
-    Marker { cluster: ClusterMark::of(cluster_id), node: node.to_owned(), stage, data: None }
+    Marker {
+        cluster: ClusterMark::of(cluster_id),
+        node: node.to_owned(),
+        stage,
+        data: None,
+        are_tags_rejected: false,
+    }
 }
 
 /// The number is asked for, and all but one thing speaks for the VM: that one thing is enough.

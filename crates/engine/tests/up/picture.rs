@@ -118,7 +118,7 @@ impl Rig {
         NodePicture {
             version: talos.version().await.unwrap().tag,
             hostname: talos.hostname().await.unwrap(),
-            config: config.yaml().expose().to_owned(),
+            config: config.config_text().expose().to_owned(),
             etcd: members.into_iter().map(|member| member.hostname).collect(),
         }
     }

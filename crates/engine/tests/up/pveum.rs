@@ -1,13 +1,21 @@
 //! Carries out lines for `pveum` in a lab, as root would on a host.
 
+use std::fs::Permissions;
+use std::future::poll_fn;
+use std::os::unix::fs::PermissionsExt as _;
+use std::pin::Pin;
 use std::sync::Arc;
 
 use hyper::StatusCode;
+use hyper::body::{Body as _, Incoming};
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
+use serde_json::Value;
+use talmox_pve::api::cluster;
+use tempfile::TempDir;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
@@ -21,28 +29,86 @@ const TRIES: usize = 50;
 /// A call of the API: method, path, parameters.
 type Call = (&'static str, String, Vec<(&'static str, String)>);
 
+/// Stands in for `pveum`: writes down whether its errors are shown, and its arguments. A new token has a secret.
+const PVEUM: &str = r#"#!/bin/sh
+shown=yes
+[ "$(readlink /proc/$$/fd/2)" = /dev/null ] && shown=no
+{ printf '%s' "$shown"; for word; do printf '\037%s' "$word"; done; printf '\n'; } >> "$PVEUM_LOG"
+case "$*" in
+"user token add "*) echo '{"full-tokenid":"x","info":{"privsep":"1"},"value":"SECRET"}' ;;
+esac
+"#;
+pub(crate) const SECRET: &str = "01234567-89ab-4cde-8f01-23456789abcd";
+
+/// One run of `pveum`.
+struct Command {
+    are_errors_shown: bool,
+    words: Vec<String>,
+}
+
 impl Rig {
-    /// Carries out all of them. What is there already may be refused, and nothing else.
-    pub(crate) async fn pveum(&self, lines: &[String]) {
-        for line in lines {
-            let mut refusals = vec![];
-            for command in line.split(" || ") {
-                match self.answer(&call_of(command)).await {
-                    status if status.is_success() => break,
-                    status => refusals.push(status),
-                }
-            }
-            let may_fail = ["pveum pool add ", "pveum role add "];
-            let is_done = refusals.len() < line.split(" || ").count();
-            let is_fine = is_done || may_fail.iter().any(|start| line.starts_with(start));
-            assert!(is_fine, "{line}: {refusals:?}");
+    /// Runs the lines in a shell, as root would on a host, and makes the calls that they ask for. No error may be shown on the
+    /// way. Gives what they print.
+    pub(crate) async fn pveum(&self, lines: &[String]) -> String {
+        let (commands, printed) = self.shell(lines).await;
+        for command in commands {
+            let call = call_of(&command.words);
+            let status = self.answer(&call).await;
+            let is_add = matches!(call.1.as_str(), "/pools" | "/access/roles" | "/access/users");
+            let is_fine = status.is_success() || (is_add && !command.are_errors_shown);
+            assert!(is_fine, "pveum {}: {status}", command.words.join(" "));
         }
+        printed
+    }
+
+    async fn shell(&self, lines: &[String]) -> (Vec<Command>, String) {
+        let folder = TempDir::new().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        let version = self.client(ADMIN).send(&cluster::version()).await.unwrap().version;
+        let pveversion = format!(
+            "#!/bin/sh\necho 'pve-manager/{version}/0123456789abcdef (running kernel: 6.8.12-1-pve)'\n"
+        );
+        for (name, script) in
+            [("pveum", PVEUM.replace("SECRET", SECRET)), ("pveversion", pveversion)]
+        {
+            std::fs::write(path(name), script).unwrap();
+            std::fs::set_permissions(path(name), Permissions::from_mode(0o755)).unwrap();
+        }
+        std::fs::write(path("vnets.cfg"), self.vnets().await).unwrap();
+        std::fs::write(path("log"), "").unwrap();
+        let script = lines.join("\n");
+        let script = script.replace("/etc/pve/sdn/vnets.cfg", path("vnets.cfg").to_str().unwrap());
+        let ran = std::process::Command::new("sh")
+            .args(["-u", "-c", &script])
+            .env("PATH", format!("{}:/usr/bin:/bin", folder.path().display()))
+            .env("PVEUM_LOG", path("log"))
+            .output()
+            .unwrap();
+        assert!(ran.status.success() && ran.stderr.is_empty(), "{script}\n{ran:?}");
+        let log = std::fs::read_to_string(path("log")).unwrap();
+        let command = |line: &str| {
+            let mut words = line.split('\u{1f}').map(str::to_owned);
+            let are_errors_shown = words.next().unwrap() == "yes";
+            Command { are_errors_shown, words: words.collect() }
+        };
+        (log.lines().map(command).collect(), String::from_utf8(ran.stdout).unwrap())
+    }
+
+    /// The file of vnets, as Proxmox writes it.
+    async fn vnets(&self) -> String {
+        let (_, answer) = self.call(&("GET", "/cluster/sdn/vnets".to_owned(), vec![])).await;
+        let vnets = answer["data"].as_array().unwrap().iter();
+        let vnet = |vnet: &Value| {
+            let text = |key: &str| vnet[key].as_str().unwrap();
+            format!("vnet: {}\n\tzone {}\n\n", text("vnet"), text("zone"))
+        };
+        vnets.map(vnet).collect()
     }
 
     /// All of these calls can be made twice.
     async fn answer(&self, call: &Call) -> StatusCode {
         for _ in 0..TRIES {
-            let status = self.call(call).await;
+            let (status, _) = self.call(call).await;
             if status.as_u16() != TOO_LATE {
                 return status;
             }
@@ -50,7 +116,7 @@ impl Rig {
         panic!("no answer to {call:?}")
     }
 
-    async fn call(&self, (method, path, parameters): &Call) -> StatusCode {
+    async fn call(&self, (method, path, parameters): &Call) -> (StatusCode, Value) {
         let mut roots = RootCertStore::empty();
         let authority = std::fs::read(self.lab.ready().pve.ca).unwrap();
         for certificate in CertificateDer::pem_slice_iter(&authority) {
@@ -78,9 +144,21 @@ impl Rig {
             .body(body.join("&"))
             .unwrap();
         let response = sender.send_request(request).await.unwrap();
+        let status = response.status();
+        let body = whole(response.into_body()).await;
         driver.abort();
-        response.status()
+        (status, serde_json::from_slice(&body).unwrap_or_default())
     }
+}
+
+async fn whole(mut body: Incoming) -> Vec<u8> {
+    let mut bytes = vec![];
+    while let Some(frame) = poll_fn(|context| Pin::new(&mut body).poll_frame(context)).await {
+        if let Ok(data) = frame.unwrap().into_data() {
+            bytes.extend_from_slice(&data);
+        }
+    }
+    bytes
 }
 
 fn encoded(text: &str) -> String {
@@ -93,20 +171,17 @@ fn encoded(text: &str) -> String {
     text.bytes().map(byte).collect()
 }
 
-fn call_of(command: &str) -> Call {
-    let words = words(command);
+fn call_of(words: &[String]) -> Call {
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let own = |text: &str| text.to_owned();
     match words.as_slice() {
-        ["pveum", "pool", "add", pool] => ("POST", own("/pools"), vec![("poolid", own(pool))]),
-        ["pveum", "role", "add", role] => {
-            ("POST", own("/access/roles"), vec![("roleid", own(role))])
-        }
-        ["pveum", "role", "modify", role, "--append", "--privs", rights] => {
+        ["pool", "add", pool] => ("POST", own("/pools"), vec![("poolid", own(pool))]),
+        ["role", "add", role] => ("POST", own("/access/roles"), vec![("roleid", own(role))]),
+        ["role", "modify", role, "--append", "--privs", rights] => {
             let parameters = vec![("privs", own(rights)), ("append", own("1"))];
             ("PUT", format!("/access/roles/{role}"), parameters)
         }
-        ["pveum", "acl", "modify", path, who, name, "--roles", roles, rest @ ..] => {
+        ["acl", "modify", path, who, name, "--roles", roles, rest @ ..] => {
             let who = match *who {
                 "--users" => "users",
                 "--tokens" => "tokens",
@@ -120,21 +195,11 @@ fn call_of(command: &str) -> Call {
             }
             ("PUT", own("/access/acl"), parameters)
         }
-        _ => panic!("{command}"),
+        ["user", "add", user] => ("POST", own("/access/users"), vec![("userid", own(user))]),
+        ["user", "token", "add", user, token, "--privsep", "1", "--output-format", "json"] => {
+            let path = format!("/access/users/{user}/token/{token}");
+            ("POST", path, vec![("privsep", own("1"))])
+        }
+        other => panic!("{other:?}"),
     }
-}
-
-/// The words of a shell's command line.
-fn words(command: &str) -> Vec<String> {
-    let mut words = vec![];
-    let mut rest = command.trim();
-    while !rest.is_empty() {
-        let (word, after) = match rest.chars().next() {
-            Some(quote @ ('"' | '\'')) => rest[1..].split_once(quote).unwrap(),
-            _ => rest.split_once(' ').unwrap_or((rest, "")),
-        };
-        words.push(word.to_owned());
-        rest = after.trim_start();
-    }
-    words
 }

@@ -1,10 +1,13 @@
 //! The lines that are printed for rights, carried out as they are, are all it takes; on both releases.
 
+use talmox_engine::desired::Login;
 use talmox_engine::observe::free_numbers;
 use talmox_engine::plan::{self, Plan, show};
 use talmox_lab::pve::Action as FaultAction;
+use talmox_pve::api::access;
 
 use super::inventory::{self, PAIR, pair};
+use super::pveum::SECRET;
 use super::rig::{Rig, Yard};
 
 const RELEASES: [&str; 2] = ["9.2", "8.4"];
@@ -13,7 +16,7 @@ const POOLS: &str = "pools:\n  - {poolid: talos, comment: the cluster}\n";
 const DEVICE: &str = "gpu: {pci: '0000:28:00.0'}";
 
 /// A yard with a device, a name for another, and a token that may do nothing.
-fn bare(release: &'static str) -> Yard {
+pub(crate) fn bare(release: &'static str) -> Yard {
     let (first, last) = (YARD.find("  roles:\n").unwrap(), YARD.find("\npools:\n").unwrap());
     let device = |address: &str, group: u8| {
         format!(
@@ -35,13 +38,13 @@ fn bare(release: &'static str) -> Yard {
 }
 
 /// The commands in the hints of a plan.
-fn lines(plan: &Plan) -> Vec<String> {
+pub(crate) fn lines(plan: &Plan) -> Vec<String> {
     let hints = plan.errors().filter_map(|finding| finding.hint.as_deref());
-    let lines = hints.flat_map(str::lines).filter(|line| line.starts_with("pveum "));
-    lines.map(str::to_owned).collect()
+    let is_command = |line: &&str| line.starts_with("pveum ") || line.starts_with("zone_");
+    hints.flat_map(str::lines).filter(is_command).map(str::to_owned).collect()
 }
 
-fn assert_sound(plan: &Plan) {
+pub(crate) fn assert_sound(plan: &Plan) {
     assert_eq!(plan.errors().count(), 0, "{}", show::findings(plan));
 }
 
@@ -162,6 +165,24 @@ async fn the_printed_roles_are_enough_for_other_systems() {
     let text = pair().replace("{name: wk-1, ip: 10.0.0.21}", &worker);
     for release in RELEASES {
         comes_up_with_its_roles(bare(release), &text).await;
+    }
+}
+
+/// Nothing is complained about, on the first run or a later one, though the right to ask guest agents has another name in each
+/// release; and the secret of the token comes last, as talmox takes it.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_lines_for_a_new_token_show_no_error_and_end_with_its_secret() {
+    let worker = "{name: wk-1, boot: dhcp, image: {extensions: [siderolabs/qemu-guest-agent]}}";
+    let text = format!("{}{PAIR}", inventory::HEAD).replace("{name: wk-1, ip: 10.0.0.21}", worker);
+    let login = Login { user: "talmox@pve".to_owned(), token: Some("fresh".to_owned()) };
+    for (release, right) in [("9.2", "VM.GuestAgent.Audit"), ("8.4", "VM.Monitor")] {
+        let rig = Rig::of(bare(release));
+        let grants = inventory::grants(&text);
+        let printed = rig.pveum(&grants.lines_for_new(&login)).await;
+        assert_eq!(printed, format!("talmox@pve!fresh={SECRET}\n"));
+        assert_eq!(rig.pveum(&grants.lines(&rig.desired(&text).login)).await, "");
+        let granted = rig.client(rig.token).send(&access::permissions()).await.unwrap();
+        assert!(granted.allows("/pool/talos", right), "{granted:?}");
     }
 }
 

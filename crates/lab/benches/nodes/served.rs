@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use talmox_lab::pve::{Action, Fault, Profile, When};
-use talmox_lab::{Lab, Ready, Settings};
+use talmox_lab::{Boot, Lab, NodeAction, Ready, Settings};
 use talmox_talos_config::schematic::Schematic;
 use tokio::runtime::Runtime;
 
@@ -20,7 +20,7 @@ pub(crate) fn serve(folder: &Path, speed: f64) {
     let file = known.join(format!("{}.yaml", schematic.id()));
     std::fs::write(file, schematic.to_yaml()).unwrap();
     let state = Some(folder.to_owned());
-    let faults = vec![slow_apply(speed)];
+    let faults = vec![slow_apply(speed), no_stalls()];
     let settings =
         Settings { profile: Profile::Homelab, speed, state, faults, ..Settings::default() };
     let lab = runtime.block_on(async { Lab::start(settings) }).unwrap();
@@ -36,6 +36,12 @@ const APPLY: Duration = Duration::from_secs(4);
 fn slow_apply(speed: f64) -> Fault {
     let when = When { talos: Some("ApplyConfiguration".to_owned()), ..When::default() };
     Fault { times: None, ..Fault::new(when, Action::Delay(APPLY.mul_f64(speed))) }
+}
+
+/// What is measured is what nodes take, not how often they have to be reset.
+fn no_stalls() -> Fault {
+    let when = When { boot: Some(Boot::Bare), ..When::default() };
+    Fault { times: None, ..Fault::new(when, Action::Node(NodeAction::Stall(false))) }
 }
 
 pub(crate) struct Served {

@@ -56,6 +56,8 @@ pub enum Action {
     TimedOut,
     /// The task fails after so many percent of its first wait; at 100 when all is done.
     Fail { percent: u8, message: String },
+    /// The host cannot start the task's process. What the call did before stays, and there is no task.
+    Unstarted,
     /// Nothing more fits on this storage.
     Full { storage: String },
     /// The lock file of the VM cannot be had.

@@ -17,8 +17,9 @@ pub enum NodeAction {
     Slow(Who, Duration),
     /// At a boot: its clock is off by so many seconds until it is in sync.
     Clock(i64),
-    /// At a boot without a config: the address is up, and then nothing, until the machine is reset.
-    Stall,
+    /// At a boot without a config on its disk: whether the machine stalls. Then its address is up, and no port is opened until
+    /// it is reset. False keeps boots from stalling by chance.
+    Stall(bool),
     /// At the first boot after an upgrade: what was installed does not come up, and the old one does.
     Revert,
     /// Nodes of different groups do not hear each other. Those that no group names are one more.

@@ -13,6 +13,7 @@ pub(crate) struct Trouble {
     delay: Duration,
     /// After how many percent, and with which words.
     failure: Option<(u8, String)>,
+    is_unstarted: bool,
     struck: AtomicBool,
 }
 
@@ -27,6 +28,7 @@ impl Site {
             match action {
                 Action::Delay(time) => trouble.delay += time,
                 Action::Fail { percent, message } => trouble.failure = Some((percent, message)),
+                Action::Unstarted => trouble.is_unstarted = true,
                 Action::LostLock => match vmid {
                     Some(vmid) => self.locks.lose_vm(vmid),
                     None => trouble.failure = Some((0, lock_timeout(None))),
@@ -39,6 +41,10 @@ impl Site {
 }
 
 impl Trouble {
+    pub(crate) fn is_unstarted(&self) -> bool {
+        self.is_unstarted
+    }
+
     /// The first wait of the task is where it happens.
     pub(crate) async fn strike(&self, site: &Site, work: Work) -> Result<(), String> {
         if self.struck.swap(true, Ordering::Relaxed) {

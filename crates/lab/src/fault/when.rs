@@ -34,7 +34,7 @@ pub struct When {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Boot {
     Any,
-    /// Without a config: those that lead to maintenance.
+    /// Without a config on the disk: the first ones of a machine.
     Bare,
     /// The first with what an upgrade installed.
     Upgraded,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::object::name;
+use super::object::{name, namespace, text};
 use super::store::{KubeSettings, KubeStore, State};
 
 const DEFINITIONS: &str = "customresourcedefinitions.apiextensions.k8s.io";
@@ -20,6 +20,39 @@ pub(crate) struct SavedStore {
     objects: BTreeMap<String, Vec<Value>>,
     /// Nodes that have a network plugin on their disk.
     with_network: BTreeSet<String>,
+}
+
+impl SavedStore {
+    /// The last change of all.
+    pub(crate) fn revision(&self) -> u64 {
+        self.revision
+    }
+
+    /// What an API server has in etcd: the revision of each object's last change, its key, and its text.
+    pub(crate) fn keys(&self) -> Vec<(u64, String, Vec<u8>)> {
+        let all = self.objects.iter().flat_map(|(id, all)| all.iter().map(move |one| (id, one)));
+        all.map(|(id, object)| {
+            let revision = text(object, "/metadata/resourceVersion").parse().unwrap_or_default();
+            let parts = ["/registry", &folder(id), namespace(object), name(object)];
+            let parts: Vec<&str> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+            (revision, parts.join("/"), object.to_string().into_bytes())
+        })
+        .collect()
+    }
+}
+
+/// Where Kubernetes keeps the objects of a kind, below `/registry`.
+fn folder(id: &str) -> String {
+    let (plural, group) = id.split_once('.').unwrap_or((id, ""));
+    let is_built_in = group.is_empty() || !group.contains('.') || group.ends_with(".k8s.io");
+    match (plural, group) {
+        ("nodes", "") => "minions".to_owned(),
+        ("services", "") => "services/specs".to_owned(),
+        ("endpoints", "") => "services/endpoints".to_owned(),
+        (_, "apiextensions.k8s.io" | "apiregistration.k8s.io") => format!("{group}/{plural}"),
+        _ if is_built_in => plural.to_owned(),
+        _ => format!("{group}/{plural}"),
+    }
 }
 
 impl KubeStore {

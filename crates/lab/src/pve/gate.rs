@@ -12,7 +12,7 @@ use super::call::{Call, Outcome, Reply, Upload};
 use super::http::Params;
 use super::latency::Work;
 use super::lock::CALL_PATIENCE;
-use super::record::{Entry, Recorder};
+use super::record::{Answered, Entry, Recorder};
 use super::schema::{self, Endpoint, Method, Raw};
 use super::site::Site;
 use super::world::{Caller, World};
@@ -67,9 +67,9 @@ struct Passed {
 }
 
 impl Gate {
-    pub(crate) fn record(&self, entry: Entry, status: Option<u16>) {
+    pub(crate) fn record(&self, entry: Entry, answered: Option<Answered<'_>>) {
         if let Some(recorder) = &self.recorder {
-            recorder.write(entry, status);
+            recorder.write(entry, answered);
         }
     }
 
@@ -107,7 +107,7 @@ impl Gate {
             }
         };
         let outcome = match self.pass(request).await {
-            Ok(passed) => self.act(passed, blob).await,
+            Ok(passed) => self.site.only_started(self.act(passed, blob).await),
             Err(refusal) => {
                 self.discard(blob.as_ref());
                 Err(refusal)
@@ -155,6 +155,7 @@ impl Gate {
                 }
                 Action::Hang => return std::future::pending().await,
                 Action::Fail { .. }
+                | Action::Unstarted
                 | Action::Full { .. }
                 | Action::Down { .. }
                 | Action::Truncate { .. }

@@ -40,6 +40,8 @@ pub enum Work {
     Boot,
     /// A service of a guest, until it is well.
     Service,
+    /// A node of Talos 1.13 that changes from maintenance to mutual TLS.
+    Switch,
     /// A guest that asks for the time.
     TimeSync,
     /// A guest that gets the image of a container.
@@ -55,6 +57,12 @@ pub enum Work {
 const MIB: u64 = 1 << 20;
 
 impl Profile {
+    /// Whether races between a machine's programs come out one way or the other, as on real machines. The faster profiles are
+    /// for tests, where every run takes the same way.
+    pub(crate) fn has_races(self) -> bool {
+        matches!(self, Self::Homelab | Self::Slow)
+    }
+
     /// How long this takes, without chance.
     pub fn time(self, work: Work) -> Duration {
         // Milliseconds for one piece of work, and MiB per second for bytes.
@@ -64,11 +72,11 @@ impl Profile {
             Self::Homelab => (8, 600, 2_500, 8_000, 1_200, 20_000, 250, 40),
             Self::Slow => (60, 4_000, 9_000, 30_000, 5_000, 60_000, 40, 6),
         };
-        let (firmware, boot, service, time_sync, pull, install) = match self {
+        let (firmware, boot, service, switch, time_sync, pull, install) = match self {
             Self::Instant => return Duration::ZERO,
-            Self::Fast => (200, 800, 150, 300, 400, 600),
-            Self::Homelab => (2_000, 10_000, 1_200, 3_000, 6_000, 15_000),
-            Self::Slow => (5_000, 40_000, 5_000, 10_000, 60_000, 90_000),
+            Self::Fast => (200, 800, 150, 150, 300, 400, 600),
+            Self::Homelab => (2_000, 10_000, 1_200, 1_500, 20_000, 6_000, 15_000),
+            Self::Slow => (5_000, 40_000, 5_000, 1_500, 20_000, 60_000, 90_000),
         };
         let moved = |bytes: u64, rate: u64| bytes.div_ceil(MIB) * 1000 / rate;
         Duration::from_millis(match work {
@@ -84,6 +92,7 @@ impl Profile {
             Work::Firmware => firmware,
             Work::Boot => boot,
             Work::Service => service,
+            Work::Switch => switch,
             Work::TimeSync => time_sync,
             Work::Pull => pull,
             Work::Install => install,

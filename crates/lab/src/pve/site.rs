@@ -1,14 +1,17 @@
 //! The running simulation: the world, and all that calls and tasks share.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::future::Future;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use serde_json::Value as Json;
 use talmox_clock::{Chance, Clock};
 use tokio::task::AbortHandle;
 
+use super::Refusal;
+use super::call::{Outcome, Reply};
 use super::guest::Guests;
 use super::latency::{Profile, Work};
 use super::lock::Locks;
@@ -34,6 +37,8 @@ pub(crate) struct Site {
     world: Mutex<World>,
     /// What runs now, by UPID.
     running: Mutex<HashMap<String, AbortHandle>>,
+    /// UPIDs of tasks that could not be started, until their callers are told.
+    unstarted: Mutex<HashSet<String>>,
     /// Of the certificate that the hosts show.
     fingerprint: String,
 }
@@ -58,6 +63,7 @@ impl Site {
             operations: Mutex::default(),
             world: Mutex::new(world),
             running: Mutex::default(),
+            unstarted: Mutex::default(),
             fingerprint: String::new(),
         }
     }
@@ -105,6 +111,11 @@ impl Site {
         }
     }
 
+    /// Whether races come out one way or the other. Where times are even, nothing else is left to chance either.
+    pub(crate) fn has_races(&self) -> bool {
+        self.profile.has_races() && !self.chance.is_even()
+    }
+
     /// How long this work takes, without chance.
     pub(crate) fn time(&self, work: Work) -> Duration {
         self.profile.time(work)
@@ -125,6 +136,11 @@ impl Site {
     {
         let upid = self.world().tasks.begin(node, kind, id, &caller.to_string(), self.now());
         let trouble = self.trouble(node, kind, id);
+        if trouble.is_unstarted() {
+            self.world().tasks.forget(&upid);
+            self.unstarted().insert(upid.clone());
+            return upid;
+        }
         let handle = TaskHandle::new(Arc::clone(self), upid.clone(), trouble);
         let running = tokio::spawn(work(handle.clone()));
         self.running().insert(upid.clone(), running.abort_handle());
@@ -139,6 +155,20 @@ impl Site {
             handle.site.running().remove(&handle.upid);
         });
         upid
+    }
+
+    /// What a call is told that began a task: an error, where the host could not start it.
+    pub(super) fn only_started(&self, outcome: Outcome) -> Outcome {
+        match &outcome {
+            Ok(Reply::Data(Json::String(upid))) if self.unstarted().remove(upid) => {
+                Err(Refusal::failed("got no worker upid - start worker failed"))
+            }
+            _ => outcome,
+        }
+    }
+
+    fn unstarted(&self) -> MutexGuard<'_, HashSet<String>> {
+        self.unstarted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Tasks of a host that loses its power stop in the middle, and nobody tidies up after them.

@@ -56,7 +56,7 @@ fn read_host(source: Source<'_>, node: &Node, nth: usize) -> Read<(String, Host)
     if node.as_scalar().is_some() && !node.is_null() {
         return Ok((source.text(node, "a host")?, host));
     }
-    let keys = ["name", "online", "ip", "cores", "memory", "bridges", "pci"];
+    let keys = ["name", "online", "ip", "cores", "memory", "bridges", "pci", "dns", "search"];
     let section = Section::open(source, node, "a host", &keys)?;
     let name = section.name("name")?;
     if section.get("online").is_some() {
@@ -71,6 +71,14 @@ fn read_host(source: Source<'_>, node: &Node, nth: usize) -> Read<(String, Host)
     if section.get("bridges").is_some() {
         let bridges = section.list("bridges")?;
         host.bridges = bridges.iter().map(|node| read_bridge(source, node)).collect::<Read<_>>()?;
+    }
+    if section.get("dns").is_some() {
+        let servers = section.words("dns")?;
+        let keys = ["dns1", "dns2", "dns3"].map(str::to_owned);
+        host.settings.extend(keys.into_iter().zip(servers));
+    }
+    if let Some(search) = section.text("search")? {
+        host.settings.insert("search".to_owned(), search);
     }
     let devices = section.list("pci")?;
     host.pci = devices.iter().map(|node| read_device(source, node)).collect::<Read<_>>()?;
@@ -103,6 +111,8 @@ fn read_device(source: Source<'_>, node: &Node) -> Read<PciDevice> {
         "iommu_group",
         "subsystem_vendor",
         "subsystem_device",
+        "subsystem_vendor_name",
+        "subsystem_device_name",
     ];
     let section = Section::open(source, node, "a PCI device", &keys)?;
     Ok(PciDevice {
@@ -116,5 +126,7 @@ fn read_device(source: Source<'_>, node: &Node) -> Read<PciDevice> {
         iommu_group: section.number("iommu_group")?.unwrap_or(-1),
         subsystem_vendor: section.text("subsystem_vendor")?,
         subsystem_device: section.text("subsystem_device")?,
+        subsystem_vendor_name: section.text("subsystem_vendor_name")?,
+        subsystem_device_name: section.text("subsystem_device_name")?,
     })
 }

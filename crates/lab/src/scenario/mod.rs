@@ -7,6 +7,7 @@ mod access;
 mod cluster;
 mod error;
 mod host;
+mod sdn;
 mod section;
 mod storage;
 mod vm;
@@ -24,7 +25,7 @@ use storage::VolumeSpec;
 use vm::VmSpec;
 
 use crate::pve::Release;
-use crate::pve::world::{Access, Ha, Host, Mappings, Pool, Storage};
+use crate::pve::world::{Access, Ha, Host, Mappings, Pool, Sdn, Storage};
 
 /// What the lab starts with.
 #[derive(Clone, Debug)]
@@ -40,6 +41,7 @@ pub struct Scenario {
     pools: BTreeMap<String, Pool>,
     mappings: Mappings,
     ha: Ha,
+    sdn: Sdn,
     datacenter: BTreeMap<String, String>,
     /// What goes wrong, as the file has it.
     pub(crate) faults: Vec<FaultSpec>,
@@ -54,7 +56,7 @@ pub(crate) struct FaultSpec {
     pub(crate) value: Json,
 }
 
-const KEYS: [&str; 12] = [
+const KEYS: [&str; 13] = [
     "release",
     "cluster",
     "nodes",
@@ -66,6 +68,7 @@ const KEYS: [&str; 12] = [
     "pools",
     "datacenter",
     "ha",
+    "sdn",
     "faults",
 ];
 
@@ -98,6 +101,7 @@ impl Scenario {
             pools: cluster::pools(&section)?,
             mappings: cluster::mappings(&section)?,
             ha: cluster::ha(&section, release)?,
+            sdn: sdn::read(&section)?,
             datacenter: cluster::datacenter(&section)?,
             access: access::read(&section)?,
             faults: cluster::faults(&section)?,
@@ -138,6 +142,7 @@ impl Default for Scenario {
             pools: BTreeMap::new(),
             mappings: Mappings::default(),
             ha: Ha::default(),
+            sdn: Sdn::default(),
             datacenter: BTreeMap::new(),
             faults: vec![],
         }

@@ -45,6 +45,7 @@ pub(super) struct VolumeSpec {
     pub(super) text: Option<String>,
     pub(super) notes: Option<String>,
     pub(super) protected: bool,
+    pub(super) executable: bool,
 }
 
 /// `local` and `local-lvm`, as the installer makes them.
@@ -191,6 +192,7 @@ pub(super) fn read_volumes(
         "text",
         "notes",
         "protected",
+        "executable",
     ];
     let read_one = |node| {
         let volume = Section::open(section.source, node, "a volume", &keys)?;
@@ -222,6 +224,7 @@ pub(super) fn read_volumes(
             text,
             notes: volume.text("notes")?,
             protected: volume.flag("protected")?,
+            executable: volume.flag("executable")?,
         })
     };
     section.list("volumes")?.iter().map(read_one).collect()

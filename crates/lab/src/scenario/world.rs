@@ -73,6 +73,7 @@ impl Scenario {
             pools: self.pools,
             mappings: self.mappings,
             ha: self.ha,
+            sdn: self.sdn,
             datacenter: self.datacenter,
             tasks: Tasks::default(),
             sampled: BTreeMap::new(),
@@ -104,6 +105,7 @@ fn make(spec: &VolumeSpec, kind: StorageKind, blobs: &Blobs, created: u64) -> io
         snapshots: BTreeMap::new(),
         notes: spec.notes.clone(),
         protected: spec.protected,
+        executable: spec.executable,
     })
 }
 

@@ -31,6 +31,16 @@ impl Applied {
         let facts = Facts::of(&config);
         Self { text, config, facts }
     }
+
+    /// Value at a path of the v1alpha1 document, such as `machine.kubelet.extraArgs`. Null if it is not set.
+    pub(crate) fn value(&self, path: &str) -> Value {
+        Reader(self.config.v1alpha1()).node(path).map_or(Value::Null, yaml_to_json)
+    }
+
+    /// A boolean of the v1alpha1 document; false if it is not set.
+    pub(crate) fn flag(&self, path: &str) -> bool {
+        Reader(self.config.v1alpha1()).text(path) == "true"
+    }
 }
 
 /// The settings that make a difference.
@@ -81,6 +91,8 @@ pub(crate) struct Facts {
     /// Documents of their own speak of links.
     pub(crate) has_link_documents: bool,
     pub(crate) nameservers: Vec<IpAddr>,
+    pub(crate) search_domains: Vec<String>,
+    pub(crate) time_servers: Vec<String>,
     /// Subnets that the kubelet's address is to be in; those after a `!` it must not be in.
     pub(crate) node_ip_subnets: Vec<String>,
     /// The same for the address that etcd tells others.
@@ -96,6 +108,8 @@ pub(crate) struct Facts {
     /// What the disk has to be like, where none is named.
     pub(crate) install_match: Option<String>,
     pub(crate) install_image: Option<String>,
+    /// `machine.disks`: each path of a disk, with sizes and mount points of partitions on it.
+    pub(crate) user_disks: Vec<UserDisk>,
     pub(crate) has_discovery: bool,
     pub(crate) schedules_on_control_planes: bool,
     /// Name and contents.
@@ -103,6 +117,9 @@ pub(crate) struct Facts {
     pub(crate) extra_manifests: Vec<String>,
     pub(crate) time_is_disabled: bool,
 }
+
+/// The device of an entry of `machine.disks`, and the size and mount point of its partitions.
+type UserDisk = (String, Vec<(Option<u64>, String)>);
 
 impl std::fmt::Debug for Facts {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -183,6 +200,16 @@ impl Facts {
             link_aliases: links::aliases(config),
             has_link_documents: links::are_documents(config),
             nameservers,
+            search_domains: {
+                let domains = |d: &Document| texts(d.get(&["searchDomains", "domains"]));
+                let own = at.texts("machine.network.searchDomains");
+                own.into_iter().chain(kind("ResolverConfig").flat_map(domains)).collect()
+            },
+            time_servers: {
+                let servers = |d: &Document| texts(d.get(&["ntp", "servers"]));
+                let own = at.texts("machine.time.servers");
+                own.into_iter().chain(kind("TimeSyncConfig").flat_map(servers)).collect()
+            },
             node_ip_subnets: at.texts("machine.kubelet.nodeIP.validSubnets"),
             etcd_subnets: match at.texts("cluster.etcd.advertisedSubnets") {
                 none if none.is_empty() => at.some("cluster.etcd.subnet").into_iter().collect(),
@@ -199,6 +226,7 @@ impl Facts {
             install_disk: at.some("machine.install.disk"),
             install_match: at.node("machine.install.diskSelector").and_then(selector::expression),
             install_image: at.some("machine.install.image"),
+            user_disks: at.list("machine.disks", user_disk),
             has_discovery: at.text("cluster.discovery.enabled") == "true",
             schedules_on_control_planes: at.text("cluster.allowSchedulingOnControlPlanes")
                 == "true"
@@ -262,6 +290,25 @@ impl<'a> Reader<'a> {
 
 fn text(node: Option<&Yaml>) -> Option<String> {
     node?.as_str().map(str::to_owned)
+}
+
+fn texts(node: Option<&Yaml>) -> Vec<String> {
+    let list = node.and_then(Yaml::as_seq);
+    let items = list.map(|list| list.items.iter()).into_iter().flatten();
+    items.filter_map(|item| text(Some(item))).collect()
+}
+
+/// An entry of `machine.disks`. A partition without a size takes what is left.
+fn user_disk(item: &Yaml) -> Option<UserDisk> {
+    let map = item.as_map()?;
+    let partitions = map.get("partitions").and_then(Yaml::as_seq);
+    let partitions = partitions.map(|list| list.items.iter()).into_iter().flatten();
+    let partitions = partitions.filter_map(|partition| {
+        let map = partition.as_map()?;
+        let size = text(map.get("size")).and_then(|size| super::disk_match::size(&size));
+        Some((size.filter(|size| *size > 0), text(map.get("mountpoint"))?))
+    });
+    Some((text(map.get("device"))?, partitions.collect()))
 }
 
 fn decode(base64: &str) -> Option<String> {

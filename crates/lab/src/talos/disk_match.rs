@@ -1,7 +1,6 @@
 //! Which disks an expression of a config means: as much of CEL as is written about disks.
 
-use super::api::{bus_path, model};
-use super::hardware::Disk;
+use super::disk::Disk;
 
 /// What an expression can look at.
 pub(crate) struct Candidate<'a> {
@@ -12,7 +11,7 @@ pub(crate) struct Candidate<'a> {
 /// Whether the disk is meant. What is not understood here excludes no disk.
 pub(crate) fn matches(expression: &str, candidate: &Candidate<'_>) -> bool {
     let evaluated = words(expression).and_then(|words| {
-        let mut reader = Reader { words: &words, at: 0, candidate };
+        let mut reader = Reader { words: &words, at: 0, candidate, bound: vec![] };
         let value = reader.either()?;
         (reader.at == words.len()).then_some(value)
     });
@@ -116,7 +115,7 @@ enum Value {
     Number(u64),
     Text(String),
     Disk,
-    /// Names that a disk has beside its own.
+    /// The links that lead to a disk.
     Symlinks,
 }
 
@@ -124,6 +123,8 @@ struct Reader<'a> {
     words: &'a [Word],
     at: usize,
     candidate: &'a Candidate<'a>,
+    /// Variables of `exists`, the innermost last.
+    bound: Vec<(String, String)>,
 }
 
 impl Reader<'_> {
@@ -157,8 +158,8 @@ impl Reader<'_> {
         let left = self.sum()?;
         if matches!(self.words.get(self.at), Some(Word::Name(name)) if name == "in") {
             self.at += 1;
-            // Nobody names disks by what the lab's do not have.
-            return (self.sum()? == Value::Symlinks).then_some(Value::Bool(false));
+            let (Value::Text(link), Value::Symlinks) = (left, self.sum()?) else { return None };
+            return Some(Value::Bool(self.candidate.disk.symlinks().contains(&link)));
         }
         let signs = ["==", "!=", "<=", ">=", "<", ">"];
         let Some(sign) = signs.into_iter().find(|sign| self.takes(sign)) else { return Some(left) };
@@ -226,6 +227,7 @@ impl Reader<'_> {
             self.at += 1;
             value = match value {
                 Value::Disk => self.field(&name)?,
+                Value::Symlinks if name == "exists" => self.exists()?,
                 Value::Text(text) => {
                     let arguments = self.arguments()?;
                     let [Value::Text(part)] = arguments.as_slice() else { return None };
@@ -254,7 +256,32 @@ impl Reader<'_> {
         Some(all)
     }
 
+    /// `(NAME, EXPRESSION)`: whether it holds for one of the links. The expression is read once for each.
+    fn exists(&mut self) -> Option<Value> {
+        let Some(Word::Name(name)) = self.words.get(self.at + 1).cloned() else { return None };
+        if !self.takes("(") {
+            return None;
+        }
+        self.at += 1;
+        if !self.takes(",") {
+            return None;
+        }
+        let (start, mut holds) = (self.at, false);
+        for link in self.candidate.disk.symlinks() {
+            self.at = start;
+            self.bound.push((name.clone(), link));
+            let value = self.either();
+            self.bound.pop();
+            let Value::Bool(value) = value? else { return None };
+            holds |= value;
+        }
+        self.takes(")").then_some(Value::Bool(holds))
+    }
+
     fn variable(&self, name: &str) -> Option<Value> {
+        if let Some((_, link)) = self.bound.iter().rev().find(|(bound, _)| bound == name) {
+            return Some(Value::Text(link.clone()));
+        }
         match name {
             "true" | "false" => Some(Value::Bool(name == "true")),
             "system_disk" => Some(Value::Bool(self.candidate.is_system_disk)),
@@ -265,20 +292,21 @@ impl Reader<'_> {
 
     fn field(&self, name: &str) -> Option<Value> {
         let disk = self.candidate.disk;
-        let is_virtio = disk.slot.starts_with("virtio");
         let text = |text: &str| Some(Value::Text(text.to_owned()));
         match name {
             "size" => Some(Value::Number(disk.size)),
             "dev_path" => text(&disk.device),
-            "bus_path" => text(&bus_path(disk)),
-            "model" => text(model(disk).trim_start_matches("QEMU ")),
-            "transport" if is_virtio || disk.slot.starts_with("scsi") => text("virtio"),
-            "transport" => text("sata"),
-            "rotational" => Some(Value::Bool(true)),
+            "bus_path" => text(&disk.bus_path()),
+            "model" => text(disk.model()),
+            "modalias" => text(disk.modalias()),
+            "transport" => text(disk.transport()),
+            "rotational" => Some(Value::Bool(disk.is_rotational())),
             "readonly" | "cdrom" => Some(Value::Bool(disk.is_cdrom)),
             "sector_size" | "io_size" => Some(Value::Number(512)),
             "symlinks" => Some(Value::Symlinks),
-            "serial" | "uuid" | "wwid" => text(""),
+            "serial" => text(disk.shown_serial()),
+            "wwid" => text(&disk.wwid()),
+            "uuid" => text(""),
             _ => None,
         }
     }
@@ -293,9 +321,10 @@ mod tests {
         let disk = Disk {
             slot: "scsi1".to_owned(),
             device: "/dev/sdb".to_owned(),
-            is_cdrom: false,
-            volume: None,
             size: 50 << 30,
+            device_id: "drive-scsi1".to_owned(),
+            sequence: 3,
+            ..Disk::default()
         };
         let candidate = Candidate { disk: &disk, is_system_disk: false };
         for (expression, is_meant) in [
@@ -306,11 +335,16 @@ mod tests {
             ("disk.size > 100u * GB", false),
             ("disk.transport == 'virtio' && !(disk.rotational == false)", true),
             ("disk.transport == 'nvme'", false),
-            ("glob('HARD*', disk.model)", true),
+            ("glob('QEMU HARD*', disk.model)", true),
             ("disk.dev_path.startsWith('/dev/vd')", false),
             ("'/dev/disk/by-id/x' in disk.symlinks", false),
+            ("'/dev/disk/by-id/scsi-0QEMU_QEMU_HARDDISK_drive-scsi1' in disk.symlinks", true),
+            ("'/dev/disk/by-id/scsi-0QEMU_QEMU_HARDDISK_drive-scsi2' in disk.symlinks", false),
+            ("disk.symlinks.exists(s, s.contains('nvme'))", false),
+            ("disk.symlinks.exists(s, s.endsWith('drive-scsi1')) && !system_disk", true),
+            ("disk.serial == '' && disk.wwid == ''", true),
             // Beyond what is understood here.
-            ("disk.symlinks.exists(s, s.contains('nvme'))", true),
+            ("disk.symlinks.map(s, s).size() > 9", true),
         ] {
             assert_eq!(matches(expression, &candidate), is_meant, "{expression}");
         }

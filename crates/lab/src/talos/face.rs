@@ -191,6 +191,28 @@ impl Face {
     }
 }
 
+/// Closes every connection to the node before it is answered, until this is dropped: apid of 1.13 has the port open while it
+/// changes from maintenance to mutual TLS.
+pub(super) async fn close_connections(realm: &Arc<Realm>, vmid: u32) {
+    let addresses: Vec<IpAddr> = realm.look(|land| {
+        let node = land.nodes.get(&vmid);
+        node.map(|node| node.network.addresses().collect()).unwrap_or_default()
+    });
+    let mut closing = JoinSet::new();
+    for address in addresses {
+        let wire = Arc::clone(&realm.wire);
+        closing.spawn(async move {
+            let Some(mut incoming) = wire.answer_soon(address, APID, vmid).await else { return };
+            while let Some(socket) = incoming.next().await {
+                drop(socket);
+            }
+        });
+    }
+    while closing.join_next().await.is_some() {}
+    // A node that nobody reaches has nothing to close.
+    std::future::pending::<()>().await;
+}
+
 fn has_config(land: &Land, vmid: u32) -> bool {
     land.nodes.get(&vmid).is_none_or(|node| node.config.is_some())
 }

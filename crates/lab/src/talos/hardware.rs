@@ -1,7 +1,8 @@
 //! The machine that a VM's configuration makes, as the system inside sees it.
 
+use super::disk::{self, Disk, Volumes};
 use crate::pve::schema::{self, FormatName};
-use crate::pve::vm::drive::{self, Source};
+use crate::pve::storage::VolumeName;
 use crate::pve::world::{Config, VolumeId};
 use crate::pve::{Release, Site};
 
@@ -26,18 +27,6 @@ pub(crate) struct Hardware {
     pub(crate) boot_order: Vec<String>,
 }
 
-/// A disk or a CD.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Disk {
-    /// The slot: `scsi0`.
-    pub(crate) slot: String,
-    /// `/dev/sda`.
-    pub(crate) device: String,
-    pub(crate) is_cdrom: bool,
-    pub(crate) volume: Option<VolumeId>,
-    pub(crate) size: u64,
-}
-
 /// A network card.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Card {
@@ -60,6 +49,14 @@ pub(crate) struct PciPassed {
 }
 
 impl Hardware {
+    /// Disks and CDs by the names of their devices, which is the order in which Talos goes through the volumes that it
+    /// discovered.
+    pub(crate) fn discovered(&self) -> Vec<&Disk> {
+        let mut disks: Vec<&Disk> = self.disks.iter().collect();
+        disks.sort_by(|one, other| one.device.cmp(&other.device));
+        disks
+    }
+
     /// What the VM was started with; none if it does not run.
     pub(crate) fn of(site: &Site, vmid: u32) -> Option<Self> {
         let held = site.guests.held(vmid).unwrap_or_default();
@@ -82,10 +79,23 @@ impl Hardware {
                 device: device.device.clone(),
             })
         });
+        // The name of a linked clone begins with its base, which is not the guest's disk.
+        let own = |volume: &VolumeId| {
+            let kind = world.storages.get(&volume.storage)?.kind;
+            let name = VolumeName::parse(kind, &volume.name).ok()?;
+            Some(VolumeId::new(&volume.storage, name.key(kind)))
+        };
         let volume_size = |volume: &VolumeId| {
             let storage = world.storages.get(&volume.storage)?;
             Some(storage.volume(&host, &volume.name)?.size)
         };
+        let volume_labels = |volume: &VolumeId| {
+            let storage = world.storages.get(&volume.storage);
+            let found = storage.and_then(|storage| storage.volume(&host, &volume.name));
+            let written = found.and_then(|volume| volume.written.as_ref());
+            written.map(|written| written.volumes.clone()).unwrap_or_default()
+        };
+        let volumes = Volumes { own: &own, size: &volume_size, labels: &volume_labels };
         let (uuid, serial) = smbios(text("smbios1"));
         let agent = text("agent");
         Some(Self {
@@ -94,7 +104,7 @@ impl Hardware {
             serial,
             cpus: number("cores", 1) * number("sockets", 1),
             memory: memory.parse::<u64>().unwrap_or(512) << 20,
-            disks: disks(config, &volume_size),
+            disks: disk::of(world.release, config, &volumes),
             cards: cards(world.release, &vm.config),
             pci: pci.collect(),
             has_agent_channel: agent.split(',').next().is_some_and(|first| {
@@ -131,46 +141,6 @@ fn smbios(text: &str) -> (String, String) {
     (field("uuid").unwrap_or_default().to_lowercase(), serial)
 }
 
-fn disks(config: &Config, size: &dyn Fn(&VolumeId) -> Option<u64>) -> Vec<Disk> {
-    let (mut scsi, mut virtio, mut cds) = (0_u8, 0_u8, 0_u8);
-    let mut drives = drive::drives(config);
-    drives.sort_by_key(|drive| slot_order(&drive.key));
-    let mut disks = vec![];
-    for drive in drives {
-        if matches!(drive.key.as_str(), "efidisk0" | "tpmstate0") {
-            continue;
-        }
-        let letter = |count: &mut u8| {
-            let letter = char::from(b'a' + (*count).min(25));
-            *count += 1;
-            letter
-        };
-        let device = if drive.is_cdrom() {
-            cds += 1;
-            format!("/dev/sr{}", cds - 1)
-        } else if drive.key.starts_with("virtio") {
-            format!("/dev/vd{}", letter(&mut virtio))
-        } else {
-            format!("/dev/sd{}", letter(&mut scsi))
-        };
-        let volume = match drive.source() {
-            Source::Volume(volume) => Some(volume),
-            _ => None,
-        };
-        let size = volume.as_ref().and_then(size).or(drive.size()).unwrap_or_default();
-        disks.push(Disk { device, is_cdrom: drive.is_cdrom(), volume, size, slot: drive.key });
-    }
-    disks
-}
-
-/// SCSI disks come before SATA and IDE ones, each by its number.
-fn slot_order(slot: &str) -> (u8, u32) {
-    let digits = slot.find(|c: char| c.is_ascii_digit()).unwrap_or(slot.len());
-    let (bus, number) = slot.split_at(digits);
-    let rank = ["scsi", "sata", "ide", "virtio"].iter().position(|known| *known == bus);
-    (u8::try_from(rank.unwrap_or(9)).unwrap_or(9), number.parse().unwrap_or_default())
-}
-
 fn cards(release: Release, config: &Config) -> Vec<Card> {
     let nets = (0..32).filter_map(|number| config.get(&format!("net{number}")));
     let parsed = nets.filter_map(|text| schema::format(release, FormatName::Net).parse(text).ok());
@@ -185,4 +155,35 @@ fn cards(release: Release, config: &Config) -> Vec<Card> {
             is_elsewhere: false,
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn talos_discovers_disks_before_cds_whatever_their_bus() {
+        let slots = [
+            ("scsi1", "one:vm-100-cloudinit,media=cdrom"),
+            ("ide2", "two:vm-100-cloudinit,media=cdrom"),
+            ("sata0", "one:vm-100-disk-1,size=4M"),
+            ("virtio0", "one:vm-100-disk-0,size=4G"),
+        ];
+        let config = slots.map(|(key, value)| (key.to_owned(), value.to_owned())).into();
+        let volumes = Volumes { own: &|_| None, size: &|_| None, labels: &|_| vec![] };
+        let disks = disk::of(Release::V9, &config, &volumes);
+        let hardware = Hardware { disks, ..Hardware::default() };
+        let found: Vec<(&str, &str)> = hardware
+            .discovered()
+            .iter()
+            .map(|disk| (disk.device.as_str(), disk.slot.as_str()))
+            .collect();
+        let wanted = [
+            ("/dev/sda", "sata0"),
+            ("/dev/sr0", "scsi1"),
+            ("/dev/sr1", "ide2"),
+            ("/dev/vda", "virtio0"),
+        ];
+        assert_eq!(found, wanted);
+    }
 }

@@ -7,6 +7,7 @@ use aws_lc_rs::digest::{SHA256, digest};
 use talmox_talos_config::network::Prefix;
 
 use super::config::{Facts, LinkFacts, LinkSelector, Made, prefix};
+use super::dhcp::Lease;
 use super::network::{Layer, Network, Sources};
 
 /// The longest name that a link may have, and what an id takes of it.
@@ -177,6 +178,7 @@ impl Plan<'_> {
 pub(super) struct Settled {
     pub(super) addresses: Vec<(Prefix, Layer)>,
     pub(super) gateways: Vec<(Layer, IpAddr)>,
+    pub(super) lease: Option<Lease>,
     pub(super) mtu: u32,
 }
 
@@ -191,6 +193,7 @@ pub(super) fn settle(sources: &Sources<'_>, network: &Network, link: &Link) -> S
     let of_config: Vec<_> = of_config.collect();
     let mut addresses: Vec<(Prefix, Layer)> = vec![];
     let mut gateways: Vec<(Layer, IpAddr)> = vec![];
+    let mut lease = None;
     let mut add = |prefix: Prefix, layer: Layer| {
         if !addresses.iter().any(|(known, _)| *known == prefix) {
             addresses.push((prefix, layer));
@@ -216,10 +219,11 @@ pub(super) fn settle(sources: &Sources<'_>, network: &Network, link: &Link) -> S
     // There is a server on every bridge of the host, and none in the VLANs that guests make themselves.
     let has_server = !matches!(link.kind, LinkKind::Vlan { .. });
     if let Some(dhcp) = sources.dhcp.filter(|_| wants_lease && has_server && link.is_up)
-        && let Some(lease) = dhcp.lease(&link.mac)
+        && let Some(found) = dhcp.lease(&link.mac)
     {
-        add(lease, Layer::Operator);
-        gateways.extend(dhcp.gateway.map(|gateway| (Layer::Operator, gateway)));
+        add(found.address, Layer::Operator);
+        gateways.extend(found.router.map(|router| (Layer::Operator, router)));
+        lease = Some(found);
     }
     for of in &of_config {
         of.addresses.iter().for_each(|prefix| add(*prefix, Layer::Configuration));
@@ -227,7 +231,7 @@ pub(super) fn settle(sources: &Sources<'_>, network: &Network, link: &Link) -> S
     }
     let mtu = of_config.iter().find_map(|of| of.mtu);
     let mtu = mtu.or_else(|| of_platform.iter().find_map(|of| of.mtu));
-    Settled { addresses, gateways, mtu: mtu.unwrap_or(1500) }
+    Settled { addresses, gateways, lease, mtu: mtu.unwrap_or(1500) }
 }
 
 fn facts(config: Option<&Facts>) -> &[LinkFacts] {

@@ -1,17 +1,20 @@
 //! The network of a node: layers that add up, as Talos lays them.
 
-use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
 
-use talmox_talos_config::network::Prefix;
-
 use super::config::{Facts, LinkSelector, prefix};
+use super::dhcp::{Dhcp, Lease};
 use super::hardware::Hardware;
 use super::land::Node;
 use super::link::{self, Link, LinkKind, vlan_name};
 use super::platform::PlatformData;
 use super::realm::Realm;
 use crate::pve::world::Agent;
+
+/// The name servers of a node that nobody told of any.
+const USUAL_RESOLVERS: [Ipv4Addr; 2] = [Ipv4Addr::new(1, 1, 1, 1), Ipv4Addr::new(8, 8, 8, 8)];
+/// The time server of a node that nobody told of any.
+const USUAL_TIME_SERVER: &str = "time.cloudflare.com";
 
 /// What a node's network is at this moment.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -21,15 +24,23 @@ pub(crate) struct Network {
     pub(crate) domain: String,
     pub(crate) links: Vec<Link>,
     pub(crate) nameservers: Vec<IpAddr>,
+    /// The layer that the name servers are of.
+    pub(crate) nameserver_layer: Layer,
+    pub(crate) time_servers: Vec<String>,
+    pub(crate) time_server_layer: Layer,
     /// Gateways of default routes, the one in use first.
     pub(crate) gateways: Vec<IpAddr>,
+    /// Leases of DHCP.
+    pub(crate) leases: Vec<Lease>,
     /// Shared addresses that this node holds now.
     pub(crate) shared: Vec<IpAddr>,
 }
 
 /// Where a setting comes from; later ones are stronger, addresses of all add up.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Layer {
+    #[default]
+    Default,
     Platform,
     Operator,
     Configuration,
@@ -38,6 +49,7 @@ pub(crate) enum Layer {
 impl Layer {
     pub(crate) fn name(self) -> &'static str {
         match self {
+            Self::Default => "default",
             Self::Platform => "platform",
             Self::Operator => "operator",
             Self::Configuration => "configuration",
@@ -146,20 +158,64 @@ impl Network {
             let link = &mut network.links[index];
             (link.addresses, link.mtu) = (settled.addresses, settled.mtu);
             gateways.extend(settled.gateways);
+            network.leases.extend(settled.lease);
         }
         // The drive's default route stays in use beside that of the config.
         gateways.sort_by_key(|(layer, _)| *layer);
         gateways.dedup_by_key(|(_, gateway)| *gateway);
+        for lease in &mut network.leases {
+            let own = |router: &IpAddr| gateways.contains(&(Layer::Operator, *router));
+            lease.router_in_use = lease.router.filter(own);
+        }
         network.gateways = gateways.into_iter().map(|(_, gateway)| gateway).collect();
-        let servers = sources.config.map(|facts| facts.nameservers.clone()).unwrap_or_default();
-        network.nameservers =
-            if servers.is_empty() { sources.platform.nameservers.clone() } else { servers };
+        network.serve_names(sources);
+        network.serve_time(sources);
         let name = sources.config.and_then(|facts| facts.hostname.clone());
         let name = name.or_else(|| sources.platform.hostname.clone());
         let name = name.unwrap_or_else(|| sources.fallback.to_owned());
         let (host, domain) = name.split_once('.').unwrap_or((&name, ""));
         (network.hostname, network.domain) = (host.to_owned(), domain.to_owned());
         network
+    }
+
+    /// Lays the layers of name servers over each other. Servers of the other IP version stay beside those of a
+    /// stronger layer, unless that is the machine config.
+    fn serve_names(&mut self, sources: &Sources<'_>) {
+        let of_leases = self.leases.iter().flat_map(Lease::resolvers).collect();
+        let of_config = sources.config.map(|facts| facts.nameservers.clone());
+        let layers: [(Layer, Vec<IpAddr>); 4] = [
+            (Layer::Default, USUAL_RESOLVERS.map(IpAddr::V4).into()),
+            (Layer::Platform, sources.platform.nameservers.clone()),
+            (Layer::Operator, of_leases),
+            (Layer::Configuration, of_config.unwrap_or_default()),
+        ];
+        for (layer, mut servers) in layers {
+            if servers.is_empty() {
+                continue;
+            }
+            if layer != Layer::Configuration {
+                let has = |is_v4: bool| servers.iter().any(|server| server.is_ipv4() == is_v4);
+                let missing = [true, false].into_iter().find(|is_v4| !has(*is_v4));
+                let weaker = self.nameservers.iter();
+                let kept = weaker.filter(|server| Some(server.is_ipv4()) == missing).copied();
+                servers.extend(kept.collect::<Vec<_>>());
+            }
+            (self.nameservers, self.nameserver_layer) = (servers, layer);
+        }
+    }
+
+    /// Takes the time servers of the strongest layer that has any.
+    fn serve_time(&mut self, sources: &Sources<'_>) {
+        let of_leases: Vec<String> = self.leases.iter().flat_map(Lease::time_servers).collect();
+        let of_config = sources.config.map(|facts| facts.time_servers.clone());
+        let layers = [
+            (Layer::Configuration, of_config.unwrap_or_default()),
+            (Layer::Operator, of_leases),
+            (Layer::Default, vec![USUAL_TIME_SERVER.to_owned()]),
+        ];
+        if let Some((layer, servers)) = layers.into_iter().find(|(_, all)| !all.is_empty()) {
+            (self.time_servers, self.time_server_layer) = (servers, layer);
+        }
     }
 
     /// What a guest agent says about it.
@@ -224,19 +280,5 @@ impl Realm {
             self.site.renew_agent(vmid, told);
         }
         self.rewire(vmid);
-    }
-}
-
-/// A DHCP server on every bridge.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Dhcp {
-    /// By MAC in lower case.
-    pub(crate) leases: BTreeMap<String, Prefix>,
-    pub(crate) gateway: Option<IpAddr>,
-}
-
-impl Dhcp {
-    pub(crate) fn lease(&self, mac: &str) -> Option<Prefix> {
-        self.leases.get(mac).copied()
     }
 }

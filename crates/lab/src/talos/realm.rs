@@ -10,9 +10,9 @@ use talmox_clock::{Chance, Clock};
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
+use super::dhcp::Dhcp;
 use super::fault::{Aftermath, Fate};
 use super::land::{Land, Node};
-use super::network::Dhcp;
 use super::real::{RealClusters, RealKubernetes};
 use super::resource::Seen;
 use super::wire::Wire;

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 /// How many events and log lines of a service are remembered.
-const REMEMBERED: usize = 20;
+const REMEMBERED: usize = 64;
 const LOG_LINES: usize = 200;
 
 #[derive(Clone, Debug)]
@@ -79,6 +79,12 @@ impl Service {
             self.health = None;
         }
         self.starts += u64::from(state == ServiceState::Starting);
+        self.report(message, at);
+    }
+
+    /// Adds an event, and the same to the log; the state stays as it is.
+    pub(crate) fn report(&mut self, message: &str, at: Duration) {
+        let state = self.state;
         self.events.push_back(ServiceMoment { message: message.to_owned(), state, at });
         if self.events.len() > REMEMBERED {
             self.events.pop_front();
@@ -108,6 +114,58 @@ impl Service {
 /// Talos looks after its own services; what runs for people, and extensions, only run.
 pub(crate) fn is_checked(service: &str) -> bool {
     service != "dashboard" && !service.starts_with("ext-")
+}
+
+/// What a service waits for before it prepares to run, in machined's words. None for those that wait for nothing.
+pub(crate) fn condition(service: &str) -> Option<&'static str> {
+    Some(match service {
+        "syslogd" => "service \"machined\" to be \"up\"",
+        "dashboard" => {
+            "service \"machined\" to be \"up\", file \"/system/run/machined/machine.sock\" to exist"
+        }
+        "cri" => "network",
+        "trustd" => "service \"containerd\" to be \"up\", time sync, network",
+        "kubelet" => "service \"cri\" to be \"up\", time sync, network",
+        "etcd" => "service \"cri\" to be \"up\", time sync, network, etcd spec",
+        _ => return None,
+    })
+}
+
+/// Whether it runs as a container of the system's own containerd.
+pub(crate) fn runs_in_system_container(service: &str) -> bool {
+    matches!(service, "apid" | "trustd") || service.starts_with("ext-")
+}
+
+/// The process of a service.
+pub(crate) fn pid(service: &str, vmid: u32) -> u32 {
+    let base = match service {
+        "udevd" => 1100,
+        "containerd" => 1200,
+        "dashboard" => 1300,
+        "cri" => 1400,
+        "apid" => 1500,
+        "trustd" => 1600,
+        "etcd" => 2000,
+        "kubelet" => 2600,
+        _ => 3000,
+    };
+    base + vmid % 100
+}
+
+/// The event of a service that has started: services are parts of machined, processes, or tasks of a containerd.
+pub(crate) fn started(service: &str, vmid: u32) -> String {
+    let pid = pid(service, vmid);
+    let command = match service {
+        "machined" | "auditd" | "syslogd" => return "Service started as goroutine".to_owned(),
+        "udevd" => "\"/sbin/systemd-udevd\" \"--resolve-names=never\"",
+        "containerd" => {
+            "\"/bin/containerd\" \"--address\" \"/system/run/containerd/containerd.sock\""
+        }
+        "cri" => "\"/bin/containerd\" \"--address\" \"/run/containerd/containerd.sock\"",
+        "dashboard" => "\"/sbin/dashboard\"",
+        _ => return format!("Started task {service} (PID {pid}) for container {service}"),
+    };
+    format!("Process Process([{command}]) started with PID {pid}")
 }
 
 #[cfg(test)]

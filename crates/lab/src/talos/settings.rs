@@ -8,7 +8,7 @@ use std::sync::Arc;
 use talmox_clock::Chance;
 
 use super::config::prefix;
-use super::network::Dhcp;
+use super::dhcp::Dhcp;
 use super::real::RealKubernetes;
 use super::realm::{Realm, RealmSettings};
 use super::wire::Wire;
@@ -23,7 +23,7 @@ const USUAL: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 0);
 pub struct NodeSettings {
     /// Clients find nodes whose first three numbers are those of one of these.
     pub networks: Vec<Ipv4Addr>,
-    /// Routers that lead to the internet; where none are named, every gateway does.
+    /// Routers that lead to the internet, and that DHCP offers; where none are named, every gateway does.
     pub gateways: Vec<IpAddr>,
     /// What a DHCP server gives: MAC in lower case, address with prefix length.
     pub leases: BTreeMap<String, String>,
@@ -56,8 +56,7 @@ impl NodeSettings {
             .iter()
             .filter_map(|(mac, lease)| Some((mac.to_lowercase(), prefix(lease)?)));
         let leases: BTreeMap<_, _> = leases.collect();
-        let dhcp =
-            (!leases.is_empty()).then(|| Dhcp { leases, gateway: self.gateways.first().copied() });
+        let dhcp = (!leases.is_empty()).then(|| Dhcp { leases, routers: self.gateways.clone() });
         let settings = RealmSettings {
             gateways: self.gateways.clone(),
             dhcp,

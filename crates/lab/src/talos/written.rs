@@ -13,7 +13,7 @@ use crate::pve::world::VolumeId;
 pub(crate) struct DiskKey {
     pub(crate) host: String,
     pub(crate) volume: VolumeId,
-    /// As the guest names it: `/dev/sda`.
+    /// As the guest names it in this boot: `/dev/sda`.
     pub(crate) device: String,
 }
 
@@ -31,6 +31,9 @@ pub(crate) struct Written {
     pub(crate) state: Option<SavedState>,
     /// The partition EPHEMERAL.
     pub(crate) ephemeral: Option<Ephemeral>,
+    /// Labels of partitions for volumes that a config asked for. Talos finds such a volume by its label, wherever it is.
+    #[serde(default)]
+    pub(crate) volumes: Vec<String>,
     /// A reset wiped all of it: nothing boots.
     pub(crate) is_blank: bool,
 }

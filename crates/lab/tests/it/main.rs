@@ -13,6 +13,7 @@ mod kube;
 mod kubectl;
 mod record;
 mod storage;
+mod strict;
 mod support;
 mod talos;
 mod upload;

@@ -17,7 +17,7 @@ mapping! {
         boot: Setting<Boot>,
         /// What its system disk starts from.
         image: Image,
-        /// The disk that Talos is installed to. Default: follows from `disk_bus`.
+        /// The disk that Talos is installed to. Default: the system disk, by its id.
         install_disk: Setting<String>,
         /// NVIDIA's driver line: adds the extensions and the kernel modules.
         nvidia: Setting<NvidiaDriver>,

@@ -102,11 +102,11 @@ choice! {
 choice! {
     /// The bus that the system disk is attached to.
     DiskBus, "one of `scsi`, `virtio`, `sata`" {
-        /// virtio-scsi-pci; the disk is `/dev/sda`.
+        /// virtio-scsi-pci.
         Scsi = "scsi",
-        /// virtio-blk; the disk is `/dev/vda`.
+        /// virtio-blk.
         Virtio = "virtio",
-        /// AHCI; the disk is `/dev/sda`.
+        /// AHCI.
         Sata = "sata",
     }
 }

@@ -126,11 +126,18 @@ fn drive(rule: DriveParts, wanted: &Drive, found: &Drive) -> bool {
             (Some(wanted), Some(found)) => found >= wanted,
             _ => true,
         };
+    // A drive without a serial works as it is, and its VM would have to stop to get one: no
+    // existing VM is changed for that. A serial that differs is drift, because guests find the
+    // drive by it.
+    let has_serial = found.options.get("serial").is_some();
     let options = |drive: &Drive| {
         let mut options = drive.options.clone();
         // Said once, when the volume is made, or said by Proxmox alone.
         for transient in ["size", "format", "import-from", "ms-cert"] {
             let _value = options.remove(transient);
+        }
+        if !has_serial {
+            let _value = options.remove("serial");
         }
         canonical(&options, rule.parts.defaults)
     };
@@ -164,6 +171,15 @@ mod tests {
         other("scsi0", "local-lvm:40,discard=on,iothread=1", found);
         other("scsi0", "local-lvm:40,discard=on,iothread=1,ssd=1,cache=writeback", found);
         assert!(!is_same("scsi1", "local-lvm:40", None));
+    }
+
+    #[test]
+    fn a_drive_without_a_serial_is_not_drift_and_one_with_another_is() {
+        let wanted = "local-lvm:40,serial=drive-virtio1";
+        same("virtio1", wanted, "local-lvm:vm-300-disk-1,size=40G");
+        same("virtio1", wanted, "local-lvm:vm-300-disk-1,serial=drive-virtio1,size=40G");
+        other("virtio1", wanted, "local-lvm:vm-300-disk-1,serial=other,size=40G");
+        other("scsi1", "local-lvm:40", "local-lvm:vm-300-disk-1,serial=other,size=40G");
     }
 
     #[test]

@@ -152,6 +152,17 @@ impl PveError {
         self.says(&["got timeout"])
     }
 
+    /// The host could not start the process of a task. No task runs; but a create has already reserved the VM
+    /// number, and leaves it locked, so the caller must look before another attempt.
+    pub fn is_task_unstarted(&self) -> bool {
+        self.says(&["start worker failed"])
+    }
+
+    /// The datacenter's tag policy (`user-tag-access`, `registered-tags`) does not let the caller set these tags.
+    pub fn is_tag_policy(&self) -> bool {
+        self.is_permission() && self.says(&["for modifying tag"])
+    }
+
     /// There is no room left.
     pub fn is_full(&self) -> bool {
         self.says(&[
@@ -280,6 +291,10 @@ mod tests {
                 .is_permission()
         );
         assert!(answer(401, "No ticket").is_auth());
+        let policy = "Permission check failed (/, Sys.Modify for modifying tag 'dev')";
+        assert!(answer(403, policy).is_tag_policy() && !late.is_tag_policy());
+        let unstarted = answer(500, "got no worker upid - start worker failed");
+        assert!(unstarted.is_task_unstarted() && !unstarted.is_retryable(), "look first");
         assert!(task("start failed: command '/usr/bin/kvm' failed: got timeout").is_timeout());
         assert!(task("unable to rename temporary file: No space left on device").is_full());
         assert!(answer(500, "checksum mismatch (file change by other user?)").is_digest_mismatch());

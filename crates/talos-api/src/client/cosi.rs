@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::collections::VecDeque;
 
 use talmox_talos_config::secret::SecretText;
+use talmox_talos_config::time::UnixTime;
 use talmox_yaml::Node;
 use tonic::Code;
 
@@ -52,8 +53,14 @@ pub struct Resource {
     pub kind: String,
     pub id: String,
     pub version: String,
+    /// The controller that writes it; empty if it has none.
+    pub owner: String,
     pub phase: String,
+    pub created: UnixTime,
+    pub updated: UnixTime,
     pub labels: BTreeMap<String, String>,
+    pub annotations: BTreeMap<String, String>,
+    pub finalizers: Vec<String>,
     yaml: SecretText,
 }
 
@@ -61,6 +68,15 @@ impl Resource {
     /// What it says, as YAML.
     pub fn yaml(&self) -> &SecretText {
         &self.yaml
+    }
+
+    /// The machine config that a resource of that kind holds: its spec up to 1.11, a string in its spec since 1.12.
+    pub fn config_text(&self) -> SecretText {
+        let documents = talmox_yaml::read(self.yaml.expose()).unwrap_or_default();
+        match documents.as_slice() {
+            [only] => only.as_str().map_or_else(|| self.yaml.clone(), SecretText::new),
+            _ => self.yaml.clone(),
+        }
     }
 
     /// The text at a path of keys (`status.ready`); nothing if there is none.
@@ -86,11 +102,21 @@ impl From<wire::Resource> for Resource {
             kind: metadata.r#type,
             id: metadata.id,
             version: metadata.version,
+            owner: metadata.owner,
             phase: metadata.phase,
+            created: time(metadata.created),
+            updated: time(metadata.updated),
             labels: metadata.labels,
+            annotations: metadata.annotations,
+            finalizers: metadata.finalizers,
             yaml: SecretText::new(resource.spec.unwrap_or_default().yaml_spec),
         }
     }
+}
+
+/// Without one it is the epoch, as in talosctl.
+fn time(timestamp: Option<prost_types::Timestamp>) -> UnixTime {
+    UnixTime::from_seconds(timestamp.unwrap_or_default().seconds)
 }
 
 /// What happened to a watched resource.
@@ -198,5 +224,26 @@ fn read(event: wire::Event, call: &Call) -> Result<Option<Change>, TalosError> {
             message: event.error.unwrap_or_default(),
         }),
         _ => Ok(None),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn config(yaml: &str) -> String {
+        let spec = wire::Spec { yaml_spec: yaml.to_owned(), ..wire::Spec::default() };
+        let resource = wire::Resource { spec: Some(spec), ..wire::Resource::default() };
+        Resource::from(resource).config_text().expose().to_owned()
+    }
+
+    /// Talos 1.12.0 sends one string, 1.11 the documents themselves.
+    #[test]
+    fn configs_are_read_from_both_forms() {
+        let documents = "version: v1alpha1\nmachine: {}\n---\nkind: HostnameConfig\n";
+        let string: String = documents.lines().map(|line| format!("    {line}\n")).collect();
+        assert_eq!(config(&format!("|\n{string}")), documents);
+        assert_eq!(config(documents), documents);
+        assert_eq!(config("version: v1alpha1\n"), "version: v1alpha1\n");
     }
 }

@@ -97,17 +97,21 @@ pub fn check_snapshot(snapshot: &[u8]) -> Result<(), SnapshotError> {
 const PIECE: usize = 64 << 10;
 
 impl Client {
-    /// All members, as this node's own sees them.
+    /// All members, as this node's own sees them. While etcd is down there is no answer: [`EtcdState::read`] asks the service
+    /// first.
+    ///
+    /// [`EtcdState::read`]: crate::EtcdState::read
     pub async fn etcd_members(&self) -> Result<Vec<Member>, TalosError> {
         let mut machine = self.machine();
         let answer = machine.etcd_member_list(EtcdMemberListRequest { query_local: true });
-        let found = self.ask_one("EtcdMemberList", answer, |all| all.messages).await?;
+        let found = self.of_etcd().ask_one("EtcdMemberList", answer, |all| all.messages).await?;
         Ok(found.members)
     }
 
     pub async fn etcd_status(&self) -> Result<MemberStatus, TalosError> {
         let mut machine = self.machine();
-        let found = self.ask_one("EtcdStatus", machine.etcd_status(()), |all| all.messages).await?;
+        let answer = machine.etcd_status(());
+        let found = self.of_etcd().ask_one("EtcdStatus", answer, |all| all.messages).await?;
         Ok(found.member_status.unwrap_or_default())
     }
 
@@ -115,7 +119,7 @@ impl Client {
     pub async fn etcd_alarms(&self) -> Result<Vec<(u64, Alarm)>, TalosError> {
         let mut machine = self.machine();
         let answer = machine.etcd_alarm_list(());
-        let found = self.ask("EtcdAlarmList", answer).await?.messages;
+        let found = self.of_etcd().ask("EtcdAlarmList", answer).await?.messages;
         Ok(alarms(found.into_iter().flat_map(|one| one.member_alarms)))
     }
 

@@ -18,7 +18,7 @@ use std::time::Duration;
 use talmox_clock::Clock;
 use tonic::{Response, Status};
 
-use crate::address::{Address, Reach};
+use crate::address::Address;
 use crate::channel::Channel;
 use crate::credentials::Credentials;
 use crate::dial::Dialer;
@@ -30,6 +30,7 @@ use crate::proto::machine::image_service_client::ImageServiceClient;
 use crate::proto::machine::lifecycle_service_client::LifecycleServiceClient;
 use crate::proto::machine::machine_service_client::MachineServiceClient;
 use crate::proto::storage::storage_service_client::StorageServiceClient;
+use crate::reach::Reach;
 use crate::tls::{self, SetupError};
 
 pub use answers::Answers;
@@ -48,6 +49,10 @@ const MESSAGE: usize = 32 << 20;
 
 /// However fast the clock runs, an answer gets this long: bytes cross a real network.
 const LEAST: Duration = Duration::from_secs(5);
+
+/// The limit of calls that etcd itself must answer, in real time. While etcd is down, Talos answers none of them: its etcd
+/// client waits for a connection until the caller gives up.
+const ETCD: Duration = Duration::from_secs(3);
 
 /// What all clients have in common.
 #[derive(Clone, Debug)]
@@ -83,6 +88,8 @@ pub struct Client {
     channel: Channel,
     clock: Clock,
     limit: Duration,
+    /// The lower bound of every limit, in real time.
+    least: Duration,
     work: Duration,
 }
 
@@ -110,7 +117,7 @@ impl Client {
 
     pub(crate) fn with(channel: Channel, settings: &Settings) -> Self {
         let Limits { answer, work, .. } = settings.limits;
-        Self { channel, clock: settings.clock, limit: answer, work }
+        Self { channel, clock: settings.clock, limit: answer, least: LEAST, work }
     }
 
     /// The same client, with another limit for each answer.
@@ -122,6 +129,11 @@ impl Client {
     /// The same client, with the limit for calls that take long.
     fn at_work(&self) -> Self {
         Self { limit: self.work, ..self.clone() }
+    }
+
+    /// The same client, with the limit for calls that etcd itself must answer.
+    fn of_etcd(&self) -> Self {
+        Self { limit: ETCD, least: ETCD, ..self.clone() }
     }
 
     pub fn node(&self) -> &Address {
@@ -173,7 +185,7 @@ impl Client {
     }
 
     fn patience(&self) -> Duration {
-        self.limit.max(LEAST.mul_f64(self.clock.speed()))
+        self.limit.max(self.least.mul_f64(self.clock.speed()))
     }
 
     fn machine(&self) -> MachineServiceClient<Channel> {

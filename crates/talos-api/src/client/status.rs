@@ -46,6 +46,10 @@ impl Service {
 
     /// `etcd is Preparing: waiting for …`.
     pub fn describe(&self) -> String {
+        // Talos pulls the image of a service in this state, and says nothing else about it.
+        if self.state == "Preparing" && self.message == "Running pre state" {
+            return format!("{} is starting: pulling its image", self.id);
+        }
         let ill = if self.health == Health::Bad { ", not healthy" } else { "" };
         let colon = if self.message.is_empty() { "" } else { ": " };
         format!("{} is {}{ill}{colon}{}", self.id, self.state, self.message)

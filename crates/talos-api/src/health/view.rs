@@ -8,6 +8,7 @@ use tonic::Code;
 
 use crate::client::{Client, Member, ResourceKind, Service};
 use crate::error::TalosError;
+use crate::etcd_state::{self, EtcdState};
 
 /// A node to look at.
 #[derive(Clone, Debug)]
@@ -103,9 +104,8 @@ async fn look_at(subject: &Subject) -> NodeView {
         Err(error) => return unseen(subject, &error.reason()),
     };
     // All at once, over the connection that is open now.
-    let (services, etcd_members, memory, ephemeral, diagnostics, stage) = tokio::join!(
-        client.services(),
-        etcd_members(subject),
+    let ((services, etcd_members), memory, ephemeral, diagnostics, stage) = tokio::join!(
+        services_and_members(subject),
         client.memory(),
         ephemeral(client),
         diagnostics(client),
@@ -116,7 +116,7 @@ async fn look_at(subject: &Subject) -> NodeView {
         is_control_plane: subject.is_control_plane,
         addresses: subject.addresses.clone(),
         version,
-        services: seen(services),
+        services,
         etcd_members,
         memory: seen(memory),
         ephemeral,
@@ -125,12 +125,22 @@ async fn look_at(subject: &Subject) -> NodeView {
     }
 }
 
-async fn etcd_members(subject: &Subject) -> Seen<Vec<Member>> {
-    if subject.is_control_plane {
-        seen(subject.client.etcd_members().await)
-    } else {
-        Seen::Is(vec![])
+/// etcd is asked only where its service runs: one that is down never answers.
+async fn services_and_members(subject: &Subject) -> (Seen<Vec<Service>>, Seen<Vec<Member>>) {
+    let services = match subject.client.services().await {
+        Ok(services) => services,
+        Err(error) => return (Seen::Unknown(error.reason()), Seen::Unknown(error.reason())),
+    };
+    if !subject.is_control_plane {
+        return (Seen::Is(services), Seen::Is(vec![]));
     }
+    let service = services.iter().find(|service| service.id == etcd_state::ETCD).cloned();
+    let members = match EtcdState::of(&subject.client, service).await {
+        Ok(EtcdState::Member(members)) => Seen::Is(members),
+        Ok(other) => Seen::Unknown(other.obstacle().unwrap_or_default()),
+        Err(error) => Seen::Unknown(error.reason()),
+    };
+    (Seen::Is(services), members)
 }
 
 fn unseen(subject: &Subject, why: &str) -> NodeView {

@@ -7,9 +7,10 @@ use talmox_talos_api::client::{Apply, ApplyMode, ResourceKind};
 use talmox_talos_api::{Client, Code, DialError, Reach, Settings, TalosError};
 use talmox_talos_config::secret::SecretText;
 use tokio::net::TcpListener;
+use tokio_rustls::TlsAcceptor;
 
 use crate::node::{KEY, Node, services};
-use crate::world::{Cluster, HOST, Server, host};
+use crate::world::{Cluster, HOST, Server, host, maintenance_face};
 
 async fn configured() -> (Arc<Node>, Server, Client) {
     let (cluster, node) = (Cluster::new(), Arc::new(Node::default()));
@@ -130,4 +131,31 @@ async fn resources_are_read_as_yaml() {
     let error = client.get(ResourceKind::MACHINE_CONFIG, "v1alpha1").await.unwrap_err();
     assert_eq!(error.code(), Some(Code::PermissionDenied));
     assert_eq!(client.list(ResourceKind::LINK_STATUS).await.unwrap().len(), 3);
+}
+
+#[tokio::test]
+async fn a_node_whose_api_restarts_was_asked_nothing() {
+    let config = SecretText::new("machine: {}".to_owned());
+    let apply = Apply { config: &config, mode: ApplyMode::Auto, dry_run: false };
+    for is_secured in [false, true] {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let at = listener.local_addr().unwrap().to_string();
+        let acceptor = TlsAcceptor::from(Arc::new(maintenance_face(HOST)));
+        tokio::spawn(async move {
+            while let Ok((socket, _)) = listener.accept().await {
+                if is_secured {
+                    let _closed = acceptor.accept(socket).await;
+                }
+            }
+        });
+        let mut settings = Settings::new(Clock::real());
+        settings.reach = Reach::new([(HOST, at.clone())]);
+        let client = Client::maintenance(host(), None, &settings).unwrap();
+        let error = client.apply(&apply).await.unwrap_err();
+        assert!(error.is_untouched(), "{error:?}");
+        let TalosError::Unreachable { source, .. } = &error else { panic!("{error:?}") };
+        assert!(source.is_restart(), "{source:?}");
+        assert_eq!(error.reason(), format!("{at} closed the connection before it answered"));
+        assert!(std::error::Error::source(source.as_ref()).is_none(), "words of libraries");
+    }
 }

@@ -50,7 +50,7 @@ async fn what_hangs_up_is_mute() {
     settings.reach = Reach::new([(HOST, listener.local_addr().unwrap().to_string())]);
     tokio::spawn(async move { while listener.accept().await.is_ok() {} });
     let verdict = probe(&host(), &Cluster::new().credentials(), None, &settings).await.unwrap();
-    assert!(matches!(verdict, Verdict::Mute(DialError::Tls { .. })), "{verdict:?}");
+    assert!(matches!(verdict, Verdict::Mute(DialError::HungUp { .. })), "{verdict:?}");
 }
 
 #[tokio::test]

@@ -24,9 +24,10 @@ pub(super) fn run(cluster: Option<&str>, global: &Global, printer: &Printer) -> 
         Format::Text => {
             printer.result(&format!("{}\n", lines.join("\n")))?;
             printer.say(
-                "\nRun these as root on a Proxmox host; those for what is there already say so, and do no harm.\n\
-                 The token is shown once; keep it with `talmox secrets set proxmox.token` (as\n\
-                 user@realm!name=secret), and let the inventory say `proxmox: {token: {secret: proxmox.token}}`.",
+                "\nRun these as root on a Proxmox host; they can be repeated. The last line prints the token, which\n\
+                 Proxmox shows only once: keep it with `talmox secrets set proxmox.token`, and set\n\
+                 `proxmox: {token: {secret: proxmox.token}}` in the inventory. A token that exists already is not\n\
+                 shown again: delete it first with `pveum user token delete talmox@pve talmox`.",
             );
         }
     }

@@ -89,9 +89,13 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "DIR")]
     state: Option<PathBuf>,
 
-    /// Write every request and answer to this file, one JSON line each, without secrets
+    /// Write every request to Proxmox to this file, one JSON line each, without secrets
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
+
+    /// With --record: write the answers, too, without secrets
+    #[arg(long, requires = "record")]
+    record_answers: bool,
 
     /// What goes wrong, beside what the scenario says: a YAML file with `faults:`
     #[arg(long, value_name = "FILE")]
@@ -227,6 +231,7 @@ fn settings(
         speed: args.speed,
         state: args.state.clone(),
         record: args.record.clone(),
+        record_answers: args.record_answers,
         faults,
         factory_names: prepared.factories,
         nodes: NodeSettings { real: real_kubernetes(args)?, ..prepared.nodes },

@@ -1,4 +1,4 @@
-//! Which node is meant, how it is reached, and who we are to it.
+//! The node that a command talks to, its address, and the credentials for it.
 
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -22,6 +22,7 @@ use crate::error::CommandError;
 use crate::printer::Printer;
 use crate::rehearsal;
 use crate::secrets::read_input;
+use crate::words;
 
 /// How long a certificate that is made for one command is valid.
 const TTL: Duration = Duration::from_mins(10);
@@ -56,24 +57,39 @@ pub(super) struct AccessArgs {
 }
 
 impl AccessArgs {
-    /// Whether somebody else said who we are.
     pub(super) fn is_talosconfig(&self) -> bool {
         self.talosconfig.is_some()
     }
+
+    /// The same options for a command in a hint, each after a blank: without them that command would ask another
+    /// node, or with other credentials.
+    pub(super) fn options(&self) -> String {
+        let path = |path: &PathBuf| words::quoted(&path.display().to_string());
+        let options = [
+            ("--cluster", self.cluster.as_deref().map(words::quoted)),
+            ("--talosconfig", self.talosconfig.as_ref().map(path)),
+            ("--context", self.context.as_deref().map(words::quoted)),
+            ("--insecure", self.insecure.then(String::new)),
+            ("--fingerprint", self.fingerprint.map(|pin| pin.to_string())),
+            ("--lab-at", self.lab_at.as_ref().map(path)),
+        ];
+        let given = options.into_iter().filter_map(|(name, value)| Some((name, value?)));
+        given.map(|(name, value)| format!(" {name} {value}").trim_end().to_owned()).collect()
+    }
 }
 
-/// Who we are to the node.
+/// The credentials of the caller.
 #[derive(Debug)]
 pub(super) enum Who {
     Anybody,
     Known(Box<Credentials>, Origin),
 }
 
-/// Where our credentials come from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Where credentials come from.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Origin {
     Bundle,
-    Talosconfig,
+    Talosconfig { file: String, context: String },
 }
 
 /// A node to speak to.
@@ -84,6 +100,8 @@ pub(super) struct Target {
     pub(super) client: Client,
     pub(super) who: Who,
     pub(super) settings: Settings,
+    /// [`AccessArgs::options`].
+    pub(super) options: String,
     chosen: Option<Chosen>,
 }
 
@@ -116,7 +134,14 @@ impl Target {
             Who::Known(credentials, _) => Client::new(address, credentials, &settings),
         };
         let failed = |error: SetupError| CommandError::failed("cannot use TLS").because(error);
-        Ok(Self { name: node.to_owned(), client: client.map_err(failed)?, who, settings, chosen })
+        Ok(Self {
+            name: node.to_owned(),
+            client: client.map_err(failed)?,
+            who,
+            settings,
+            options: access.options(),
+            chosen,
+        })
     }
 
     /// The node of the inventory, where the user named one.
@@ -145,6 +170,13 @@ impl Target {
         }))
     }
 
+    /// A command about this node, with the options that this one was given: `talmox node get NODE rd --insecure`.
+    pub(super) fn command(&self, command: &str, rest: &str) -> String {
+        let (name, options) = (words::quoted(&self.name), &self.options);
+        let blank = if rest.is_empty() { "" } else { " " };
+        format!("`talmox node {command} {name}{blank}{rest}{options}`")
+    }
+
     /// `cp-1 (10.0.0.11:50000)`.
     pub(super) fn title(&self) -> String {
         let address = self.client.node();
@@ -164,7 +196,7 @@ fn settings(access: &AccessArgs, chosen: Option<&Chosen>) -> Result<Settings, Co
     };
     let lab = rehearsal::join(file)?;
     let mut settings = Settings::new(lab.clock);
-    settings.reach = Reach::new(lab.ready.reach);
+    settings.reach = lab.reach();
     Ok(settings)
 }
 
@@ -179,7 +211,12 @@ fn who(access: &AccessArgs, chosen: Option<&Chosen>, role: Role) -> Result<Who, 
             };
             CommandError::failed(format!("cannot use {}", path.display())).because(error).hint(hint)
         })?;
-        return Ok(Who::Known(Box::new(credentials), Origin::Talosconfig));
+        let context = access.context.clone().or_else(|| Credentials::current_context(&text));
+        let origin = Origin::Talosconfig {
+            file: path.display().to_string(),
+            context: context.unwrap_or_default(),
+        };
+        return Ok(Who::Known(Box::new(credentials), origin));
     }
     // With --insecure an inventory only says where nodes are.
     let Some(chosen) = chosen.filter(|_| !access.insecure) else { return Ok(Who::Anybody) };

@@ -12,17 +12,18 @@ use talmox_talos_config::secret::SecretText;
 use super::super::client::duration;
 use super::super::config::config_file;
 use super::access::{AccessArgs, Target, Who};
+use super::apply_outcome::{self, Outcome, name};
 use super::{block_on, intended};
 use crate::args::{Format, Global};
-use crate::command::Outcome;
 use crate::error::{CommandError, Exit};
 use crate::printer::Printer;
 
-/// Give a node its machine config
+/// Send a machine config to a node
 ///
 /// `talmox node apply FILE --insecure ADDRESS` is for a node in maintenance mode, that is, for its
-/// first config. A node that has one takes another only from those it knows. With the name of a node
-/// in place of the address, the machine must be the VM of that node, and the config must be for it.
+/// first config. A node that has a config accepts another one only from a caller with a certificate
+/// of its cluster. With the name of a node in place of the address, the machine must be the VM of
+/// that node, and the config must be for it.
 #[derive(Debug, Args)]
 pub(super) struct ApplyArgs {
     /// The machine config; `-` for stdin
@@ -33,20 +34,20 @@ pub(super) struct ApplyArgs {
     #[arg(value_name = "NODE")]
     node: String,
 
-    /// How to take it over: auto, no-reboot, reboot (up to Talos 1.13), staged (at the next boot) or
-    /// try (and back after a while)
+    /// How to apply it: auto, no-reboot, reboot (up to Talos 1.13), staged (takes effect at the next
+    /// boot) or try (reverts after a while)
     #[arg(long, value_name = "MODE", default_value = "auto", hide_possible_values = true)]
     mode: ModeArg,
 
-    /// With --mode try: when to go back [default: one minute]
+    /// With --mode try: when the node reverts to the config it has now [default: one minute]
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     try_for: Option<Duration>,
 
-    /// Only ask what would happen
+    /// Only report what would happen
     #[arg(long)]
     dry_run: bool,
 
-    /// Print what the node answers in detail. There may be keys in it
+    /// Print the details that the node answers. They may hold private keys
     #[arg(long)]
     details: bool,
 
@@ -67,7 +68,7 @@ enum ModeArg {
     Try,
 }
 
-pub(super) fn run(args: &ApplyArgs, global: &Global, printer: &Printer) -> Outcome {
+pub(super) fn run(args: &ApplyArgs, global: &Global, printer: &Printer) -> crate::command::Outcome {
     if args.try_for.is_some() && args.mode != ModeArg::Try {
         return Err(CommandError::usage("--try-for goes with --mode try"));
     }
@@ -89,19 +90,22 @@ pub(super) fn run(args: &ApplyArgs, global: &Global, printer: &Printer) -> Outco
     };
     let applied = block_on(async {
         if let Some(expected) = &expected {
-            refuse_stranger(&target, expected).await?;
+            refuse_other_machine(&target, expected).await?;
         }
         let apply = Apply { config: &config, mode, dry_run: args.dry_run };
-        match target.client.apply(&apply).await {
+        match target.ask_again(async || target.client.apply(&apply).await).await {
             Ok(applied) => Ok(applied),
-            Err(error) => Err(target.explain(error).await),
+            Err(error) => Err(match apply_outcome::mode_hint(&error, mode, &target.who) {
+                Some(hint) => CommandError::failed(target.name.clone()).because(error).hint(hint),
+                None => target.explain(error).await,
+            }),
         }
     })?;
-    tell(args, &target, &applied, printer)?;
+    print(args, &target, mode, &applied, printer)?;
     Ok(Exit::Fine)
 }
 
-/// Who names a node means its config, and no other's.
+/// A node that is named gets its own config, and not another node's.
 fn refuse_others(config: &SecretText, target: &Target) -> Result<(), CommandError> {
     let Some(why) = target.node().and_then(|node| intended::mismatch(config, node)) else {
         return Ok(());
@@ -113,12 +117,9 @@ fn refuse_others(config: &SecretText, target: &Target) -> Result<(), CommandErro
     ))
 }
 
-/// In maintenance mode nobody proves who it is, and a config has keys in it.
-async fn refuse_stranger(target: &Target, expected: &Expected) -> Result<(), CommandError> {
-    let machine = match Machine::read(&target.client).await {
-        Ok(machine) => machine,
-        Err(error) => return Err(target.explain(error).await),
-    };
+/// In maintenance mode a machine does not prove which one it is, and a config has keys in it.
+async fn refuse_other_machine(target: &Target, expected: &Expected) -> Result<(), CommandError> {
+    let machine = target.ask(async || Machine::read(&target.client).await).await?;
     match machine.mismatch(expected) {
         None => Ok(()),
         Some(why) => {
@@ -132,19 +133,23 @@ async fn refuse_stranger(target: &Target, expected: &Expected) -> Result<(), Com
     }
 }
 
-fn tell(
+fn print(
     args: &ApplyArgs,
     target: &Target,
+    requested: ApplyMode,
     applied: &Applied,
     printer: &Printer,
 ) -> Result<(), CommandError> {
-    let mode = applied.mode.map(name);
+    // Since 1.13 the node's own text may be the whole config: it is printed on request only.
     let details = Some(applied.details.expose()).filter(|_| args.details);
+    let outcome = Outcome { requested, used: applied.mode, is_dry: args.dry_run };
     if printer.format == Format::Json {
         let result = json!({
             "node": target.client.node().to_string(),
             "applied": !args.dry_run,
-            "mode": mode,
+            "mode": applied.mode.map(name),
+            "requested_mode": name(requested),
+            "reverts_in": outcome.reverts_in(),
             "warnings": applied.warnings,
             "details": details,
         });
@@ -156,22 +161,6 @@ fn tell(
     if let Some(details) = details {
         printer.result(&format!("{}\n", details.trim_end()))?;
     }
-    let title = target.title();
-    let mode = mode.map(|mode| format!(" (mode {mode})")).unwrap_or_default();
-    printer.say(&if args.dry_run {
-        format!("{title} would take it over{mode}; nothing was changed")
-    } else {
-        format!("{title} took it over{mode}")
-    });
+    printer.say(&format!("{} {outcome}", target.title()));
     Ok(())
-}
-
-fn name(mode: ApplyMode) -> &'static str {
-    match mode {
-        ApplyMode::Auto => "auto",
-        ApplyMode::NoReboot => "no-reboot",
-        ApplyMode::Reboot => "reboot",
-        ApplyMode::Staged => "staged",
-        ApplyMode::Try(_) => "try",
-    }
 }

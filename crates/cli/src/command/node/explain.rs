@@ -1,16 +1,22 @@
-//! What is wrong when a node does not do what it was asked, and what to do about it.
+//! Errors of a node as messages: what is wrong, and what to do about it.
 
-use talmox_talos_api::probe::Whose;
+use std::io;
+
+use talmox_talos_api::probe::{HANGS, Whose};
 use talmox_talos_api::{Code, DialError, TalosError, Verdict, probe};
 
 use super::access::{Origin, Target, Who};
 use crate::error::CommandError;
 
+/// A connection that ends before any answer is what a person sees in these states.
+const RESTARTS: &str = "the node is switching from maintenance mode to its configured API, or it is booting or \
+                        shutting down; retry in a few seconds";
+
 impl Target {
-    /// Turns a failure into words. Where there was no connection, looks once more at what is there.
+    /// The message for an error. Where there was no connection, the address is probed first.
     pub(super) async fn explain(&self, error: TalosError) -> CommandError {
         let TalosError::Unreachable { source, .. } = &error else {
-            let hint = refusal_hint(&error, &self.who);
+            let hint = self.refusal_hint(&error);
             let failed = CommandError::failed(self.name.clone()).because(error);
             return match hint {
                 Some(hint) => failed.hint(hint),
@@ -19,12 +25,12 @@ impl Target {
         };
         let Who::Known(credentials, origin) = &self.who else {
             let hint = insecure_hint(source);
-            return self.no_connection().because(Said(chain(source))).hint(hint);
+            return self.no_connection().because(Said(dial_text(source))).hint(hint);
         };
         match probe(self.client.node(), credentials, None, &self.settings).await {
             Ok(verdict) => {
-                let hint = self.verdict_hint(&verdict, *origin);
-                self.no_connection().because(Said(verdict_text(&verdict))).hint(hint)
+                let hint = self.verdict_hint(&verdict, origin);
+                self.no_connection().because(Said(verdict_text(&verdict, origin))).hint(hint)
             }
             Err(setup) => CommandError::failed("cannot use TLS").because(setup),
         }
@@ -34,131 +40,216 @@ impl Target {
         CommandError::failed(format!("no connection to {}", self.title()))
     }
 
-    fn verdict_hint(&self, verdict: &Verdict, origin: Origin) -> String {
+    fn verdict_hint(&self, verdict: &Verdict, origin: &Origin) -> String {
         let host = &self.client.node().host;
         match verdict {
-            Verdict::Nothing(error) => nothing_hint(error),
-            Verdict::Mute(_) | Verdict::NoNode(_) | Verdict::RefusesUs(_) | Verdict::Unclear(_) => {
-                verdict.advice().to_owned()
+            Verdict::Nothing(error) | Verdict::Mute(error) => dial_hint(error),
+            Verdict::Unclear(error) if error.may_pass() => RESTARTS.to_owned(),
+            Verdict::NoNode(_) | Verdict::Unclear(_) => {
+                "check the address: another machine, or another program, answers there".to_owned()
             }
             Verdict::Maintenance(_) | Verdict::OtherKey { .. } => format!(
-                "it has no config yet: `talmox node apply FILE --insecure {host}` gives it one; the \
-                 other commands take --insecure too"
+                "it has no config yet: `talmox node apply FILE --insecure {host}` sends one, and the \
+                 other commands take --insecure too; if it was sent one just now, retry in a few \
+                 seconds"
             ),
-            Verdict::Ours => "it was away for a moment; try again".to_owned(),
+            Verdict::Ours => "the node answers again: run the command once more".to_owned(),
             Verdict::OtherName { .. } => format!(
-                "its certificate does not bear {host}: name the node by an address that it bears, \
-                 or add {host} to `cert_sans`"
+                "its certificate does not include {host}: use one of these addresses, or add {host} \
+                 to `cert_sans`"
             ),
             Verdict::OtherAuthority => match origin {
-                Origin::Bundle => "either the address is another cluster's, or secrets.sops.yaml \
-                                   holds other secrets than those that the node was given"
+                Origin::Bundle => "either the address belongs to another cluster, or \
+                                   secrets.sops.yaml holds other secrets than the node was given"
                     .to_owned(),
-                Origin::Talosconfig => {
-                    "the talosconfig is another cluster's; --context chooses among its contexts"
-                        .to_owned()
-                }
+                Origin::Talosconfig { file, context } => format!(
+                    "context `{context}` of {file} is for another cluster than this node: choose \
+                     another context with --context, or another file"
+                ),
+            },
+            Verdict::RefusesUs(_) => match origin {
+                Origin::Bundle => verdict.advice().to_owned(),
+                Origin::Talosconfig { file, context } => format!(
+                    "the node does not trust the client certificate of context `{context}` in \
+                     {file}: choose another context with --context, or create a new talosconfig \
+                     with `talmox talosconfig`"
+                ),
             },
             Verdict::Expired { whose: Whose::Ours, .. } => match origin {
-                Origin::Bundle => "our certificate was made just now: correct the clock of this \
+                Origin::Bundle => "the certificate was issued just now: correct the clock of this \
                                    machine"
                     .to_owned(),
-                Origin::Talosconfig => "`talmox talosconfig` makes a new one from the cluster's \
-                                        secrets"
-                    .to_owned(),
+                Origin::Talosconfig { file, .. } => format!(
+                    "create a new talosconfig in place of {file}: `talmox talosconfig` does so from \
+                     the cluster's secrets"
+                ),
             },
             Verdict::Expired { whose: Whose::TheNode, .. } => {
-                "a node renews its certificate every half day: either the clock here is wrong, or \
-                 the node's is, or it was suspended; a reboot makes it a new one"
+                "a node renews its certificate every 12 hours: correct the clock of this machine or \
+                 of the node, or reboot the node if it was suspended"
                     .to_owned()
             }
             Verdict::ClockSkew { .. } => {
-                "correct the clocks: the node needs an NTP server that it can reach, and its host's \
-                 clock is what it starts with"
+                "correct the clocks: the node needs an NTP server that it can reach, and starts with \
+                 the clock of its host"
                     .to_owned()
             }
         }
+    }
+
+    /// What to do about an answer, or about one that did not come.
+    fn refusal_hint(&self, error: &TalosError) -> Option<String> {
+        match error {
+            TalosError::Lost { call, .. } => Some(self.lost_hint(call.is_read())),
+            TalosError::Late { call } => Some(late_hint(call.is_read()).to_owned()),
+            TalosError::NotYet { .. } => Some(format!(
+                "the node is still starting, or busy: {} shows its services; retry in a few seconds",
+                self.command("services", "")
+            )),
+            TalosError::No { code, message, .. } => self.code_hint(*code, message),
+            _ => None,
+        }
+    }
+
+    fn lost_hint(&self, is_read: bool) -> String {
+        if is_read {
+            return "the node may be rebooting, or switching from maintenance mode to its \
+                    configured API; retry in a few seconds"
+                .to_owned();
+        }
+        match self.who {
+            // A node of 1.13 may close the connection on its way out of maintenance mode.
+            Who::Anybody => format!(
+                "the node may have accepted the config and be switching from maintenance mode to \
+                 its configured API: run `talmox node services {}` in a few seconds, without \
+                 --insecure, before you send it again",
+                self.name
+            ),
+            Who::Known(..) => {
+                "the node may be rebooting: check its state before you retry".to_owned()
+            }
+        }
+    }
+
+    fn code_hint(&self, code: Code, message: &str) -> Option<String> {
+        let hint = match code {
+            // A kind that the node does not have is rejected like one without permission.
+            Code::PermissionDenied if message.contains("is not supported") => {
+                return Some(format!(
+                    "its version of Talos does not have this kind; {} lists those it has",
+                    self.command("get", "resourcedefinitions")
+                ));
+            }
+            Code::PermissionDenied => match &self.who {
+                Who::Anybody => "a node in maintenance mode rejects this for every caller",
+                Who::Known(_, Origin::Bundle) => "add --admin to ask with the admin role",
+                Who::Known(_, Origin::Talosconfig { file, context }) => {
+                    return Some(format!(
+                        "the role of the talosconfig is not enough: context `{context}` of {file}"
+                    ));
+                }
+            },
+            Code::Unimplemented => match self.who {
+                Who::Anybody => "a node in maintenance mode does not support this up to Talos 1.12",
+                Who::Known(..) => "this version of Talos does not support it",
+            },
+            _ => return None,
+        };
+        Some(hint.to_owned())
+    }
+}
+
+fn late_hint(is_read: bool) -> &'static str {
+    if is_read {
+        "the node is slow, or a service on it hangs: retry, or look at its console"
+    } else {
+        "the node is slow, or a service on it hangs: check its state before you retry"
     }
 }
 
 /// The verdict, with the cause that it keeps to itself.
-fn verdict_text(verdict: &Verdict) -> String {
+fn verdict_text(verdict: &Verdict, origin: &Origin) -> String {
     match verdict {
-        Verdict::Nothing(error) => format!("nothing answers: {}", chain(error)),
-        Verdict::NoNode(error) => format!("something that is no Talos node: {}", chain(error)),
+        Verdict::Nothing(error) => format!("nothing answers: {}", dial_text(error)),
+        Verdict::Mute(error @ DialError::Silent { .. }) => {
+            format!("it accepts connections and does not answer: {error}")
+        }
+        Verdict::Mute(error) => dial_text(error),
+        Verdict::NoNode(error) => format!("it is not a Talos node: {}", dial_text(error)),
+        Verdict::RefusesUs(_) => match origin {
+            Origin::Bundle => {
+                "the node rejects the certificate issued from the secrets bundle".to_owned()
+            }
+            Origin::Talosconfig { file, context } => {
+                format!("the node rejects the client certificate of context `{context}` in {file}")
+            }
+        },
+        Verdict::Expired { whose: Whose::Ours, not_after } => match origin {
+            Origin::Bundle => format!("the client certificate expired at {not_after}"),
+            Origin::Talosconfig { file, context } => format!(
+                "the client certificate of context `{context}` in {file} expired at {not_after}"
+            ),
+        },
         other => other.to_string(),
     }
 }
 
-fn nothing_hint(error: &DialError) -> String {
+/// Why there is no connection, without the number of the system's error.
+fn dial_text(error: &DialError) -> String {
+    let DialError::Connect { source, .. } = error else { return chain(error) };
+    // An error that talmox made itself, such as that of an address outside of a lab, says more than its kind.
+    if source.get_ref().is_some() {
+        return chain(error);
+    }
+    let why = match source.kind() {
+        io::ErrorKind::ConnectionRefused => "the port is closed",
+        io::ErrorKind::TimedOut => "no answer in time",
+        io::ErrorKind::HostUnreachable => "no machine with this address answers",
+        io::ErrorKind::NetworkUnreachable => "there is no route to this network",
+        _ => return chain(error),
+    };
+    format!("{error}: {why}")
+}
+
+fn dial_hint(error: &DialError) -> String {
     match error {
+        DialError::HungUp { .. } | DialError::Refused { .. } => RESTARTS.to_owned(),
+        DialError::Connect { .. } if error.is_restart() => {
+            "a machine is there and port 50000 is closed: Talos is still booting (retry in a few \
+             seconds), or the address belongs to another machine"
+                .to_owned()
+        }
         DialError::Resolve { .. } => "name the node by its address".to_owned(),
-        DialError::Tls { .. } => "something else than Talos listens there".to_owned(),
+        DialError::Tls { .. } => {
+            "check the address: a program other than Talos answers there".to_owned()
+        }
         DialError::Silent { .. } => {
-            "it takes connections and says nothing: it is about to come up, or it hangs; its console \
-             tells"
-                .to_owned()
+            format!("the node may be booting: retry in a few seconds; if this persists, {HANGS}")
         }
-        _ => {
-            "is the machine on, is the address right, and is port 50000 open from here? If the way \
-              leads over another address, say so under `reach:`"
-                .to_owned()
-        }
+        _ => "check that the machine is on, that the address is right, and that port 50000 is \
+              reachable from here; if the node is reached through another address, set it under \
+              `reach:`"
+            .to_owned(),
     }
 }
 
-/// We came as nobody, and were not let in.
+/// What to do where a call without credentials got no connection.
 fn insecure_hint(error: &DialError) -> String {
     match error {
+        DialError::Refused { .. } if error.is_restart() => RESTARTS.to_owned(),
         DialError::Refused { .. } => {
-            "the node has a config already: leave --insecure away".to_owned()
+            "the node has a config already: omit --insecure".to_owned()
         }
         DialError::OtherKey { .. } => {
-            "either this is another machine, or it was rebooted since the \
-                                       fingerprint was read: look at its console again"
+            "either this is another machine, or it was rebooted since the fingerprint was read: read \
+             the fingerprint from its console again"
                 .to_owned()
         }
-        other => nothing_hint(other),
+        other => dial_hint(other),
     }
 }
 
-fn refusal_hint(error: &TalosError, who: &Who) -> Option<&'static str> {
-    if let TalosError::Lost { call, .. } = error {
-        return Some(if call.is_read() {
-            "did the node reboot? Ask again when it is back"
-        } else {
-            "did the node reboot? Look at what became of it before you ask again"
-        });
-    }
-    if let TalosError::Late { call } = error {
-        return Some(if call.is_read() {
-            "the node is slow, or something in it hangs: ask again, or look at its console"
-        } else {
-            "the node is slow, or something in it hangs: look at what became of it before you ask again"
-        });
-    }
-    match (error, error.code()?) {
-        // A kind that it does not have is refused as one that is for others.
-        (TalosError::No { message, .. }, Code::PermissionDenied)
-            if message.contains("is not supported") =>
-        {
-            Some("its version of Talos has none; `talmox node get NODE rd` lists the kinds it has")
-        }
-        (_, Code::PermissionDenied) => Some(match who {
-            Who::Anybody => "in maintenance mode this is for nobody",
-            Who::Known(_, Origin::Bundle) => "--admin asks with all rights",
-            Who::Known(_, Origin::Talosconfig) => "the role of the talosconfig is not enough",
-        }),
-        (_, Code::Unimplemented) => Some(match who {
-            Who::Anybody => "up to Talos 1.12 a node in maintenance mode does not know this",
-            Who::Known(..) => "this version of Talos does not know it",
-        }),
-        (TalosError::NotYet { .. }, _) => Some("try again in a moment"),
-        _ => None,
-    }
-}
-
-/// A cause that is words already.
+/// A cause that is a text already.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 struct Said(String);
@@ -175,17 +266,27 @@ fn chain(error: &dyn std::error::Error) -> String {
 
 #[cfg(test)]
 mod tests {
-    use talmox_talos_api::{Address, Call};
+    use talmox_talos_api::Address;
 
     use super::*;
 
     #[test]
-    fn what_to_do_without_an_answer_depends_on_what_was_asked() {
-        let hint = |operation| {
-            let call = Call { operation, node: Address::new("10.0.0.11") };
-            refusal_hint(&TalosError::Late { call }, &Who::Anybody).unwrap()
+    fn a_closed_port_and_a_silent_host_have_different_hints() {
+        let connect = |kind: io::ErrorKind| DialError::Connect {
+            target: Address::new("10.0.0.11"),
+            source: kind.into(),
         };
-        assert!(hint("ServiceList").contains("ask again, or look at its console"));
-        assert!(hint("ApplyConfiguration").contains("look at what became of it before"));
+        let refused = connect(io::ErrorKind::ConnectionRefused);
+        assert_eq!(dial_text(&refused), "cannot connect to 10.0.0.11:50000: the port is closed");
+        assert!(dial_hint(&refused).contains("still booting"));
+        let silent = connect(io::ErrorKind::TimedOut);
+        assert!(dial_text(&silent).ends_with("no answer in time"));
+        assert!(dial_hint(&silent).contains("the machine is on"));
+    }
+
+    #[test]
+    fn without_an_answer_only_reads_are_repeated_blindly() {
+        assert!(late_hint(true).contains("retry, or look at its console"));
+        assert!(late_hint(false).contains("check its state before you retry"));
     }
 }

@@ -60,15 +60,17 @@ pub(super) fn run(args: &LogsArgs, global: &Global, printer: &Printer) -> Outcom
     let source =
         if args.kubernetes { LogSource::Container(service) } else { LogSource::Service(service) };
     block_on(async {
-        let log = target.client.logs(&source, args.tail, args.follow).await;
-        print(log, args.follow, &target, printer, |error| missing_hint(error, args)).await
+        let open = async || target.client.logs(&source, args.tail, args.follow).await;
+        let log = target.ask_again(open).await;
+        let hint = |error: &TalosError| missing_hint(error, args, &target);
+        print(log, args.follow, &target, printer, hint).await
     })
 }
 
 pub(super) fn run_dmesg(args: &DmesgArgs, global: &Global, printer: &Printer) -> Outcome {
     let target = Target::find(&args.node, &args.access, Role::Reader, global, printer)?;
     block_on(async {
-        let log = target.client.dmesg(args.follow).await;
+        let log = target.ask_again(async || target.client.dmesg(args.follow).await).await;
         print(log, args.follow, &target, printer, |_| None).await
     })
 }
@@ -104,7 +106,7 @@ async fn print(
 }
 
 /// What to do where there is no such log. A node answers that without a code.
-fn missing_hint(error: &TalosError, args: &LogsArgs) -> Option<String> {
+fn missing_hint(error: &TalosError, args: &LogsArgs, target: &Target) -> Option<String> {
     let TalosError::No { message, .. } = error else { return None };
     if args.kubernetes && message.contains("not found") {
         return Some(
@@ -114,5 +116,5 @@ fn missing_hint(error: &TalosError, args: &LogsArgs) -> Option<String> {
         );
     }
     let is_missing = message.contains("was not registered");
-    is_missing.then(|| format!("`talmox node services {}` lists the services", args.node))
+    is_missing.then(|| format!("{} lists the services", target.command("services", "")))
 }

@@ -26,12 +26,7 @@ pub(super) struct ServicesArgs {
 
 pub(super) fn run(args: &ServicesArgs, global: &Global, printer: &Printer) -> Outcome {
     let target = Target::find(&args.node, &args.access, Role::Reader, global, printer)?;
-    let services = block_on(async {
-        match target.client.services().await {
-            Ok(services) => Ok(services),
-            Err(error) => Err(target.explain(error).await),
-        }
-    })?;
+    let services = block_on(target.ask(async || target.client.services().await))?;
     let text = match printer.format {
         Format::Json => format!("{:#}\n", services.iter().map(to_json).collect::<Json>()),
         Format::Text => {

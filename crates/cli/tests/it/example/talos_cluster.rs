@@ -123,7 +123,7 @@ fn device(example: &Example) {
     assert_eq!(known[0].id.to_string(), "pci-pve-0000-28-00-0");
     assert_eq!(
         known[0].mapped.devices.iter().map(ToString::to_string).collect::<Vec<_>>(),
-        ["node=pve,path=0000:28:00.0,id=10de:2204,iommugroup=1"]
+        ["node=pve,path=0000:28:00.0,id=10de:2204,iommugroup=1,subsystem-id=1043:87d9"]
     );
 }
 

@@ -168,7 +168,7 @@ fn files(example: &Example) {
     assert_eq!(known.len(), 1, "{known:?}");
     assert_eq!(
         known[0].mapped.devices[0].to_string(),
-        "node=pve2,path=0000:28:00.0,id=10de:2204,iommugroup=1"
+        "node=pve2,path=0000:28:00.0,id=10de:2204,iommugroup=1,subsystem-id=1043:87d9"
     );
 }
 

@@ -76,7 +76,10 @@ fn device(example: &Example) {
     let known = truth.runtime.block_on(truth.pve.send(&mapping::list(Some(&host)))).unwrap();
     let known: Vec<(String, String)> =
         known.iter().map(|one| (one.id.to_string(), one.mapped.devices[0].to_string())).collect();
-    let expected = ("pci-pve-0000-01-00-0", "node=pve,path=0000:01:00.0,id=10de:2204,iommugroup=1");
+    let expected = (
+        "pci-pve-0000-01-00-0",
+        "node=pve,path=0000:01:00.0,id=10de:2204,iommugroup=1,subsystem-id=1043:87d9",
+    );
     assert_eq!(known, [(expected.0.to_owned(), expected.1.to_owned())]);
 }
 

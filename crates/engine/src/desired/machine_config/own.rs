@@ -8,8 +8,8 @@ use talmox_yaml::Node as Yaml;
 use talmox_yaml::build::{flag, list, map, text, texts, unless_empty};
 
 use super::super::network::document;
-use super::super::{DeriveError, Inputs, NodeIdentity, extras, network};
-use super::{Image, device};
+use super::super::{DeriveError, Inputs, NodeIdentity, disk_identity, extras, network};
+use super::Image;
 
 pub(super) fn documents(
     inputs: &Inputs<'_>,
@@ -56,8 +56,9 @@ pub(super) fn documents(
 
 fn install(node: &Node, image: &Image) -> Yaml {
     let settings = node.settings();
+    let bus = *settings.hardware.disk_bus.required();
     let disk = settings.system.install_disk.get().cloned();
-    let disk = disk.unwrap_or_else(|| device(*settings.hardware.disk_bus.required(), 0));
+    let disk = disk.unwrap_or_else(|| disk_identity::link(bus, 0));
     map([("disk", Some(text(disk))), ("image", Some(text(&image.installer)))])
 }
 
@@ -149,13 +150,13 @@ fn has_volume_documents(contract: Contract) -> bool {
     contract >= Contract::new(1, 10)
 }
 
-/// The devices and names of disks that are to be volumes.
+/// Extra disks that are volumes: the link to the disk, the volume's name, the file system.
 fn volumes(node: &Node) -> impl Iterator<Item = (String, &str, Filesystem)> {
     let hardware = &node.settings().hardware;
     let bus = *hardware.disk_bus.required();
     hardware.disks.values().enumerate().filter_map(move |(index, disk)| {
         let filesystem = disk.filesystem.get().copied().unwrap_or(Filesystem::Xfs);
-        Some((device(bus, index + 1), disk.volume.get()?.as_str(), filesystem))
+        Some((disk_identity::link(bus, index + 1), disk.volume.get()?.as_str(), filesystem))
     })
 }
 
@@ -163,8 +164,8 @@ fn volume_documents(node: &Node, contract: Contract) -> Vec<Yaml> {
     if !has_volume_documents(contract) {
         return vec![];
     }
-    let volume = |(device, name, filesystem): (String, &str, Filesystem)| {
-        let selector = map([("match", Some(text(format!("disk.dev_path == \"{device}\""))))]);
+    let volume = |(link, name, filesystem): (String, &str, Filesystem)| {
+        let selector = map([("match", Some(text(format!("\"{link}\" in disk.symlinks"))))]);
         let provisioning = map([
             ("diskSelector", Some(selector)),
             ("minSize", Some(text("1GiB"))),
@@ -187,9 +188,9 @@ fn old_disks(node: &Node, contract: Contract) -> Option<Yaml> {
     if has_volume_documents(contract) {
         return None;
     }
-    let disk = |(device, name, _): (String, &str, Filesystem)| {
+    let disk = |(link, name, _): (String, &str, Filesystem)| {
         let partition = map([("mountpoint", Some(text(format!("/var/mnt/{name}"))))]);
-        map([("device", Some(text(device))), ("partitions", Some(list([partition])))])
+        map([("device", Some(text(link))), ("partitions", Some(list([partition])))])
     };
     unless_empty(list(volumes(node).map(disk)))
 }

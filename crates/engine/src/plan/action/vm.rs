@@ -67,7 +67,7 @@ pub struct ResizeDisk {
 pub struct FinishVm {
     pub own: OwnVm,
     /// Drives in it are sent only if nothing is attached at their place, and a cloud-init drive
-    /// only if there is none at all: sent twice they would be made twice.
+    /// only if there is none at all: sent twice they would be made twice. Tags that the datacenter's policy rejects are left out.
     pub set: VmOptions,
     /// What a template may have brought along. Only what is there is deleted.
     pub delete: Vec<String>,

@@ -11,6 +11,8 @@ use super::super::change::Finding;
 use super::super::place::Placed;
 use super::super::template::MissingTemplate;
 use super::right;
+use crate::role::{Grants, Role};
+use crate::sdn_zone::{BridgeZones, may_be_vnet};
 
 const MIB: u64 = 1 << 20;
 
@@ -122,14 +124,27 @@ fn no_bridge(
     bridge: &str,
     known: &[Bridge],
 ) -> Option<Finding> {
-    let path = format!("/sdn/zones/localnetwork/{bridge}");
-    if !right::is_allowed(&builder.world.pve.permissions, &path, "SDN.Use") {
+    let pve = &builder.world.pve;
+    let zones = BridgeZones::of(pve, bridge);
+    if !zones.paths(None).iter().any(|path| pve.permissions.allows(path, "SDN.Use")) {
         return None;
     }
     let names: Vec<&str> = known.iter().map(|one| one.name.as_str()).collect();
-    let message = match names.as_slice() {
-        [] => format!("there is no bridge {bridge}"),
-        names => format!("there is no bridge {bridge}; there are: {}", names.join(", ")),
+    let others = match names.as_slice() {
+        [] => String::new(),
+        names => format!("; there are: {}", names.join(", ")),
     };
-    Some(Finding::error(host.as_str(), message).hint("correct `bridge:`, or make it on the host"))
+    if !may_be_vnet(bridge) {
+        let message = format!("there is no bridge {bridge}{others}");
+        let hint = "correct `bridge:`, or make it on the host";
+        return Some(Finding::error(host.as_str(), message).hint(hint));
+    }
+    // A right in the wrong zone hides a vnet as if it were not there.
+    let message = format!("the token sees no bridge and no SDN vnet {bridge}{others}");
+    let hint = format!(
+        "correct `bridge:`; or, if {bridge} is a vnet, add {host} to the nodes of its zone, and give the token the right in that \
+         zone, {}",
+        right::lines(builder, &Grants::one(zones.grant_path(), Role::Net))
+    );
+    Some(Finding::error(host.as_str(), message).hint(hint))
 }

@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use talmox_pve::api::access::Permissions;
 use talmox_pve::api::cluster::Version;
 use talmox_pve::config::VmOptions;
 use talmox_pve::id::{ConfigId, DiskSlot, PoolId, VmId};
@@ -11,7 +10,9 @@ use talmox_pve::property::{Drive, HostPci, Net, PciSource};
 use super::super::Builder;
 use super::super::action::{Action, Contact};
 use super::super::change::Finding;
+use crate::observe::Pve;
 use crate::role::{Grants, Role};
+use crate::sdn_zone::{self, BridgeZones};
 
 /// A right that is needed.
 struct Need {
@@ -28,7 +29,7 @@ pub(super) fn check(builder: &Builder<'_>, findings: &mut Vec<Finding>) {
     let mut missing: BTreeMap<String, BTreeSet<&'static str>> = BTreeMap::new();
     let mut roles: BTreeMap<String, BTreeSet<Role>> = BTreeMap::new();
     for need in builder.steps.iter().flat_map(|step| needs(builder, &step.action)) {
-        if !need.paths.iter().any(|path| is_allowed(permissions, path, need.right)) {
+        if !need.paths.iter().any(|path| permissions.allows(path, need.right)) {
             missing.entry(need.place.clone()).or_default().insert(need.right);
         }
         roles.entry(need.place).or_default().insert(need.role);
@@ -41,28 +42,15 @@ pub(super) fn check(builder: &Builder<'_>, findings: &mut Vec<Finding>) {
         }
         let rights: Vec<&str> = rights.into_iter().collect();
         let message = format!("we lack {}", rights.join(", "));
-        findings.push(Finding::error(&path, message).hint(lines(builder, &grants)));
+        let subject = sdn_zone::shown(&path);
+        findings.push(Finding::error(&subject, message).hint(lines(builder, &grants)));
     }
 }
 
-/// The commands that give these rights to who we are.
-fn lines(builder: &Builder<'_>, grants: &Grants) -> String {
+/// The commands that give these rights to the token.
+pub(super) fn lines(builder: &Builder<'_>, grants: &Grants) -> String {
     let lines = grants.lines(&builder.desired.login).join("\n");
-    format!("as root on a host; what is there already says so, and stays:\n{lines}")
-}
-
-/// A right on a bridge may be held in whatever zone it is in.
-pub(super) fn is_allowed(permissions: &Permissions, path: &str, right: &str) -> bool {
-    if permissions.allows(path, right) {
-        return true;
-    }
-    let Some(rest) = path.strip_prefix("/sdn/zones/localnetwork/") else { return false };
-    let ends = format!("/{rest}");
-    permissions.0.keys().any(|known| {
-        known.starts_with("/sdn/zones/")
-            && known.ends_with(&ends)
-            && permissions.allows(known, right)
-    })
+    format!("as root on a host; the commands can be repeated:\n{lines}")
 }
 
 const MAKE: &[&str] = &[
@@ -184,10 +172,9 @@ fn of_options(builder: &Builder<'_>, options: &VmOptions) -> Vec<Need> {
             needs.extend(path.map(|path| Need::at(path, "Datastore.AllocateSpace", Role::Disk)));
         } else if key.starts_with("net") {
             let net = Net::parse(value);
-            needs.extend(net.bridge.map(|bridge| {
-                let whole = format!("/sdn/zones/localnetwork/{bridge}");
-                on_bridge(&builder.world.pve.permissions, whole, net.vlan)
-            }));
+            needs.extend(
+                net.bridge.map(|bridge| on_bridge(&builder.world.pve, bridge.as_str(), net.vlan)),
+            );
         } else if key.starts_with("hostpci")
             && let PciSource::Mapping(id) = HostPci::parse(value).source
         {
@@ -198,10 +185,12 @@ fn of_options(builder: &Builder<'_>, options: &VmOptions) -> Vec<Need> {
 }
 
 /// Rights on a bridge go on to its VLANs, unless one of them has an entry of its own.
-fn on_bridge(permissions: &Permissions, whole: String, vlan: Option<u16>) -> Need {
-    let path = vlan.map_or_else(|| whole.clone(), |vlan| format!("{whole}/{vlan}"));
-    let place = if permissions.0.contains_key(&path) { path.clone() } else { whole };
-    Need { right: "SDN.Use", paths: vec![path], place, role: Role::Net }
+fn on_bridge(pve: &Pve, bridge: &str, vlan: Option<u16>) -> Need {
+    let zones = BridgeZones::of(pve, bridge);
+    let (paths, whole) = (zones.paths(vlan), zones.grant_path());
+    let own = vlan.map(|vlan| format!("{whole}/{vlan}"));
+    let own = own.filter(|path| pve.permissions.0.contains_key(path));
+    Need { right: "SDN.Use", paths, place: own.unwrap_or(whole), role: Role::Net }
 }
 
 /// Who makes a mapping gets the right to use it from above all mappings.

@@ -40,7 +40,10 @@ fn may_pass(error: &PveError) -> bool {
         PveError::NotSent { .. } => !error.is_auth(),
         PveError::MaybeApplied { .. } => true,
         PveError::Rejected(_) | PveError::TaskFailed(_) => {
-            error.is_locked() || error.is_digest_mismatch() || error.is_timeout()
+            error.is_locked()
+                || error.is_digest_mismatch()
+                || error.is_timeout()
+                || error.is_task_unstarted()
         }
     }
 }

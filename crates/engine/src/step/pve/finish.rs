@@ -4,35 +4,59 @@ use talmox_pve::PveError;
 use talmox_pve::api::qemu::{self, Vm};
 use talmox_pve::config::{VmChange, VmConfig, VmOptions, drift};
 use talmox_pve::id::DiskSlot;
-use talmox_pve::property::Drive;
+use talmox_pve::property::{Drive, Tags};
 
-use super::super::{Done, StepContext, StepError};
+use super::super::{Done, ErrorKind, StepContext, StepError};
 use super::error;
-use super::vm::{Found, ours};
+use super::tags::{self, TagsEnd};
+use super::vm::{Found, ours, see_again};
+use crate::ownership::Marker;
 use crate::plan::FinishVm;
 
 /// Sets what create or clone could not, in one change that is conditional on the config it was made
-/// for.
+/// for. Tags that the policy may reject come before it, in a call of their own: a run that is interrupted in between finds the VM
+/// unfinished, and resumes here.
 pub(in crate::step) async fn finish(
     step: &FinishVm,
     context: &StepContext,
 ) -> Result<Done, StepError> {
-    let Found { vm, config, .. } = ours(&step.own, context).await?;
-    let change = change(step, &config);
-    if change.set.is_empty() && change.delete.is_empty() {
-        return Ok(Done::Already);
+    let Found { vm, mut config } = ours(&step.own, context).await?;
+    let wanted = step.set.get("tags").map(Tags::parse);
+    let tags = match &wanted {
+        Some(tags) => tags::settle(&vm, tags, &config, context).await?,
+        None => TagsEnd::Allowed,
+    };
+    if tags == TagsEnd::Set {
+        config = see_again(&step.own, &vm, context).await?.config;
+        // The next change makes it outdated.
+        context.seen.take(vm.vmid);
     }
-    put(&vm, &change, &format!("configure VM {} on {}", vm.vmid, vm.node), context).await?;
-    Ok(Done::Acted)
+    let change = change(step, &config, tags == TagsEnd::Rejected);
+    if change.set.is_empty() && change.delete.is_empty() {
+        return Ok(if tags == TagsEnd::Set { Done::Acted } else { Done::Already });
+    }
+    let doing = format!("configure VM {} on {}", vm.vmid, vm.node);
+    match (try_put(&vm, &change, &doing, context).await?, &wanted) {
+        (Ok(()), _) => Ok(Done::Acted),
+        (Err(PutError { rejection: Some(reason), error }), Some(tags)) => {
+            tags::forbid(tags, &config, reason, context).await;
+            Err(StepError { kind: ErrorKind::Retry { after: None }, ..error })
+        }
+        (Err(PutError { error, .. }), _) => Err(error),
+    }
 }
 
 /// What of the wanted options is not so yet.
 ///
 /// Drives are made by being named, so they are named only where nothing is; and a cloud-init drive
 /// that is named again loses its volume.
-fn change(step: &FinishVm, config: &VmConfig) -> VmChange {
+fn change(step: &FinishVm, config: &VmConfig, are_tags_rejected: bool) -> VmChange {
     let mut set = VmOptions::new();
-    for differs in drift(&step.set, config) {
+    let wanted = if are_tags_rejected { noting_rejection(&step.set) } else { step.set.clone() };
+    for differs in drift(&wanted, config) {
+        if are_tags_rejected && differs.key == "tags" {
+            continue;
+        }
         let is_drive = differs.key.parse::<DiskSlot>().is_ok();
         let is_taken = differs.found.is_some()
             || (Drive::parse(&differs.wanted).is_cloudinit() && config.cloudinit().is_some());
@@ -49,17 +73,35 @@ fn change(step: &FinishVm, config: &VmConfig) -> VmChange {
     }
 }
 
+/// The same options with a marker by which later plans know that the tags cannot be set.
+fn noting_rejection(set: &VmOptions) -> VmOptions {
+    let text = set.get("description").unwrap_or_default();
+    let noted = Marker::find(text)
+        .and_then(|marker| Marker { are_tags_rejected: true, ..marker }.replace_in(text));
+    match noted {
+        Some(text) => set.clone().description(&text),
+        None => set.clone(),
+    }
+}
+
+/// Why a config was not changed.
+struct PutError {
+    error: StepError,
+    /// What Proxmox said, where the tag policy rejected the change.
+    rejection: Option<String>,
+}
+
 /// Changes a config. A refusal may come after a part was taken, which would then come true at the
 /// next start: that part is taken back.
-pub(super) async fn put(
+async fn try_put(
     vm: &Vm,
     change: &VmChange,
     doing: &str,
     context: &StepContext,
-) -> Result<(), StepError> {
+) -> Result<Result<(), PutError>, StepError> {
     let sent = context.act(async { Ok(context.send(&qemu::set_config(vm, change)).await) });
     let error = match sent.await? {
-        Ok(()) => return Ok(()),
+        Ok(()) => return Ok(Ok(())),
         Err(error) => error,
     };
     let is_refusal = matches!(error, PveError::Rejected(_));
@@ -68,12 +110,13 @@ pub(super) async fn put(
         return Err(error::of(doing, error));
     }
     let left = revert(vm, change, context).await;
+    let rejection = error.is_tag_policy().then(|| error.to_string());
     let error = error::of(doing, error);
-    match left {
-        Ok(reverted) if reverted.is_empty() => Err(error),
+    let error = match left {
+        Ok(reverted) if reverted.is_empty() => error,
         Ok(reverted) => {
             context.note(format!("took back what was left of it: {}", reverted.join(", ")));
-            Err(error)
+            error
         }
         Err(also) => {
             let hint = format!(
@@ -81,9 +124,10 @@ pub(super) async fn put(
                  under Hardware and Options, and revert it there",
                 vm.vmid
             );
-            Err(error.hint(hint))
+            return Err(error.hint(hint));
         }
-    }
+    };
+    Ok(Err(PutError { error, rejection }))
 }
 
 /// Takes back those options of a refused change that became pending, and names them.

@@ -42,6 +42,9 @@ impl Making<'_> {
                 }
                 return Err(StepError::retry(&self.doing).caused_by(error));
             }
+            Err(error) if error.is_task_unstarted() => {
+                return Err(self.unstarted(error, context).await?);
+            }
             Err(error) => return Err(self.failed(error, context).await),
         }
         context.seen.made(self.own.vm.vmid);
@@ -65,6 +68,24 @@ impl Making<'_> {
             _ => return plain,
         };
         StepError { source: plain.source, ..not_ours(self.own, &left) }
+    }
+
+    /// The task was not started, which another attempt may get past. But Proxmox reserves the number of a new VM before it
+    /// starts the task, and then no task is there to release it.
+    async fn unstarted(
+        &self,
+        error: PveError,
+        context: &StepContext,
+    ) -> Result<StepError, StepError> {
+        let left = match look(self.own, context).await? {
+            sight @ Sight::Unfinished { .. } => sight,
+            // A VM that is not in its pool yet is hidden from most tokens.
+            Sight::Hidden => {
+                Sight::Unfinished { vm: self.own.vm.clone(), lock: "create".to_owned() }
+            }
+            _ => return Ok(error::of(&self.doing, error)),
+        };
+        Ok(not_ours(self.own, &left).caused_by(error))
     }
 
     /// Whether the VM is there; waits for a task of ours that is making it.

@@ -15,6 +15,7 @@ mod making;
 mod mapping;
 mod power;
 mod resize;
+mod tags;
 mod template;
 mod vm;
 

@@ -15,6 +15,9 @@ use crate::plan::{ApplyConfig, TalosNode};
 use crate::settled::Reason;
 use crate::step::{Done, StepContext, StepError};
 
+/// What a node does right after it has taken its config.
+const RESTARTING: &str = "waiting for the node to restart its API with its config";
+
 /// The first Talos that tells its version without a config.
 const TELLS_VERSION: Contract = Contract::new(1, 13);
 
@@ -128,6 +131,9 @@ async fn await_ours(
                     without_config(apply(step, &node, context).await?.as_ref())
                 }
             }
+            // Talos closes its port, or breaks connections off, while it restarts its API.
+            Verdict::Nothing(error) => Reason::from(format!("{RESTARTING} ({error})")),
+            Verdict::Unclear(error) if error.may_pass() => Reason::from(RESTARTING),
             other => Reason::from(other.to_string()),
         };
         wait.not_yet(reason).await?;

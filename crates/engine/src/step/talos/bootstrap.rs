@@ -6,7 +6,7 @@
 use talmox_clock::Deadline;
 use talmox_talos_api::{Code, Look, TalosError, Verdict};
 
-use super::etcd::Etcd;
+use super::etcd::EtcdData;
 use super::machine::{self, Told};
 use super::{StepWait, locate, or_wait};
 use crate::patience::WITNESS;
@@ -19,35 +19,53 @@ pub(in crate::step) async fn bootstrap_etcd(
 ) -> Result<Done, StepError> {
     let witness_deadline = context.run.clock.deadline(WITNESS.min(context.deadline.left()));
     let mut done = Done::Already;
+    // The boot in which the node accepted the request. Talos keeps the request in memory only, and a second one stops the etcd
+    // that the first one is starting: it is repeated only after a reboot.
+    let mut accepted_in: Option<String> = None;
     let what = format!("etcd does not come up on {}", step.node.name);
     let mut wait = StepWait::new(context, what).about([&step.node.own]);
     loop {
         let address = or_wait!(wait, locate(&step.node, context).await);
         let client = context.cluster()?.client(address)?;
         or_wait!(wait, context.wait(machine::known_member(&client, &step.node, address)).await??);
-        match context.wait(Etcd::of(&client)).await? {
-            Ok(Etcd::Member) => return Ok(done),
-            Ok(Etcd::Data) => {
-                wait.not_yet("etcd has data and is not up yet").await?;
+        let progress = match context.wait(EtcdData::read(&client)).await? {
+            Ok(EtcdData::Member) => return Ok(done),
+            Ok(EtcdData::Starting(reason)) => {
+                wait.not_yet(reason).await?;
                 continue;
             }
-            Ok(Etcd::Nothing) => {}
+            Ok(EtcdData::AtRest) => {
+                wait.not_yet("etcd has data and does not run yet").await?;
+                continue;
+            }
+            Ok(EtcdData::Nothing(progress)) => progress,
             Err(error) => {
                 wait.not_yet(error.reason()).await?;
                 continue;
             }
+        };
+        let boot = match context.wait(client.boot_id()).await? {
+            Ok(boot) => boot,
+            Err(error) => {
+                wait.not_yet(error.reason()).await?;
+                continue;
+            }
+        };
+        if accepted_in.as_ref() == Some(&boot) {
+            wait.not_yet(progress).await?;
+            continue;
         }
         if let Some(reason) = witnesses(step, context, witness_deadline).await? {
             wait.not_yet(reason).await?;
             continue;
         }
-        // It was begun, and nothing of it can be seen yet: asking once more does no harm.
         let reason = match context.act(async { Ok(client.bootstrap().await) }).await? {
             Ok(()) => {
                 done = Done::Acted;
-                "etcd starts".to_owned()
+                accepted_in = Some(boot);
+                "etcd is starting".to_owned()
             }
-            Err(TalosError::No { code: Code::AlreadyExists, .. }) => "etcd starts".to_owned(),
+            Err(TalosError::No { code: Code::AlreadyExists, .. }) => "etcd is starting".to_owned(),
             Err(error) if error.may_pass() => error.reason(),
             Err(error) => {
                 return Err(StepError::failed(format!("bootstrap etcd on {}", step.node.name))
@@ -113,14 +131,14 @@ async fn ask(witness: &Witness, context: &StepContext) -> Result<Result<(), Stri
     let refused = |what: &str, hint: &str| {
         Err(StepError::failed(format!("etcd is not bootstrapped: {name} {what}")).hint(hint))
     };
-    match Etcd::of(&client).await {
-        Ok(Etcd::Nothing) => Ok(Ok(())),
-        Ok(Etcd::Data) => refused(
+    match EtcdData::read(&client).await {
+        Ok(EtcdData::Nothing(_)) => Ok(Ok(())),
+        Ok(EtcdData::AtRest | EtcdData::Starting(_)) => refused(
             "has its data, and does not run it",
             "this cluster has been bootstrapped before, and a second time would make it two: see that enough of its \
              other control planes are up, or restore a backup",
         ),
-        Ok(Etcd::Member) => refused(
+        Ok(EtcdData::Member) => refused(
             "is a member of it already",
             "this cluster has been bootstrapped before: the same command again lets a new control plane join it",
         ),

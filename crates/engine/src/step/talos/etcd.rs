@@ -1,29 +1,31 @@
-//! What a control plane has of etcd.
+//! Whether a control plane has etcd data.
 
-use talmox_talos_api::{Client, TalosError};
+use talmox_talos_api::{Client, EtcdState, TalosError};
 
 /// Where the database is, once there is one.
 const DATABASE: &str = "/var/lib/etcd/member/snap/db";
 
+/// etcd on a control plane, as bootstrapping needs to know it.
 #[derive(Debug)]
-pub(super) enum Etcd {
-    /// It runs, as a member.
+pub(super) enum EtcdData {
+    /// etcd runs, as a member.
     Member,
-    /// It does not run, and has data.
-    Data,
-    /// It has never run here.
-    Nothing,
+    /// The service runs and does not answer: it is starting, joining, or without a quorum. It counts as having data.
+    Starting(String),
+    /// There is data, and the service does not run.
+    AtRest,
+    /// etcd has never run here. Inside, what its service is doing.
+    Nothing(String),
 }
 
-impl Etcd {
-    pub(super) async fn of(client: &Client) -> Result<Self, TalosError> {
-        match client.etcd_members().await {
-            Ok(members) if !members.is_empty() => return Ok(Self::Member),
-            // The node answered: etcd does not run.
-            Ok(_) => {}
-            Err(error) if error.code().is_some() => {}
-            Err(error) => return Err(error),
-        }
-        Ok(if client.has_file(DATABASE).await? { Self::Data } else { Self::Nothing })
+impl EtcdData {
+    pub(super) async fn read(client: &Client) -> Result<Self, TalosError> {
+        let state = EtcdState::read(client).await?;
+        let obstacle = match (&state, state.obstacle()) {
+            (EtcdState::Member(_), _) | (_, None) => return Ok(Self::Member),
+            (EtcdState::Silent(_), Some(reason)) => return Ok(Self::Starting(reason)),
+            (EtcdState::Down(_) | EtcdState::Absent, Some(reason)) => reason,
+        };
+        Ok(if client.has_file(DATABASE).await? { Self::AtRest } else { Self::Nothing(obstacle) })
     }
 }

@@ -8,13 +8,14 @@ use talmox_talos_api::{Expected, Look, Verdict};
 
 use super::ground::{Below, Ground};
 use super::{locate, machine};
-use crate::patience::{GLANCE, LOOK, Patience};
+use crate::patience::{GLANCE, LOOK, Patience, STALL};
 use crate::plan::{ApplyConfig, ConfigBy};
 use crate::step::{ErrorKind, StepContext, StepError, pve};
 
 const CONSOLE: &str = "look at the console of the VM; running the same command again goes on";
-const WAY: &str = "its VM runs, was up before, and is not reset: see that its port 50000 can be reached \
-                   from here; running the same command again goes on";
+
+/// What is shown while a new machine has not answered yet.
+const BOOTING: &str = "booting: waiting for the Talos API to answer";
 
 /// What answers, once it is known to be the machine that is meant.
 #[derive(Debug)]
@@ -29,18 +30,20 @@ pub(super) enum Found {
     Ours,
 }
 
-/// Waits for the machine, and resets it, so often at most, if its port stays closed: now and then one
-/// stalls on its first boot, and a reset cures it. A reset that Proxmox did not do is tried again, for as long as
-/// resets would have taken.
+/// Waits for the machine, and resets it at most `most_resets` times if its port stays closed: Talos sometimes stalls on its
+/// first boot, and a reset cures it. The last boot gets all of the time that the inventory allows, for machines that are
+/// merely slow. A reset that Proxmox rejected is retried, for as long as resets would have taken.
 pub(super) async fn first_answer(
     step: &ApplyConfig,
     most_resets: u32,
     context: &StepContext,
 ) -> Result<(IpAddr, Found), StepError> {
     let name = &step.node.name;
-    let last = context.run.clock.deadline(step.boot * (most_resets + 1));
+    let stall = step.boot.min(STALL);
+    let boot = |resets: u32| if resets < most_resets { stall } else { step.boot };
+    let last = context.run.clock.deadline(stall * most_resets + step.boot);
     let mut ground = Ground::of(vec![&step.node.own], context);
-    let (mut resets, mut patience) = (0, step.boot);
+    let (mut resets, mut patience) = (0, boot(0));
     // Why the last reset was not done, if it was not.
     let mut no_reset: Option<String> = None;
     loop {
@@ -67,11 +70,11 @@ pub(super) async fn first_answer(
             return Err(StepError::failed(format!("{name} does not come up{often}: {reason}"))
                 .hint(match below {
                     Some(Below::Down(_)) => {
-                        "bring it up; running the same command again goes on from here"
+                        "bring it up, then run the same command to resume".to_owned()
                     }
-                    Some(Below::Silent) if silence.is_closed => pve::UNANSWERED,
-                    _ if silence.is_closed && most_resets == 0 => WAY,
-                    _ => silence.advice,
+                    Some(Below::Silent) if silence.is_closed => pve::UNANSWERED.to_owned(),
+                    _ if silence.is_closed && step.resets == 0 => not_reset(step),
+                    _ => silence.advice.to_owned(),
                 }));
         }
         patience = GLANCE;
@@ -80,11 +83,12 @@ pub(super) async fn first_answer(
         }
         match pve::reset(&step.node.own, context).await {
             Ok(()) => {
-                (resets, patience, no_reset) = (resets + 1, step.boot, None);
+                let waited = stall.as_secs();
+                (resets, no_reset) = (resets + 1, None);
+                patience = boot(resets);
                 ground.forget();
-                let minutes = step.boot.as_secs().div_ceil(60);
                 context.note(format!(
-                    "nothing answers on {name} after {minutes} min: its VM is reset ({resets} of {most_resets})"
+                    "{name} did not answer within {waited} s of its first boot: its VM was reset ({resets} of {most_resets})"
                 ));
             }
             Err(error) if matches!(error.kind, ErrorKind::Retry { .. } | ErrorKind::Locked) => {
@@ -97,6 +101,16 @@ pub(super) async fn first_answer(
             Err(error) => return Err(error),
         }
     }
+}
+
+/// What to do about a VM that this run did not create: it may hold data, so talmox does not reset it.
+fn not_reset(step: &ApplyConfig) -> String {
+    let vm = &step.node.own.vm;
+    format!(
+        "check that port 50000 is reachable from here; if the node never came up, reset its VM (on {}: qm reset {}). Then run \
+         the same command to resume",
+        vm.node, vm.vmid
+    )
 }
 
 /// Nothing came of a boot.
@@ -126,7 +140,10 @@ async fn await_answer(
             Err(silence) => silence,
         };
         context.still_needs(&step.needs)?;
-        let shown = ground.explain(&silence.reason, silence.is_closed, context).await;
+        // A new machine whose port is closed is booting, as far as anybody can tell.
+        let is_booting = silence.is_closed && step.resets > 0;
+        let said = if is_booting { BOOTING } else { &silence.reason };
+        let shown = ground.explain(said, silence.is_closed, context).await;
         if context.wait(wait.not_yet(shown)).await?.is_err() {
             return Ok(Err(silence));
         }

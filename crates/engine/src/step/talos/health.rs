@@ -63,7 +63,7 @@ pub(in crate::step) async fn await_health(
                 }
             }
             Ok(_) => {}
-            Err(error) => said = format!("{said} ({})", error.reason()),
+            Err(error) => said = format!("{said} ({})", error.progress()),
         }
         let advice = (check == Check::NodesReport).then_some(FORGOTTEN);
         wait.not_yet(Reason { text: said, advice }).await?;

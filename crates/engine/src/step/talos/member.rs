@@ -1,6 +1,6 @@
 //! Waits until a node has joined the cluster.
 
-use talmox_talos_api::Client;
+use talmox_talos_api::{Client, EtcdState};
 
 use super::settled::await_settled;
 use super::{StepWait, locate, or_wait};
@@ -43,30 +43,24 @@ pub(in crate::step) async fn await_member(
 
 /// Why it has no vote yet.
 async fn missing_in_etcd(client: &Client, node: &TalosNode) -> Option<String> {
-    match client.etcd_members().await {
-        Ok(members) => {
+    match EtcdState::read(client).await {
+        Ok(EtcdState::Member(members)) => {
             let own = members.iter().find(|member| member.hostname == node.name);
             match own {
                 Some(member) if !member.is_learner => None,
-                Some(_) => Some("its etcd is still learning".to_owned()),
-                None => Some("it is no member of etcd yet".to_owned()),
+                Some(_) => Some("waiting for its etcd to catch up with the others".to_owned()),
+                None => Some("waiting for it to join etcd".to_owned()),
             }
         }
-        // What keeps the service from running says more than that it does not run.
-        Err(error) => Some(match client.services().await {
-            Ok(services) => services
-                .iter()
-                .find(|service| service.id == "etcd" && !service.is_fine())
-                .map_or_else(|| error.reason(), talmox_talos_api::client::Service::describe),
-            Err(error) => error.reason(),
-        }),
+        Ok(other) => other.obstacle(),
+        Err(error) => Some(error.reason()),
     }
 }
 
 async fn missing_in_kubernetes(kube: &KubeClient, node: &TalosNode) -> Option<String> {
     match kube.nodes().await {
         Ok(nodes) if nodes.iter().any(|known| known.name == node.name) => None,
-        Ok(_) => Some("its kubelet has not registered it yet".to_owned()),
-        Err(error) => Some(error.reason()),
+        Ok(_) => Some("waiting for the kubelet to register the node".to_owned()),
+        Err(error) => Some(error.progress()),
     }
 }

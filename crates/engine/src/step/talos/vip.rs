@@ -38,6 +38,8 @@ pub(in crate::step) async fn await_vip(
     loop {
         let reason = match context.wait(kube.version()).await? {
             Ok(_) => return Ok(Done::Already),
+            // Talos takes the address with etcd, before an API server answers behind it.
+            Err(error) if step.by == VipBringer::Talos => error.progress(),
             Err(error) => error.reason(),
         };
         if grace.is_some_and(|grace| grace.has_passed()) {

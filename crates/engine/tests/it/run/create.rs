@@ -9,7 +9,7 @@ use talmox_lab::pve::Action as FaultAction;
 use talmox_pve::api::qemu;
 use talmox_pve::property::GIB;
 
-use super::rig::{ADMIN, RELEASES, Rig, bring_up, create, id, own, step};
+use super::rig::{ADMIN, RELEASES, Rig, bring_up, bring_up_after, create, id, own, step};
 
 #[tokio::test]
 async fn a_machine_comes_up_and_a_second_run_finds_nothing_to_do() {
@@ -40,10 +40,14 @@ async fn a_machine_comes_up_and_a_second_run_finds_nothing_to_do() {
 }
 
 #[tokio::test]
-async fn a_machine_takes_five_requests() {
+async fn a_machine_takes_five_requests_and_the_first_two_more_for_its_tags() {
     let rig = Rig::start("9.2");
-    rig.run(&bring_up(&own("cp-1", 300))).await.assert_done();
-    let asked = rig.asked();
+    rig.run(&bring_up_after(&own("cp-0", 320), &own("cp-1", 300))).await.assert_done();
+    let (first, asked): (Vec<String>, Vec<String>) =
+        rig.asked().into_iter().partition(|asked| asked.contains("/320"));
+    assert_eq!(first.len(), 4 + 2, "{first:?}");
+    // The first machine's own creation names no number.
+    let asked = &asked[1..];
     assert_eq!(
         asked,
         [

@@ -6,8 +6,9 @@ use talmox_engine::ownership::{Marker, Stage};
 use talmox_engine::plan::OwnVm;
 use talmox_lab::pve::Action as FaultAction;
 use talmox_pve::api::{cluster, qemu};
+use talmox_pve::config::VmOptions;
 
-use super::rig::{ADMIN, DEADLINE, Rig, bring_up, own};
+use super::rig::{ADMIN, DEADLINE, Rig, bring_up, create, finish, own, step};
 
 const QEMU: &str = "/nodes/pve1/qemu";
 
@@ -47,6 +48,32 @@ async fn an_answer_that_came_too_late_is_no_second_machine() {
             let ran = survives(|rig| rig.strike(method, &path, action.clone())).await;
             assert!(ran.retries() <= 3, "{method} {path} {action:?}: {}", ran.retries());
         }
+    }
+}
+
+/// Somebody changes the tag policy during a run, when the tags are already known to be allowed: what Proxmox took of the change
+/// is taken back, and the VM is finished without tags.
+#[tokio::test]
+async fn tags_that_are_rejected_in_the_middle_of_a_run_are_left_out() {
+    for release in ["9.2", "8.4"] {
+        let rig = Rig::start(release);
+        let (first, second) = (own("cp-1", 300), own("cp-2", 301));
+        let steps = [
+            step("a", create(&first), &[]),
+            step("b", finish(&first, VmOptions::new()), &["a"]),
+            step("c", create(&second), &["b"]),
+            step("d", finish(&second, VmOptions::new()), &["c"]),
+        ];
+        let message = "Permission check failed (/, Sys.Modify for modifying tag 'home')".to_owned();
+        let refuse = FaultAction::Refuse { status: 403, message };
+        rig.strike("PUT", &format!("{QEMU}/301/config"), refuse);
+        let ran = rig.run(&steps).await;
+        ran.assert_done();
+        assert_eq!(rig.config(&first.vm).await.tags().to_string(), "home;talmox");
+        let config = rig.config(&second.vm).await;
+        assert_eq!(config.get("tags"), None);
+        let marker = Marker::find(config.description()).unwrap();
+        assert!(marker.are_tags_rejected && marker.stage == Stage::Made, "{marker}");
     }
 }
 

@@ -242,7 +242,8 @@ pub(super) fn own(name: &str, number: u32) -> OwnVm {
 
 pub(super) fn description(own: &OwnVm, stage: Stage) -> String {
     let node = own.identity.node.clone();
-    Marker { cluster: ClusterMark::of("test"), node, stage, data: None }.description("home")
+    Marker { cluster: ClusterMark::of("test"), node, stage, data: None, are_tags_rejected: false }
+        .description("home")
 }
 
 /// A machine as talmox makes it, without tags: those come after.
@@ -307,6 +308,16 @@ pub(super) fn finish(own: &OwnVm, also: VmOptions) -> Action {
 
 pub(super) fn start(own: &OwnVm) -> Action {
     Action::StartVm(StartVm { own: own.clone(), deadline: DEADLINE })
+}
+
+/// The same for a machine that is made once another one is finished: then its tags are known to be allowed.
+pub(super) fn bring_up_after(first: &OwnVm, own: &OwnVm) -> Vec<Step> {
+    let mut steps = bring_up(first);
+    let mut second = bring_up(own);
+    let after = format!("{}/finish", first.identity.node);
+    second[0] = step(&format!("{}/create", own.identity.node), create(own), &[&after]);
+    steps.extend(second);
+    steps
 }
 
 /// From nothing to a machine that runs: `NAME/create` and so on.

@@ -11,7 +11,9 @@ use talmox_pve::config::{VmChange, VmOptions};
 use talmox_pve::property::{BootOrder, Drive};
 
 use super::destroy::take_down;
-use super::rig::{ADMIN, RELEASES, Rig, bring_up, create, finish, id, own, resize, step};
+use super::rig::{
+    ADMIN, RELEASES, Rig, bring_up, bring_up_after, create, finish, id, own, resize, step,
+};
 use super::template::from_template;
 use super::volume::{size, with_cidata};
 
@@ -213,7 +215,7 @@ async fn a_change_by_somebody_else_in_between_is_noticed() {
     let words = "checksum mismatch (file change by other user?)".to_owned();
     let put = "/nodes/pve1/qemu/300/config";
     rig.strike("PUT", put, FaultAction::Refuse { status: 500, message: words });
-    let ran = rig.run(&bring_up(&own)).await;
+    let ran = rig.run(&bring_up_after(&self::own("cp-0", 320), &own)).await;
     ran.assert_done();
     assert_eq!(ran.retries(), 1);
     let config = rig.config(&own.vm).await;

@@ -30,7 +30,7 @@ async fn etcd_is_bootstrapped_once_and_when_it_can_be() {
         .await;
     let told = rig.run(bootstrap(&[])).await;
     assert!(matches!(told.result, StepResult::Done), "{:?}", told.result);
-    assert_eq!(told.waits, ["time is not in sync yet", "etcd starts"]);
+    assert_eq!(told.waits, ["time is not in sync yet", "etcd is starting"]);
     let again = rig.run(bootstrap(&[])).await;
     assert!(matches!(again.result, StepResult::Already), "{:?}", again.result);
     assert_eq!(node.facts().bootstraps, 1);
@@ -47,7 +47,7 @@ async fn a_bootstrap_that_was_done_already_counts() {
         .await;
     let told = rig.run(bootstrap(&[])).await;
     assert!(matches!(told.result, StepResult::Already), "{:?}", told.result);
-    assert_eq!(told.waits, ["etcd starts"]);
+    assert_eq!(told.waits, ["etcd is starting"]);
     let facts = node.facts().clone();
     assert_eq!((facts.bootstraps, facts.refusals), (0, 1));
 }
@@ -69,6 +69,64 @@ async fn a_node_that_never_gets_the_time_is_told_with_what_to_look_at() {
     assert_eq!(node.facts().bootstraps, 0);
 }
 
+/// On real nodes a second request stops the etcd that the first one is starting, and its image is never pulled.
+#[tokio::test]
+async fn an_accepted_bootstrap_is_not_repeated_while_the_image_is_pulled() {
+    let mut rig = Rig::new();
+    let node = rig
+        .node(FIRST, |facts| {
+            facts.is_configured = true;
+            facts.bootstrapped = Etcd::Pulling;
+        })
+        .await;
+    let (later, clock) = (node.clone(), rig.clock);
+    tokio::spawn(async move {
+        clock.sleep(Duration::from_secs(30)).await;
+        later.facts().etcd = Etcd::Member;
+    });
+    let told = rig.run(bootstrap(&[])).await;
+    assert!(matches!(told.result, StepResult::Done), "{:?}", told.result);
+    assert_eq!(told.waits, ["etcd is starting", "etcd is starting: pulling its image"]);
+    assert_eq!(node.facts().bootstraps, 1);
+}
+
+/// Talos keeps the request in memory only.
+#[tokio::test]
+async fn a_bootstrap_that_a_reboot_lost_is_repeated() {
+    let mut rig = Rig::new();
+    let node = rig
+        .node(FIRST, |facts| {
+            facts.is_configured = true;
+            facts.bootstrapped = Etcd::Pulling;
+        })
+        .await;
+    let (later, clock) = (node.clone(), rig.clock);
+    tokio::spawn(async move {
+        clock.sleep(Duration::from_secs(30)).await;
+        let mut facts = later.facts();
+        (facts.etcd, facts.bootstrapped) = (Etcd::Nothing, Etcd::Member);
+        "2".clone_into(&mut facts.boot_id);
+    });
+    let told = rig.run(bootstrap(&[])).await;
+    assert!(matches!(told.result, StepResult::Done), "{:?}", told.result);
+    assert_eq!(node.facts().bootstraps, 2);
+}
+
+#[tokio::test]
+async fn an_etcd_that_runs_and_does_not_answer_is_never_bootstrapped() {
+    let mut rig = Rig::new();
+    let node = rig
+        .node(FIRST, |facts| {
+            facts.is_configured = true;
+            facts.etcd = Etcd::Silent;
+        })
+        .await;
+    let told = rig.run(bootstrap(&[])).await;
+    let failure = told.failure();
+    assert_eq!(failure, "etcd does not come up on cp-11 in time: etcd is starting");
+    assert_eq!(node.facts().bootstraps, 0);
+}
+
 #[tokio::test]
 async fn data_that_is_there_is_waited_for_not_bootstrapped() {
     let mut rig = Rig::new();
@@ -86,13 +144,13 @@ async fn data_that_is_there_is_waited_for_not_bootstrapped() {
     });
     let told = rig.run(bootstrap(&[])).await;
     assert!(matches!(told.result, StepResult::Already), "{:?}", told.result);
-    assert_eq!(told.waits, ["etcd has data and is not up yet"]);
+    assert_eq!(told.waits, ["etcd has data and does not run yet"]);
     assert_eq!(node.facts().bootstraps, 0);
 }
 
 #[tokio::test]
 async fn another_member_forbids_it() {
-    for etcd in [Etcd::Member, Etcd::Data] {
+    for etcd in [Etcd::Member, Etcd::Data, Etcd::Silent] {
         let mut rig = Rig::new();
         let first = rig.node(FIRST, |facts| facts.is_configured = true).await;
         rig.node(OTHER, |facts| {

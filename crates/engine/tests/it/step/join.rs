@@ -47,7 +47,7 @@ async fn a_node_has_joined_when_etcd_and_kubernetes_know_it() {
     let told = rig.run(member("worker-1")).await;
     assert_eq!(
         told.failure(),
-        "worker-1 does not join in time: its kubelet has not registered it yet"
+        "worker-1 does not join in time: waiting for the kubelet to register the node"
     );
 }
 

@@ -37,6 +37,10 @@ pub(crate) enum Etcd {
     Data,
     /// It was bootstrapped, and nothing of it is to be seen yet.
     Begun,
+    /// It was bootstrapped, and its image is being pulled: there is no data yet.
+    Pulling,
+    /// Its service runs, and etcd does not answer.
+    Silent,
     Member,
 }
 
@@ -52,6 +56,10 @@ pub(crate) struct Facts {
     pub(crate) addresses: Vec<String>,
     pub(crate) node_ip: String,
     pub(crate) etcd: Etcd,
+    /// Another one for each boot.
+    pub(crate) boot_id: String,
+    /// What a bootstrap leads to.
+    pub(crate) bootstrapped: Etcd,
     /// How often a bootstrap is not possible yet.
     pub(crate) not_yet: u32,
     pub(crate) bootstraps: u32,
@@ -218,12 +226,12 @@ impl MachineService for Node {
         if facts.etcd == Etcd::Begun {
             facts.etcd = Etcd::Member;
         }
-        if facts.etcd != Etcd::Nothing {
+        if !matches!(facts.etcd, Etcd::Nothing | Etcd::Pulling) {
             facts.refusals += 1;
             return Err(Status::already_exists("etcd data directory is not empty"));
         }
         facts.bootstraps += 1;
-        facts.etcd = Etcd::Member;
+        facts.etcd = facts.bootstrapped;
         Ok(Answered::new(BootstrapResponse::default()))
     }
 
@@ -231,9 +239,10 @@ impl MachineService for Node {
         &self,
         _: Asked<EtcdMemberListRequest>,
     ) -> Result<Answered<EtcdMemberListResponse>, Status> {
-        let facts = self.facts();
+        let facts = self.facts().clone();
+        // As on real nodes: Talos's etcd client waits for a connection until the caller gives up.
         if facts.etcd != Etcd::Member {
-            return Err(Status::unknown("error building etcd client: connection refused"));
+            return std::future::pending().await;
         }
         let member = EtcdMember { hostname: facts.hostname.clone(), ..EtcdMember::default() };
         let messages = vec![EtcdMembers { members: vec![member], ..EtcdMembers::default() }];
@@ -252,11 +261,16 @@ impl MachineService for Node {
     }
 
     async fn service_list(&self, _: Asked<()>) -> Result<Answered<ServiceListResponse>, Status> {
-        let is_member = self.facts().etcd == Etcd::Member;
+        let is_member = matches!(self.facts().etcd, Etcd::Member | Etcd::Silent);
+        let pulling = ServiceEvent {
+            msg: "Running pre state".to_owned(),
+            state: "Preparing".to_owned(),
+            ..ServiceEvent::default()
+        };
         let service = |id: &str, is_up: bool| ServiceInfo {
             id: id.to_owned(),
             state: if is_up { "Running" } else { "Preparing" }.to_owned(),
-            events: None,
+            events: (!is_up).then(|| ServiceEvents { events: vec![pulling.clone()] }),
             health: is_up.then(|| ServiceHealth { healthy: true, ..ServiceHealth::default() }),
         };
         let services = vec![service("etcd", is_member), service("kubelet", true)];
@@ -275,6 +289,10 @@ impl MachineService for Node {
             && matches!(self.facts().etcd, Etcd::Data | Etcd::Member)
         {
             return Ok(Answered::new(pieces(vec![Data { bytes: vec![0; 512], metadata: None }])));
+        }
+        if path == "/proc/sys/kernel/random/boot_id" {
+            let bytes = self.facts().boot_id.clone().into_bytes();
+            return Ok(Answered::new(pieces(vec![Data { bytes, metadata: None }])));
         }
         Err(Status::not_found(format!("stat {path}: no such file or directory")))
     }

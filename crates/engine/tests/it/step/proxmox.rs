@@ -23,8 +23,13 @@ const ADDRESS: &str = "10.0.0.11";
 fn lab(node: &str) -> Lab {
     let own = own_vm(node);
     let identity = own.identity;
-    let marker =
-        Marker { cluster: identity.cluster, node: node.to_owned(), stage: Stage::Made, data: None };
+    let marker = Marker {
+        cluster: identity.cluster,
+        node: node.to_owned(),
+        stage: Stage::Made,
+        data: None,
+        are_tags_rejected: false,
+    };
     let scenario = format!(
         "release: \"9.2\"\n\
          nodes: [{{name: pve1}}]\n\
@@ -79,7 +84,7 @@ async fn a_machine_that_stalls_is_reset_at_most_twice() {
     let failure = told.failure();
     let start = "cp-11 does not come up after 2 resets: nothing answers: ";
     assert!(failure.starts_with(start), "{failure}");
-    let first = "nothing answers on cp-11 after 3 min: its VM is reset (1 of 2)";
+    let first = "cp-11 did not answer within 150 s of its first boot: its VM was reset (1 of 2)";
     assert_eq!((told.notes.len(), told.notes[0].as_str()), (2, first));
     assert_eq!(resets(&rig).await, 2);
 }

@@ -188,6 +188,8 @@ pub(crate) fn facts(address: &str) -> Facts {
         addresses: vec![format!("{address}/24")],
         node_ip: address.to_owned(),
         etcd: Etcd::Nothing,
+        boot_id: "1".to_owned(),
+        bootstrapped: Etcd::Member,
         not_yet: 0,
         bootstraps: 0,
         refusals: 0,

@@ -9,13 +9,14 @@ use super::node;
 use super::value::{Wrong, duration, fields, lasts, number, text};
 
 /// All that a fault can do.
-pub(super) const NAMES: [&str; 22] = [
+pub(super) const NAMES: [&str; 23] = [
     "refuse",
     "delay",
     "cut",
     "hang",
     "timeout",
     "fail",
+    "unstarted",
     "full",
     "lock",
     "down",
@@ -81,6 +82,7 @@ pub(super) fn read(
             let message = text(fields, "message")?.unwrap_or_else(|| "failed by a fault".into());
             Action::Fail { percent: percent.min(100), message }
         }
+        "unstarted" => is_true(name, value).map(|()| Action::Unstarted)?,
         "full" => Action::Full { storage: named("a storage")? },
         "lock" => match value.as_str() {
             Some("lost") => Action::LostLock,

@@ -80,7 +80,7 @@ impl Kind {
         }
         let further: &[&str] = match self {
             Self::Proxmox => &["refuse", "delay", "cut", "hang", "timeout", "lock"],
-            Self::Task => &["delay", "fail", "lock"],
+            Self::Task => &["delay", "fail", "unstarted", "lock"],
             Self::Factory => &["refuse", "delay", "cut", "hang", "truncate"],
             Self::Talos | Self::Kube => &["refuse", "delay", "cut", "hang"],
             Self::Boot => &["delay", "stall", "revert", "clock"],

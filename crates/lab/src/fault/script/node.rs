@@ -34,7 +34,10 @@ pub(super) fn read(
             #[expect(clippy::cast_possible_truncation, reason = "far less than an i64 holds")]
             NodeAction::Clock(off as i64)
         }
-        "stall" => is_true(name, value).map(|()| NodeAction::Stall)?,
+        "stall" => {
+            let stalls = value.as_bool().ok_or_else(|| Wrong::form(name, "true or false"))?;
+            NodeAction::Stall(stalls)
+        }
         "revert" => is_true(name, value).map(|()| NodeAction::Revert)?,
         "heal" => is_true(name, value).map(|()| NodeAction::Heal)?,
         "partition" => partition(value)?,

@@ -74,6 +74,8 @@ fn what_is_not_understood_comes_with_a_hint() {
         ("{boot: 3, crash: true}", "`boot` is written true", ""),
         ("{talos: \"*\", path: /x, hang: true}", "Talos calls has no `path`", "talos, node"),
         ("{talos: \"*\", stall: true}", "`stall` does not happen to Talos calls", "refuse, delay"),
+        ("{path: /x, unstarted: true}", "`unstarted` does not happen to", "refuse, delay"),
+        ("{task: qmclone, unstarted: 3}", "`unstarted` is written true", ""),
         ("{task: qmclone, cut: after}", "`cut` does not happen to tasks", "delay, fail"),
         ("{after: 0s, impostor: {node: cp-1, as: talso}}", "no impostor", "did you mean `talos`?"),
         ("{after: 0s, partition: []}", "`partition` is written", ""),

@@ -9,6 +9,7 @@ use serde_json::{Map, Value as Json, json};
 use super::text;
 use crate::pve::Refusal;
 use crate::pve::call::{Outcome, Reply};
+use crate::pve::record::Answered;
 
 const JSON: &str = "application/json;charset=UTF-8";
 /// Longer bodies are compressed for those who take it.
@@ -60,7 +61,13 @@ impl Format {
 
 impl Answer {
     /// What the server itself says, before the API is asked: the text is the body too.
+    ///
+    /// A text whose first line ends with a carriage return cannot be a reason: pveproxy answers 400 then, and says
+    /// nothing.
     pub(super) fn error(status: u16, text: &str) -> Self {
+        if text.split('\n').next().is_some_and(|line| line.contains('\r')) {
+            return Self::bare(400, "");
+        }
         Self { body: text.as_bytes().to_vec(), ..Self::bare(status, text) }
     }
 
@@ -115,6 +122,15 @@ impl Answer {
         }
         let body = Json::Object(body).to_string().into_bytes();
         Self { content_type: Some(JSON), body, ..Self::bare(status, &reason) }
+    }
+
+    /// What a record keeps of it.
+    pub(super) fn as_recorded(&self) -> Answered<'_> {
+        let reason = match self.reason.lines().next().unwrap_or_default() {
+            "" => usual_reason(self.status),
+            first => first,
+        };
+        Answered { status: self.status, reason, body: &self.body }
     }
 
     pub(super) fn is_refusal(&self) -> bool {

@@ -98,7 +98,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Connection<S> {
         if penalty {
             self.gate.site.clock.sleep(PENALTY).await;
         }
-        self.gate.record(entry, Some(answer.status));
+        self.gate.record(entry, Some(answer.as_recorded()));
         let uploaded = head.method == "POST" && is_upload_target(&head);
         let keep =
             may_stay && self.is_tls && !answer.is_refusal() && !uploaded && !head.wants_close();

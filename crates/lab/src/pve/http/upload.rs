@@ -65,11 +65,12 @@ where
             writer.write(form.take(empty)).await?;
         }
     }
-    let fields = form.fields().filter(|_| form.is_done());
-    let fields = fields.ok_or_else(|| Spoiled::Told("upload failed".to_owned()))?;
+    if !form.is_done() {
+        return Err(Spoiled::Told("upload failed".to_owned()));
+    }
     let mut params = Params::new();
-    for (name, value) in fields {
-        params.insert(name.to_owned(), value.into());
+    for (name, value) in form.fields() {
+        params.insert((*name).to_owned(), value.as_str().into());
     }
     if let Some(filename) = &form.filename {
         params.insert("filename".to_owned(), filename.clone().into());

@@ -1,9 +1,9 @@
-//! Rights on bridges, which are all in the built-in zone `localnetwork`.
+//! Rights on bridges, which are in the built-in zone `localnetwork`, and on vnets, which are in zones of their own.
 
 use std::collections::BTreeSet;
 
 use crate::pve::Refusal;
-use crate::pve::world::{Caller, World};
+use crate::pve::world::{Caller, LOCAL_ZONE, World};
 
 impl World {
     /// Whether the caller may plug a NIC into this bridge. With a tag or trunks each VLAN is asked
@@ -15,7 +15,7 @@ impl World {
         tag: Option<u32>,
         trunks: Option<&str>,
     ) -> Result<(), Refusal> {
-        let path = format!("/sdn/zones/localnetwork/{bridge}");
+        let path = format!("/sdn/zones/{}/{bridge}", self.zone_of(bridge));
         // Tag 0 is no tag, as an empty list of trunks is none.
         let tag = tag.filter(|tag| *tag != 0).map(|tag| tag.to_string());
         let trunks = trunks.filter(|trunks| !matches!(*trunks, "" | "0"));
@@ -32,7 +32,12 @@ impl World {
 
     /// Whether the caller may know of this bridge: it, or one of its VLANs, is open to him.
     pub(crate) fn sees_bridge(&self, caller: &Caller, bridge: &str) -> bool {
-        let path = format!("/sdn/zones/localnetwork/{bridge}");
+        self.sees_in_zone(caller, LOCAL_ZONE, bridge)
+    }
+
+    /// Whether the caller may know of this bridge or vnet, which is in this zone.
+    pub(crate) fn sees_in_zone(&self, caller: &Caller, zone: &str, bridge: &str) -> bool {
+        let path = format!("/sdn/zones/{zone}/{bridge}");
         let below = format!("{path}/");
         let listed = self.access.acl.iter().map(|entry| entry.path.as_str());
         std::iter::once(path.as_str())

@@ -60,6 +60,7 @@ pub(crate) fn alloc(world: &mut World, new: &Allocation<'_>) -> Result<VolumeId,
         snapshots: BTreeMap::new(),
         notes: None,
         protected: false,
+        executable: false,
     };
     storage_mut(world, new.storage)?.put(new.node, key, volume);
     Ok(id)

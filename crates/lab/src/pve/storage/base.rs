@@ -147,6 +147,7 @@ pub(crate) fn clone_image(
         snapshots: std::collections::BTreeMap::new(),
         notes: None,
         protected: false,
+        executable: false,
     };
     storage_mut(world, &id.storage)?.put(node, key, volume);
     Ok(VolumeId::new(&id.storage, full))

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::Release;
 use super::super::world::{
-    Access, ContentType, Ha, Mappings, Storage, StorageKind, Tasks, Volume, World,
+    Access, ContentType, Ha, Mappings, Sdn, Storage, StorageKind, Tasks, Volume, World,
 };
 
 pub(crate) fn storage(kind: StorageKind) -> Storage {
@@ -47,6 +47,7 @@ pub(crate) fn world() -> World {
         pools: BTreeMap::new(),
         mappings: Mappings::default(),
         ha: Ha::default(),
+        sdn: Sdn::default(),
         datacenter: BTreeMap::new(),
         tasks: Tasks::default(),
         sampled: BTreeMap::new(),
@@ -66,5 +67,6 @@ pub(crate) fn volume(format: &str, size: u64) -> Volume {
         snapshots: BTreeMap::new(),
         notes: None,
         protected: false,
+        executable: false,
     }
 }

@@ -5,7 +5,7 @@ use std::io;
 use talmox_talos_config::cidata;
 
 use super::disks::{Worker, lock_storage};
-use super::drive::{self, Drive};
+use super::drive;
 use super::{cloudinit_text, rights};
 use crate::pve::latency::Work;
 use crate::pve::schema::{self, FormatName};
@@ -36,50 +36,65 @@ pub(crate) fn kind(config: &Config) -> &str {
     config.get("citype").map_or(default, String::as_str)
 }
 
-/// The drive that is the VM's own.
-pub(crate) fn drive_of(config: &Config, vmid: u32) -> Option<(Drive, VolumeId)> {
+/// The volumes of the drives that are the VM's own, in the order of the slots: IDE, SCSI, VirtIO, SATA.
+///
+/// The API refuses a second one; a configuration that somebody edited may have several.
+pub(crate) fn volumes_of(config: &Config, vmid: u32) -> Vec<VolumeId> {
     let own = format!("vm-{vmid}-cloudinit");
-    drive::drives(config).into_iter().find_map(|drive| {
-        let volume = drive.volume().filter(|volume| volume.name.contains(&own))?;
-        Some((drive, volume))
-    })
+    let volumes = drive::drives(config).into_iter().filter_map(|drive| drive.volume());
+    volumes.filter(|volume| volume.name.contains(&own)).collect()
 }
 
-/// Writes the drive anew, if the VM has one; a volume that is gone is made again.
+/// Writes each of the drives that the VM has; a volume that is gone is made again.
 ///
 /// The other kinds of drives have folders, which our images have not: they stay empty.
 pub(crate) async fn write_drive(worker: &Worker, node: &str, vmid: u32) -> Result<(), Refusal> {
     let site = worker.site();
     let config = site.world().vm(node, vmid)?.config.clone();
-    let Some((_, volume)) = drive_of(&config, vmid) else { return Ok(()) };
-    if kind(&config) != "nocloud" {
+    let volumes = volumes_of(&config, vmid);
+    if volumes.is_empty() || kind(&config) != "nocloud" {
         return Ok(());
     }
     let files = Files::of(site, node, vmid, &config)?;
     if files.bytes() > MOST_BYTES {
         return Err(Refusal::failed("Cloud-Init sum of snippets too big (> 3 MiB)"));
     }
-    if storage::find(&site.world(), node, &volume)?.is_none() {
-        make_volume(worker, node, vmid, &volume).await?;
+    for volume in &volumes {
+        write_volume(worker, node, vmid, volume, &files).await?;
     }
-    storage::activate(&site.world(), node, &volume)?;
-    worker.log("generating cloud-init ISO");
-    let image = files.image()?;
-    let blob = site.blobs.write(image.as_bytes()).map_err(|error| unwritable(&error))?;
     let mut world = site.world();
-    let found = storage::find(&world, node, &volume)?.cloned();
-    if let Some(mut written) = found {
-        let length = u64::try_from(image.as_bytes().len()).unwrap_or_default();
-        written.used = written.used.max(length);
-        written.blob = Some(blob);
-        storage::put(&mut world, node, &volume, written)?;
-    }
     let vm = world.vm_mut(node, vmid)?;
     if let Some(run) = &mut vm.run {
         // What runs has read the drive, or can read it now.
         let written = options(&vm.config);
         run.config.retain(|key, _| !rights::is_cloudinit_option(key) && !is_ip_config(key));
         run.config.extend(written);
+    }
+    Ok(())
+}
+
+async fn write_volume(
+    worker: &Worker,
+    node: &str,
+    vmid: u32,
+    volume: &VolumeId,
+    files: &Files,
+) -> Result<(), Refusal> {
+    let site = worker.site();
+    if storage::find(&site.world(), node, volume)?.is_none() {
+        make_volume(worker, node, vmid, volume).await?;
+    }
+    storage::activate(&site.world(), node, volume)?;
+    worker.log("generating cloud-init ISO");
+    let image = files.image()?;
+    let blob = site.blobs.write(image.as_bytes()).map_err(|error| unwritable(&error))?;
+    let mut world = site.world();
+    let found = storage::find(&world, node, volume)?.cloned();
+    if let Some(mut written) = found {
+        let length = u64::try_from(image.as_bytes().len()).unwrap_or_default();
+        written.used = written.used.max(length);
+        written.blob = Some(blob);
+        storage::put(&mut world, node, volume, written)?;
     }
     Ok(())
 }

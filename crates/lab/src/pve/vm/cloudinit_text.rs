@@ -5,7 +5,7 @@ use std::net::Ipv4Addr;
 use super::identity::is_net;
 use crate::pve::digest;
 use crate::pve::schema::{self, Fields, FormatName};
-use crate::pve::world::{Config, World};
+use crate::pve::world::{Config, Host, World};
 
 /// `user-data`.
 pub(crate) fn user(config: &Config, vmid: u32, mask_password: bool) -> String {
@@ -128,8 +128,8 @@ fn split(ip: &str) -> (String, String) {
 
 /// Search domains and name servers: the VM's, else the host's.
 fn resolver(world: &World, node: &str, config: &Config) -> (Vec<String>, Vec<String>) {
-    let host = world.hosts.get(node);
-    let setting = |key: &str| host.and_then(|host| host.settings.get(key)).cloned();
+    let host = world.hosts.get(node).map(Host::resolver).unwrap_or_default();
+    let setting = |key: &str| host.get(key).cloned();
     let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
     let search = config.get("searchdomain").cloned().or_else(|| setting("search"));
     let servers = match config.get("nameserver") {

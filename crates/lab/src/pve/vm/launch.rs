@@ -40,7 +40,7 @@ pub(crate) fn check(
         check_processors(host, options)?;
     }
     warnings.extend(thread_warnings(options));
-    let exits = host.and_then(|host| missing_bridge(world.release, host, vmid, options));
+    let exits = host.and_then(|host| missing_bridge(world, node, host, vmid, options));
     Ok(Launch { devices, warnings, exits })
 }
 
@@ -116,20 +116,23 @@ fn check_processors(host: &Host, options: &Config) -> Result<(), Refusal> {
 
 /// The words of a network script that finds no bridge, if there is such a one.
 fn missing_bridge(
-    release: Release,
+    world: &World,
+    node: &str,
     host: &Host,
     vmid: u32,
     options: &Config,
 ) -> Option<Vec<String>> {
-    let format = schema::format(release, FormatName::Net);
-    let folder = match release {
+    let format = schema::format(world.release, FormatName::Net);
+    let folder = match world.release {
         Release::V8 => "/var/lib/qemu-server",
         Release::V9 => "/usr/libexec/qemu-server",
     };
     options.iter().filter(|(key, _)| is_net(key)).find_map(|(key, value)| {
         let fields = format.parse(value).ok()?;
         let bridge = fields.get("bridge")?;
-        if host.bridges.iter().any(|known| known.name == bridge) {
+        if host.bridges.iter().any(|known| known.name == bridge)
+            || world.vnets_on(node).any(|(known, _)| known == bridge)
+        {
             return None;
         }
         let tap = format!("tap{vmid}i{}", key.trim_start_matches("net"));

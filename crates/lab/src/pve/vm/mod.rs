@@ -9,6 +9,7 @@ mod cloudinit_text;
 pub(crate) mod config;
 pub(crate) mod disks;
 pub(crate) mod drive;
+mod hookscript;
 pub(crate) mod identity;
 mod launch;
 pub(crate) mod local;

@@ -188,6 +188,7 @@ pub(crate) fn hotplug(
         }
         match unplug(world, vmid, caller, &features, &key, how) {
             Hotplug::Done => with(world, vmid, |vm| {
+                run_with(vm, &key, None);
                 vm.config.remove(&key);
                 vm.pending_delete.remove(&key);
             }),
@@ -204,6 +205,7 @@ pub(crate) fn hotplug(
         }
         match plug(world, vmid, &features, &key, &value) {
             Hotplug::Done => with(world, vmid, |vm| {
+                run_with(vm, &key, Some(&value));
                 vm.pending.remove(&key);
                 vm.config.insert(key, value);
             }),
@@ -214,6 +216,16 @@ pub(crate) fn hotplug(
         }
     }
     if errors.is_empty() { Ok(()) } else { Err(errors) }
+}
+
+/// Notes what QEMU runs with from now on. Options that it never notices stay as they were when it started:
+/// those of cloud-init are compared with what the drive says.
+fn run_with(vm: &mut Vm, key: &str, value: Option<&str>) {
+    let Some(run) = vm.run.as_mut().filter(|_| !is_free_of_effect(key)) else { return };
+    match value {
+        Some(value) => run.config.insert(key.to_owned(), value.to_owned()),
+        None => run.config.remove(key),
+    };
 }
 
 /// Options that a running guest never notices.

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::disks::Worker;
 use super::launch::{self, Launch};
-use super::{cloudinit, config, pending, suspend};
+use super::{cloudinit, config, hookscript, pending, suspend};
 use crate::pve::Refusal;
 use crate::pve::guest::Moment;
 use crate::pve::latency::Work;
@@ -94,6 +94,7 @@ impl Power {
             self.apply_pending();
         }
         cloudinit::write_drive(&self.worker, &self.node, self.vmid).await?;
+        hookscript::check_start(&site.world(), &self.node, self.vmid)?;
         let machine = match machine {
             _ if resume => {
                 self.worker.log("Resuming suspended VM");

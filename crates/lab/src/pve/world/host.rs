@@ -19,6 +19,24 @@ pub(crate) struct Host {
     pub(crate) settings: BTreeMap<String, String>,
 }
 
+/// The search domain of a host that the installer was told of none for.
+const USUAL_DOMAIN: &str = "lan";
+
+impl Host {
+    /// What its resolv.conf says: `search`, `dns1` to `dns3`. One that nobody set up asks its router.
+    pub(crate) fn resolver(&self) -> BTreeMap<&'static str, String> {
+        let keys = ["search", "dns1", "dns2", "dns3"].into_iter();
+        let mut found: BTreeMap<&'static str, String> =
+            keys.filter_map(|key| Some((key, self.settings.get(key)?.clone()))).collect();
+        if found.is_empty() {
+            let gateway = self.bridges.iter().find_map(|bridge| bridge.gateway.clone());
+            found.insert("search", USUAL_DOMAIN.to_owned());
+            found.extend(gateway.map(|gateway| ("dns1", gateway)));
+        }
+        found
+    }
+}
+
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Bridge {
     pub(crate) name: String,
@@ -40,4 +58,8 @@ pub(crate) struct PciDevice {
     pub(crate) iommu_group: i32,
     pub(crate) subsystem_vendor: Option<String>,
     pub(crate) subsystem_device: Option<String>,
+    #[serde(default)]
+    pub(crate) subsystem_vendor_name: Option<String>,
+    #[serde(default)]
+    pub(crate) subsystem_device_name: Option<String>,
 }

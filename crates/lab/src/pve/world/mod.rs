@@ -5,6 +5,7 @@
 
 mod access;
 mod host;
+mod sdn;
 mod storage;
 mod task;
 mod vm;
@@ -15,6 +16,7 @@ use serde::{Deserialize, Serialize};
 
 pub(crate) use access::{Access, AclEntry, Caller, Token, User};
 pub(crate) use host::{Bridge, Host, PciDevice};
+pub(crate) use sdn::{LOCAL_ZONE, Sdn, Vnet, Zone};
 pub(crate) use storage::{
     Backing, ContentType, SavedVolume, Storage, StorageKind, Volume, VolumeId,
 };
@@ -35,6 +37,8 @@ pub(crate) struct World {
     pub(crate) pools: BTreeMap<String, Pool>,
     pub(crate) mappings: Mappings,
     pub(crate) ha: Ha,
+    #[serde(default)]
+    pub(crate) sdn: Sdn,
     /// `datacenter.cfg`: option and value.
     pub(crate) datacenter: BTreeMap<String, String>,
     pub(crate) tasks: Tasks,
@@ -132,6 +136,7 @@ impl World {
             pools: BTreeMap::new(),
             mappings: Mappings::default(),
             ha: Ha::default(),
+            sdn: Sdn::default(),
             datacenter: BTreeMap::new(),
             tasks: Tasks::default(),
             sampled: BTreeMap::new(),

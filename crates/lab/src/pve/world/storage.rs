@@ -69,6 +69,9 @@ pub(crate) struct Volume {
     pub(crate) snapshots: BTreeMap<String, SavedVolume>,
     pub(crate) notes: Option<String>,
     pub(crate) protected: bool,
+    /// Whether the host may run the file: hook scripts.
+    #[serde(default)]
+    pub(crate) executable: bool,
 }
 
 /// What a snapshot keeps of a volume.

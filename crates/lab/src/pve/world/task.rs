@@ -81,6 +81,11 @@ impl Tasks {
         upid
     }
 
+    /// Takes back a task that was never started.
+    pub(crate) fn forget(&mut self, upid: &str) {
+        self.by_upid.remove(upid);
+    }
+
     pub(crate) fn get(&self, upid: &str) -> Option<&Task> {
         self.by_upid.get(upid)
     }

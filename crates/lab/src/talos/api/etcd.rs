@@ -1,7 +1,9 @@
 //! etcd, as far as the Talos API shows it.
 
 use std::sync::Arc;
+use std::time::Duration;
 
+use talmox_clock::Clock;
 use talmox_talos_api::proto::common::Data;
 use talmox_talos_api::proto::machine::{
     Bootstrap, BootstrapRequest, BootstrapResponse, EtcdAlarm, EtcdAlarmDisarm,
@@ -11,12 +13,48 @@ use talmox_talos_api::proto::machine::{
     EtcdRecoverResponse, EtcdRemoveMemberById, EtcdRemoveMemberByIdResponse, EtcdStatus,
     EtcdStatusResponse,
 };
-use talmox_talos_api::server::{Status, Streaming};
+use talmox_talos_api::server::{Asked, Status, Streaming};
 use tonic::codegen::BoxStream;
 
-use super::Session;
-use super::stream;
-use crate::talos::etcd::{self, Recover};
+use super::{Session, deadline, gone, stream};
+use crate::talos::etcd::{self, Endpoints, Recover};
+
+/// A call that machined passes on to etcd through etcd's own client. That one waits for a member to serve clients and
+/// reports no error meanwhile, and so the call stays open until there is one, or until the caller's deadline.
+pub(super) struct EtcdCall<'s> {
+    session: &'s Session,
+    /// In real time.
+    deadline: Option<Duration>,
+}
+
+impl<'s> EtcdCall<'s> {
+    pub(super) fn new<T>(session: &'s Session, request: &Asked<T>) -> Self {
+        Self { session, deadline: deadline::of(request.metadata()) }
+    }
+
+    /// Makes the call once a member serves clients; `call` is told whose.
+    async fn make<T>(
+        &self,
+        endpoints: Endpoints,
+        call: impl FnOnce(u32) -> Result<T, Status>,
+    ) -> Result<T, Status> {
+        let Session { realm, vmid, .. } = self.session;
+        let connected =
+            realm.until(|land| etcd::endpoint(land, &realm.settings.gateways, *vmid, endpoints));
+        let late = async {
+            match self.deadline {
+                Some(time) => Clock::real().sleep(time).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            biased;
+            via = connected => call(via),
+            () = self.session.ended() => Err(gone()),
+            () = late => Err(Status::deadline_exceeded("context deadline exceeded")),
+        }
+    }
+}
 
 /// More than any snapshot of a lab has.
 const LARGEST_SNAPSHOT: usize = 1 << 30;
@@ -32,57 +70,70 @@ pub(super) fn bootstrap(
     Ok(BootstrapResponse { messages: vec![Bootstrap { metadata: None }] })
 }
 
-pub(super) fn members(session: &Session) -> Result<EtcdMemberListResponse, Status> {
-    let members = session.look(|land, _| etcd::members(land, session.vmid))??;
+pub(super) async fn members(
+    call: EtcdCall<'_>,
+    is_local: bool,
+) -> Result<EtcdMemberListResponse, Status> {
+    let endpoints = if is_local { Endpoints::Local } else { Endpoints::ControlPlanes };
+    let look = |via| call.session.look(|land, _| etcd::members(land, via))?;
+    let members = call.make(endpoints, look).await?;
     let legacy_members = members.iter().map(|member| member.hostname.clone()).collect();
     let message = EtcdMembers { metadata: None, legacy_members, members };
     Ok(EtcdMemberListResponse { messages: vec![message] })
 }
 
-pub(super) fn status(session: &Session) -> Result<EtcdStatusResponse, Status> {
-    let status = session.look(|land, _| etcd::status(land, session.vmid))??;
+pub(super) async fn status(call: EtcdCall<'_>) -> Result<EtcdStatusResponse, Status> {
+    let look = |via| call.session.look(|land, _| etcd::status(land, via))?;
+    let status = call.make(Endpoints::Local, look).await?;
     let message = EtcdStatus { metadata: None, member_status: Some(status) };
     Ok(EtcdStatusResponse { messages: vec![message] })
 }
 
-pub(super) fn alarms(session: &Session) -> Result<EtcdAlarmListResponse, Status> {
-    let member_alarms = session.look(|land, _| etcd::alarms(land, session.vmid))??;
+pub(super) async fn alarms(call: EtcdCall<'_>) -> Result<EtcdAlarmListResponse, Status> {
+    let look = |via| call.session.look(|land, _| etcd::alarms(land, via))?;
+    let member_alarms = call.make(Endpoints::Local, look).await?;
     Ok(EtcdAlarmListResponse { messages: vec![EtcdAlarm { metadata: None, member_alarms }] })
 }
 
-pub(super) fn disarm(session: &Session) -> Result<EtcdAlarmDisarmResponse, Status> {
-    let member_alarms = etcd::disarm(&session.realm, session.vmid)?;
+pub(super) async fn disarm(call: EtcdCall<'_>) -> Result<EtcdAlarmDisarmResponse, Status> {
+    let disarm = |via| etcd::disarm(&call.session.realm, via);
+    let member_alarms = call.make(Endpoints::Local, disarm).await?;
     let message = EtcdAlarmDisarm { metadata: None, member_alarms };
     Ok(EtcdAlarmDisarmResponse { messages: vec![message] })
 }
 
-pub(super) fn defragment(session: &Session) -> Result<EtcdDefragmentResponse, Status> {
-    etcd::defragment(&session.realm, session.vmid)?;
+pub(super) async fn defragment(call: EtcdCall<'_>) -> Result<EtcdDefragmentResponse, Status> {
+    let defragment = |via| etcd::defragment(&call.session.realm, via);
+    call.make(Endpoints::Local, defragment).await?;
     Ok(EtcdDefragmentResponse { messages: vec![EtcdDefragment { metadata: None }] })
 }
 
-pub(super) fn forfeit(session: &Session) -> Result<EtcdForfeitLeadershipResponse, Status> {
-    let member = etcd::forfeit(&session.realm, session.vmid)?.unwrap_or_default();
+/// Which member forfeits, or leaves, only the node itself knows: without it nobody else is asked in its place.
+pub(super) async fn forfeit(call: EtcdCall<'_>) -> Result<EtcdForfeitLeadershipResponse, Status> {
+    let forfeit = |via| etcd::forfeit(&call.session.realm, via);
+    let member = call.make(Endpoints::Local, forfeit).await?.unwrap_or_default();
     let message = EtcdForfeitLeadership { metadata: None, member };
     Ok(EtcdForfeitLeadershipResponse { messages: vec![message] })
 }
 
-pub(super) fn leave(session: &Session) -> Result<EtcdLeaveClusterResponse, Status> {
-    etcd::leave(&session.realm, session.vmid, session.boot)?;
+pub(super) async fn leave(call: EtcdCall<'_>) -> Result<EtcdLeaveClusterResponse, Status> {
+    let leave = |via| etcd::leave(&call.session.realm, via, call.session.boot);
+    call.make(Endpoints::Local, leave).await?;
     Ok(EtcdLeaveClusterResponse { messages: vec![EtcdLeaveCluster { metadata: None }] })
 }
 
-pub(super) fn remove(
-    session: &Session,
+pub(super) async fn remove(
+    call: EtcdCall<'_>,
     member: u64,
 ) -> Result<EtcdRemoveMemberByIdResponse, Status> {
-    etcd::remove(&session.realm, session.vmid, member)?;
+    let remove = |via| etcd::remove(&call.session.realm, via, member);
+    call.make(Endpoints::ControlPlanes, remove).await?;
     Ok(EtcdRemoveMemberByIdResponse { messages: vec![EtcdRemoveMemberById { metadata: None }] })
 }
 
-pub(super) fn snapshot(session: &Session) -> Result<BoxStream<Data>, Status> {
-    let snapshot = session.look(|land, _| etcd::snapshot(land, session.vmid))??;
-    Ok(stream::bytes(&snapshot))
+pub(super) async fn snapshot(call: EtcdCall<'_>) -> Result<BoxStream<Data>, Status> {
+    let look = |via| call.session.look(|land, _| etcd::snapshot(land, via))?;
+    Ok(stream::bytes(&call.make(Endpoints::Local, look).await?))
 }
 
 pub(super) async fn recover(

@@ -63,11 +63,16 @@ pub(super) async fn out(
         for call in calls {
             merged.extend(call.await.unwrap_or_default());
         }
-        let (sender, receiver) = mpsc::channel(1);
-        // There is room for one.
-        drop(sender.try_send(frame::put_message(&merged)));
-        return answered(receiver);
+        return answer(&merged);
     }
+    answered(receiver)
+}
+
+/// An answer of one message.
+pub(super) fn answer(message: &[u8]) -> Response<Body> {
+    let (sender, receiver) = mpsc::channel(1);
+    // There is room for one.
+    drop(sender.try_send(frame::put_message(message)));
     answered(receiver)
 }
 

@@ -20,7 +20,7 @@ use tonic::codegen::{BoxFuture, Service};
 use tonic::server::NamedService;
 
 use super::forward::{self, Route};
-use super::{NodeApi, Session, fan, gone, method};
+use super::{NodeApi, Session, container, fan, gone, method};
 use crate::fault::Place;
 use crate::pve::Work;
 use crate::talos::Fate;
@@ -114,7 +114,11 @@ async fn answer(session: Arc<Session>, request: Request<Body>) -> Response<Body>
         return status.into_http();
     }
     let name = path.split('/').nth(1).unwrap_or_default().to_owned();
+    let is_containers = path == container::PATH;
     session.realm.site.wait(Work::Call, &format!("node/{}/call", session.vmid)).await;
+    if is_containers {
+        return container::answer(&session, request).await;
+    }
     let api = NodeApi(session);
     let answered = match name.as_str() {
         "machine.MachineService" => {

@@ -23,6 +23,7 @@ use talmox_talos_api::server::{Answered, Asked, Status, Streaming};
 use tonic::codegen::BoxStream;
 
 use super::applying::Applying;
+use super::etcd::EtcdCall;
 use super::{
     NodeApi, Session, client_config, etcd, event, file, kubeconfig, lifecycle, log, status,
 };
@@ -142,50 +143,52 @@ impl MachineService for NodeApi {
 
     async fn etcd_member_list(
         &self,
-        _: Asked<EtcdMemberListRequest>,
+        request: Asked<EtcdMemberListRequest>,
     ) -> Answer<EtcdMemberListResponse> {
-        etcd::members(&self.0).map(Answered::new)
+        let call = EtcdCall::new(&self.0, &request);
+        etcd::members(call, request.get_ref().query_local).await.map(Answered::new)
     }
 
-    async fn etcd_status(&self, _: Asked<()>) -> Answer<EtcdStatusResponse> {
-        etcd::status(&self.0).map(Answered::new)
+    async fn etcd_status(&self, request: Asked<()>) -> Answer<EtcdStatusResponse> {
+        etcd::status(EtcdCall::new(&self.0, &request)).await.map(Answered::new)
     }
 
-    async fn etcd_alarm_list(&self, _: Asked<()>) -> Answer<EtcdAlarmListResponse> {
-        etcd::alarms(&self.0).map(Answered::new)
+    async fn etcd_alarm_list(&self, request: Asked<()>) -> Answer<EtcdAlarmListResponse> {
+        etcd::alarms(EtcdCall::new(&self.0, &request)).await.map(Answered::new)
     }
 
-    async fn etcd_alarm_disarm(&self, _: Asked<()>) -> Answer<EtcdAlarmDisarmResponse> {
-        etcd::disarm(&self.0).map(Answered::new)
+    async fn etcd_alarm_disarm(&self, request: Asked<()>) -> Answer<EtcdAlarmDisarmResponse> {
+        etcd::disarm(EtcdCall::new(&self.0, &request)).await.map(Answered::new)
     }
 
-    async fn etcd_defragment(&self, _: Asked<()>) -> Answer<EtcdDefragmentResponse> {
-        etcd::defragment(&self.0).map(Answered::new)
+    async fn etcd_defragment(&self, request: Asked<()>) -> Answer<EtcdDefragmentResponse> {
+        etcd::defragment(EtcdCall::new(&self.0, &request)).await.map(Answered::new)
     }
 
     async fn etcd_forfeit_leadership(
         &self,
-        _: Asked<EtcdForfeitLeadershipRequest>,
+        request: Asked<EtcdForfeitLeadershipRequest>,
     ) -> Answer<EtcdForfeitLeadershipResponse> {
-        etcd::forfeit(&self.0).map(Answered::new)
+        etcd::forfeit(EtcdCall::new(&self.0, &request)).await.map(Answered::new)
     }
 
     async fn etcd_leave_cluster(
         &self,
-        _: Asked<EtcdLeaveClusterRequest>,
+        request: Asked<EtcdLeaveClusterRequest>,
     ) -> Answer<EtcdLeaveClusterResponse> {
-        etcd::leave(&self.0).map(Answered::new)
+        etcd::leave(EtcdCall::new(&self.0, &request)).await.map(Answered::new)
     }
 
     async fn etcd_remove_member_by_id(
         &self,
         request: Asked<EtcdRemoveMemberByIdRequest>,
     ) -> Answer<EtcdRemoveMemberByIdResponse> {
-        etcd::remove(&self.0, request.into_inner().member_id).map(Answered::new)
+        let call = EtcdCall::new(&self.0, &request);
+        etcd::remove(call, request.get_ref().member_id).await.map(Answered::new)
     }
 
-    async fn etcd_snapshot(&self, _: Asked<EtcdSnapshotRequest>) -> Answer<BoxStream<Data>> {
-        etcd::snapshot(&self.0).map(Answered::new)
+    async fn etcd_snapshot(&self, request: Asked<EtcdSnapshotRequest>) -> Answer<BoxStream<Data>> {
+        etcd::snapshot(EtcdCall::new(&self.0, &request)).await.map(Answered::new)
     }
 
     async fn etcd_recover(&self, request: Asked<Streaming<Data>>) -> Answer<EtcdRecoverResponse> {

@@ -28,6 +28,7 @@ const METHODS: &[(&str, &[&str], bool)] = &[
     ("/machine.LifecycleService/Upgrade", ADMINS, true),
     ("/machine.MachineService/ApplyConfiguration", ADMINS, false),
     ("/machine.MachineService/Bootstrap", ADMINS, false),
+    ("/machine.MachineService/Containers", READERS, false),
     ("/machine.MachineService/Copy", ADMINS, true),
     ("/machine.MachineService/Dmesg", READERS, true),
     ("/machine.MachineService/EtcdAlarmDisarm", OPERATORS, false),

@@ -21,10 +21,12 @@ use super::realm::Realm;
 pub(crate) use file::command_line;
 use gate::Gate;
 pub(crate) use method::names as method_names;
-pub(crate) use storage::{LOOP_SIZE, bus_path, model};
+pub(crate) use storage::LOOP_SIZE;
 
 mod applying;
 mod client_config;
+mod container;
+mod deadline;
 mod etcd;
 mod event;
 mod fan;

@@ -14,7 +14,7 @@ use tonic::codegen::BoxStream;
 use super::status::timestamp;
 use super::stream;
 use super::{NodeApi, Session};
-use crate::talos::resource::{self, Found, Kind, Spec, View};
+use crate::talos::resource::{self, Definition, Found, Spec, View};
 
 #[tonic::async_trait]
 impl State for NodeApi {
@@ -59,25 +59,33 @@ impl State for NodeApi {
 }
 
 /// The kind, if the caller may see resources of it.
-fn authorize(session: &Session, namespace: &str, name: &str) -> Result<&'static Kind, Status> {
+fn authorize(
+    session: &Session,
+    namespace: &str,
+    name: &str,
+) -> Result<&'static Definition, Status> {
     let denied = |text: String| Err(Status::permission_denied(text));
-    let found = session.node(|node| {
-        resource::kind(node, name).map(|kind| (kind, kind.is_sensitive(&node.version)))
+    let (found, has_namespace) = session.node(|node| {
+        (resource::definition(node, name), resource::has_namespace(node, namespace))
     })?;
-    let Some((kind, is_sensitive)) = found else {
+    let Some(kind) = found else {
         return denied(format!("resource type \"{name}\" is not supported"));
     };
-    if is_sensitive && !session.caller.is_admin() {
+    if kind.is_sensitive && !session.caller.is_admin() {
         return denied("not authorized".to_owned());
     }
-    if !resource::has_namespace(namespace) {
+    if !has_namespace {
         return denied(format!("namespace \"{namespace}\" is not supported"));
     }
     Ok(kind)
 }
 
 /// Resources live in one namespace each; in others there are none of their kind.
-fn list(session: &Session, kind: &'static Kind, namespace: &str) -> Result<Vec<Found>, Status> {
+fn list(
+    session: &Session,
+    kind: &'static Definition,
+    namespace: &str,
+) -> Result<Vec<Found>, Status> {
     let realm = &session.realm;
     let (now, site) = (realm.now(), &*realm.site);
     let mut found =
@@ -89,25 +97,28 @@ fn list(session: &Session, kind: &'static Kind, namespace: &str) -> Result<Vec<F
     Ok(found)
 }
 
-fn wire(kind: &Kind, found: &Found) -> Resource {
+fn wire(kind: &Definition, found: &Found) -> Resource {
     let spec = match &found.item.spec {
         Spec::Value(value) => {
             WireSpec { proto_spec: kind.to_proto(value), yaml_spec: resource::to_yaml(value) }
         }
         Spec::Text(text) => {
-            WireSpec { proto_spec: text.clone().into_bytes(), yaml_spec: text.clone() }
+            let proto_spec = kind.to_proto(&text.as_str().into());
+            WireSpec { proto_spec, yaml_spec: text.clone() }
         }
     };
+    let annotations = found.item.annotations.iter();
     Resource {
         metadata: Some(Metadata {
             namespace: kind.namespace.to_owned(),
             r#type: kind.name.to_owned(),
             id: found.item.id.clone(),
             version: found.version.to_string(),
-            owner: kind.owner(),
+            owner: found.item.owner.unwrap_or(kind.owner).to_owned(),
             phase: "running".to_owned(),
             created: Some(timestamp(found.created)),
             updated: Some(timestamp(found.updated)),
+            annotations: annotations.map(|(key, value)| ((*key).into(), (*value).into())).collect(),
             ..Metadata::default()
         }),
         spec: Some(spec),
@@ -116,7 +127,7 @@ fn wire(kind: &Kind, found: &Found) -> Resource {
 
 struct Watch {
     session: Arc<Session>,
-    kind: &'static Kind,
+    kind: &'static Definition,
     request: WatchRequest,
 }
 

@@ -5,7 +5,6 @@ use talmox_talos_api::proto::storage::{Disk, Disks, DisksResponse, disk::DiskTyp
 use talmox_talos_api::server::{Answered, Asked, Status};
 
 use super::NodeApi;
-use crate::talos::hardware;
 use crate::talos::land::Node;
 
 #[tonic::async_trait]
@@ -25,15 +24,20 @@ fn disks(node: &Node) -> Vec<Disk> {
         .iter()
         .map(|disk| Disk {
             size: disk.size,
-            model: model(disk).to_owned(),
+            model: disk.model().to_owned(),
             device_name: disk.device.clone(),
             name: String::new(),
-            serial: String::new(),
-            modalias: "scsi:t-0x00".to_owned(),
+            serial: disk.shown_serial().to_owned(),
+            modalias: disk.modalias().to_owned(),
             uuid: String::new(),
-            wwid: String::new(),
-            r#type: if disk.is_cdrom { DiskType::Cd } else { DiskType::Hdd }.into(),
-            bus_path: bus_path(disk),
+            wwid: disk.wwid(),
+            r#type: match (disk.is_cdrom, disk.is_rotational()) {
+                (true, _) => DiskType::Cd,
+                (_, true) => DiskType::Hdd,
+                _ => DiskType::Ssd,
+            }
+            .into(),
+            bus_path: disk.bus_path(),
             system_disk: system == Some(disk.device.as_str()),
             subsystem: "/sys/class/block".to_owned(),
             readonly: disk.is_cdrom,
@@ -53,22 +57,3 @@ fn disks(node: &Node) -> Vec<Disk> {
 
 /// The compressed system that is mounted from memory.
 pub(crate) const LOOP_SIZE: u64 = 75_423_744;
-
-pub(crate) fn model(disk: &hardware::Disk) -> &'static str {
-    match (disk.is_cdrom, disk.slot.starts_with("virtio")) {
-        (true, _) => "QEMU DVD-ROM",
-        (_, true) => "",
-        _ => "QEMU HARDDISK",
-    }
-}
-
-pub(crate) fn bus_path(disk: &hardware::Disk) -> String {
-    let digits = disk.slot.trim_start_matches(|letter: char| !letter.is_ascii_digit());
-    match disk.slot.trim_end_matches(|letter: char| letter.is_ascii_digit()) {
-        "virtio" => format!("/pci0000:00/0000:00:0a.{digits}/virtio{digits}"),
-        "ide" | "sata" => format!(
-            "/pci0000:00/0000:00:1f.2/ata{digits}/host{digits}/target{digits}:0:0/{digits}:0:0:0"
-        ),
-        _ => format!("/pci0000:00/0000:00:05.0/virtio3/host2/target2:0:{digits}/2:0:{digits}:0"),
-    }
-}

@@ -2,8 +2,8 @@
 
 use talmox_yaml::Node as Yaml;
 
+use super::super::disk::Disk;
 use super::super::disk_match::{self, Candidate};
-use super::super::hardware::Disk;
 use super::super::land::Node;
 use super::{Facts, text};
 
@@ -44,7 +44,7 @@ impl Node {
             (Some(wanted), _) => disks.find(|disk| {
                 disk_match::matches(wanted, &Candidate { disk, is_system_disk: false })
             }),
-            (None, Some(name)) => disks.find(|disk| disk.device == *name),
+            (None, Some(path)) => disks.find(|disk| disk.is_at(path)),
             (None, None) => disks.next(),
         }
     }

@@ -64,15 +64,27 @@ pub(crate) fn bootstrap(
 }
 
 fn check(node: &Node, has_data: bool) -> Result<Facts, Status> {
-    let config = node.config.as_ref().filter(|config| config.facts.is_control_plane);
-    let Some(config) = config else {
-        return Err(Status::unimplemented("bootstrap is only available on control plane nodes"));
-    };
+    let not_yet = || Status::failed_precondition("bootstrap is not available yet");
     if !node.services.get("cri").is_some_and(crate::talos::service::Service::is_healthy) {
-        return Err(Status::failed_precondition("bootstrap is not available yet"));
+        return Err(not_yet());
     }
+    let config = node.config.as_ref().filter(|config| config.facts.is_control_plane);
+    let has_unified_api = node.version.is_at_least(13);
+    let Some(config) = config else {
+        return Err(if has_unified_api {
+            Status::unimplemented("bootstrap is only available on control plane nodes")
+        } else {
+            let text = "bootstrap can only be performed on a control plane node";
+            Status::failed_precondition(text)
+        });
+    };
     if !node.is_time_in_sync {
-        return Err(Status::failed_precondition("time is not in sync yet"));
+        // 1.13.6 was seen to answer this until its time was in sync, and 1.12.0 the other.
+        return Err(if has_unified_api {
+            not_yet()
+        } else {
+            Status::failed_precondition("time is not in sync yet")
+        });
     }
     if has_data || node.etcd.is_some() {
         return Err(Status::already_exists("etcd data directory is not empty"));
@@ -99,6 +111,7 @@ fn first_member(node: &Node, revision: u64) -> Result<Member, Status> {
         peer,
         is_learner: false,
         is_up: false,
+        serves_clients: false,
         defragmented: revision,
     })
 }

@@ -7,6 +7,7 @@ use talmox_talos_api::proto::machine::{
 };
 use tonic::{Code, Status};
 
+use super::version::{storage_version, version};
 use super::{EtcdCluster, snapshot as file};
 use crate::talos::land::{Land, Membership};
 use crate::talos::realm::Realm;
@@ -17,7 +18,7 @@ const LEFT_BEHIND: u64 = 512;
 /// What an empty file takes.
 const SMALLEST: u64 = 20 * 1024;
 
-/// The cluster of a node whose own member runs.
+/// The cluster of a node whose own member runs. Callers of the API wait until it does (see `endpoint`).
 fn local<'l>(
     land: &'l Land,
     vmid: u32,
@@ -34,10 +35,8 @@ fn local<'l>(
             "connection error: desc = \"transport: Error while dialing: dial tcp 127.0.0.1:2379: connect: connection refused\"",
         )
     };
-    let membership = node.etcd.ok_or_else(refused)?;
+    let membership = node.etcd.filter(|_| land.runs_etcd(node)).ok_or_else(refused)?;
     let cluster = land.etcds.get(&membership.cluster).ok_or_else(refused)?;
-    let own = cluster.members.get(&membership.member).filter(|own| own.is_up);
-    own.ok_or_else(refused)?;
     Ok((cluster, membership))
 }
 
@@ -122,10 +121,9 @@ pub(crate) fn status(land: &Land, vmid: u32) -> Result<EtcdMemberStatus, Status>
     let waste = revision.saturating_sub(own.defragmented) * LEFT_BEHIND;
     let signed = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
     let index = cluster.raft_index();
-    let version = land.nodes.get(&vmid).map_or("3.5.0", |node| version(&node.version));
-    let minor = version.rsplit_once('.').map_or(version, |(minor, _)| minor);
+    let version = etcd_of(land, vmid);
     Ok(EtcdMemberStatus {
-        storage_version: format!("{minor}.0"),
+        storage_version: storage_version(version),
         protocol_version: version.to_owned(),
         db_size: signed((in_use + waste).next_multiple_of(PAGE)),
         db_size_in_use: signed(in_use),
@@ -139,16 +137,9 @@ pub(crate) fn status(land: &Land, vmid: u32) -> Result<EtcdMemberStatus, Status>
     })
 }
 
-/// The release of etcd that comes with a release of Talos.
-fn version(talos: &crate::talos::version::Version) -> &'static str {
-    match talos.minor {
-        ..=8 => "3.5.16",
-        9 => "3.5.17",
-        10 => "3.5.21",
-        11 => "3.6.4",
-        12 => "3.6.6",
-        _ => "3.6.8",
-    }
+/// The version of etcd that a node runs.
+fn etcd_of(land: &Land, vmid: u32) -> &'static str {
+    land.nodes.get(&vmid).map_or("3.5.0", |node| version(&node.version))
 }
 
 pub(crate) fn alarms(land: &Land, vmid: u32) -> Result<Vec<EtcdMemberAlarm>, Status> {
@@ -202,16 +193,15 @@ pub(crate) fn defragment(realm: &Arc<Realm>, vmid: u32) -> Result<(), Status> {
 pub(crate) fn snapshot(land: &Land, vmid: u32) -> Result<Vec<u8>, Status> {
     let (cluster, _) =
         local(land, vmid, "etcd snapshot").map_err(told("failed reading etcd snapshot"))?;
-    file::write(&cluster.store.save()).map_err(Status::unknown)
+    let database = file::database(cluster, etcd_of(land, vmid)).map_err(Status::unknown)?;
+    Ok(file::sealed(database))
 }
 
 /// The file of this node's member as it lies on its disk, whether or not anything runs.
 pub(crate) fn database(land: &Land, vmid: u32) -> Option<Vec<u8>> {
     let membership = land.nodes.get(&vmid)?.etcd?;
     let cluster = land.etcds.get(&membership.cluster)?;
-    let mut bytes = file::write(&cluster.store.save()).ok()?;
-    bytes.truncate(bytes.len() - file::SUM);
-    Some(bytes)
+    file::database(cluster, etcd_of(land, vmid)).ok()
 }
 
 /// Takes a snapshot in, for a bootstrap that asks for it.

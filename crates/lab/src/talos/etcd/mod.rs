@@ -4,8 +4,10 @@
 //! anybody can get at it is a matter of its members: which of them run, hear each other, and are
 //! enough.
 
+mod bolt;
 mod bootstrap;
 mod call;
+mod endpoint;
 mod join;
 mod quorum;
 mod saved;
@@ -13,6 +15,7 @@ mod service;
 mod snapshot;
 #[cfg(test)]
 mod tests;
+mod version;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -27,8 +30,10 @@ pub(crate) use call::{
     alarms, database, defragment, disarm, forfeit, leave, members, recover, remove, snapshot,
     status,
 };
+pub(crate) use endpoint::{Endpoints, endpoint};
 pub(crate) use saved::SavedCluster;
 pub(crate) use service::run;
+pub(crate) use version::version;
 
 /// One etcd cluster. Its data is the memory of a Kubernetes cluster.
 #[derive(Debug)]
@@ -61,6 +66,9 @@ pub(crate) struct Member {
     /// Its process runs now.
     #[serde(skip)]
     pub(crate) is_up: bool,
+    /// It has had a leader since its process runs. Before, etcd takes connections of clients and answers none of their calls.
+    #[serde(skip)]
+    pub(crate) serves_clients: bool,
     /// The revision at which its file was last made small.
     pub(crate) defragmented: u64,
 }

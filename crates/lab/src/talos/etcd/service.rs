@@ -9,7 +9,7 @@ use crate::pve::Work;
 use crate::talos::fault::Ills;
 use crate::talos::land::{Land, Membership, Node};
 use crate::talos::realm::Realm;
-use crate::talos::service::ServiceState;
+use crate::talos::service::{self, ServiceState};
 
 const SERVICE: &str = "etcd";
 /// How long nobody hears of a leader before somebody wants to be it.
@@ -18,10 +18,17 @@ const ELECTION: Duration = Duration::from_secs(1);
 /// Runs the service of a control plane, for as long as the node does.
 pub(crate) async fn run(realm: &Arc<Realm>, vmid: u32, boot: u64) {
     let node = EtcdNode { realm, vmid, boot };
-    node.enter(ServiceState::Preparing, "Running pre state");
-    let membership = node.membership().await;
+    let known = realm.look(|land| land.nodes.get(&vmid).and_then(|node| node.etcd));
+    node.prepare().await;
+    // The image is pulled before the node looks for a cluster, and so it is there when a bootstrap comes.
     realm.until_pulled(vmid, boot, SERVICE).await;
     node.wait(Work::Pull).await;
+    let (membership, origin) = node.membership(known).await;
+    if origin == Origin::Bootstrap {
+        node.enter(ServiceState::Finished, "Bootstrap requested");
+        realm.reload(vmid, boot, SERVICE);
+        node.prepare().await;
+    }
     node.enter(ServiceState::Preparing, "Creating service runner");
     node.wait(Work::Service).await;
     node.serve(membership).await;
@@ -31,6 +38,15 @@ struct EtcdNode<'r> {
     realm: &'r Arc<Realm>,
     vmid: u32,
     boot: u64,
+}
+
+/// How a node became a member.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Origin {
+    /// Its disk said so.
+    Disk,
+    Bootstrap,
+    Join,
 }
 
 /// What can be seen of a member from outside of it.
@@ -50,6 +66,15 @@ enum Condition {
 impl EtcdNode<'_> {
     fn enter(&self, state: ServiceState, message: &str) {
         self.realm.enter(self.vmid, self.boot, SERVICE, state, message);
+    }
+
+    /// From its start until it runs what comes before etcd itself.
+    async fn prepare(&self) {
+        self.enter(ServiceState::Starting, "Starting service");
+        let condition = service::condition(SERVICE).unwrap_or_default();
+        self.enter(ServiceState::Waiting, &format!("Waiting for {condition}"));
+        self.realm.until_in_time(self.vmid, self.boot).await;
+        self.enter(ServiceState::Preparing, "Running pre state");
     }
 
     fn object(&self) -> String {
@@ -83,18 +108,19 @@ impl EtcdNode<'_> {
     }
 
     /// Which member this node is: as its disk says, by a bootstrap, or because others take it.
-    async fn membership(&self) -> Membership {
+    async fn membership(&self, known: Option<Membership>) -> (Membership, Origin) {
         let mut said = Found::Nothing;
         loop {
             let (membership, found) = self.realm.until(|land| self.decide(land, &said)).await;
             if let Some(membership) = membership {
-                return membership;
+                let is_known = known == Some(membership);
+                return (membership, if is_known { Origin::Disk } else { Origin::Bootstrap });
             }
             match &found {
                 Found::Cluster(cluster) => {
                     self.wait(Work::Service).await;
                     if let Some(joined) = self.join(*cluster) {
-                        return joined;
+                        return (joined, Origin::Join);
                     }
                 }
                 Found::Refused(reason) => self.enter(ServiceState::Preparing, reason),
@@ -136,6 +162,7 @@ impl EtcdNode<'_> {
                 peer,
                 is_learner: true,
                 is_up: false,
+                serves_clients: false,
                 defragmented: cluster.store.revision(),
             };
             cluster.members.insert(member, new);
@@ -157,9 +184,7 @@ impl EtcdNode<'_> {
     /// Runs as a member until it is none any more.
     async fn serve(&self, membership: Membership) {
         let running = Running::start(self.realm, membership, self.vmid);
-        let pid = 2000 + self.vmid % 500;
-        let started = format!("Started task etcd (PID {pid}) for container etcd");
-        self.enter(ServiceState::Running, &started);
+        self.enter(ServiceState::Running, &service::started(SERVICE, self.vmid));
         if self.ills().disk_is_full {
             self.realm.change(|land| land.raise_alarm(membership));
         }
@@ -172,6 +197,13 @@ impl EtcdNode<'_> {
                     (Some(now) != before).then_some(now)
                 })
                 .await;
+            if matches!(condition, Condition::Learning | Condition::Following) {
+                self.realm.change(|land| {
+                    if let Some(own) = member(land, membership) {
+                        own.serves_clients = true;
+                    }
+                });
+            }
             match condition {
                 Condition::Left => {
                     drop(running);
@@ -189,7 +221,10 @@ impl EtcdNode<'_> {
                 }
                 Condition::Alone => self.set_health(false, "context deadline exceeded"),
                 Condition::Campaigning => {
-                    self.set_health(false, "context deadline exceeded");
+                    // The first check comes some seconds after the start, and finds a leader.
+                    if before.is_some() {
+                        self.set_health(false, "context deadline exceeded");
+                    }
                     let time = self.realm.chance(&self.object()).jitter(ELECTION);
                     self.realm.clock().sleep(time).await;
                     if self.realm.look(|land| land.may_campaign(membership)) {
@@ -274,6 +309,7 @@ impl Drop for Running {
         self.realm.change(|land| {
             if let Some(own) = member(land, self.membership) {
                 own.is_up = false;
+                own.serves_clients = false;
             }
         });
     }

@@ -12,10 +12,9 @@ use crate::kube::{KubeStore, Machine};
 use crate::pve::Work;
 use crate::talos::land::Land;
 use crate::talos::realm::Realm;
-use crate::talos::service::ServiceState;
+use crate::talos::service::{self, ServiceState};
 
 const SERVICE: &str = "kubelet";
-const SIGNAL: &str = "Sending SIGTERM to task kubelet (PID 2310, container kubelet)";
 /// Between two attempts to register, or two looks at the machine.
 const AGAIN: Duration = Duration::from_secs(3);
 /// In real time: however fast the lab's time passes, looking takes some.
@@ -63,6 +62,12 @@ impl Drop for Registered {
 }
 
 impl Kubelet<'_> {
+    /// What it says when it is told to end.
+    fn signal(&self) -> String {
+        let pid = service::pid(SERVICE, self.vmid);
+        format!("Sending SIGTERM to task {SERVICE} (PID {pid}, container {SERVICE})")
+    }
+
     async fn wait(&self, work: Work) {
         self.realm.site.wait(work, &format!("kubelet/{}", self.vmid)).await;
     }
@@ -91,7 +96,7 @@ impl Kubelet<'_> {
             Some(service.state == ServiceState::Running)
         });
         if is_running == Some(true) {
-            self.enter(ServiceState::Stopping, SIGNAL);
+            self.enter(ServiceState::Stopping, &self.signal());
             self.wait(Work::Call).await;
         }
         self.enter(ServiceState::Finished, "Service finished successfully");
@@ -101,6 +106,9 @@ impl Kubelet<'_> {
     async fn start(&self, image: Image) {
         let (realm, vmid, boot) = (self.realm, self.vmid, self.boot);
         self.enter(ServiceState::Starting, "Starting service");
+        let condition = service::condition(SERVICE).unwrap_or_default();
+        self.enter(ServiceState::Waiting, &format!("Waiting for {condition}"));
+        realm.until_in_time(vmid, boot).await;
         realm.enter(vmid, boot, SERVICE, ServiceState::Preparing, "Running pre state");
         if image == Image::ToBePulled {
             realm.until_pulled(vmid, boot, SERVICE).await;
@@ -108,8 +116,8 @@ impl Kubelet<'_> {
         }
         realm.enter(vmid, boot, SERVICE, ServiceState::Preparing, "Creating service runner");
         self.wait(Work::Service).await;
-        let started = "Started task kubelet (PID 2310) for container kubelet";
-        realm.enter(vmid, boot, SERVICE, ServiceState::Running, started);
+        let started = service::started(SERVICE, vmid);
+        realm.enter(vmid, boot, SERVICE, ServiceState::Running, &started);
         realm.set_health(vmid, boot, SERVICE, true, "");
     }
 
@@ -213,7 +221,7 @@ impl Kubelet<'_> {
     /// Makes what changed about the machine known.
     async fn take_over(&self, store: &Arc<KubeStore>, before: &Machine, next: &Machine) {
         if machine::is_other_kubelet(before, next) {
-            self.enter(ServiceState::Stopping, SIGNAL);
+            self.enter(ServiceState::Stopping, &self.signal());
             store.stop_kubelet(&before.name, &before.boot_id);
             self.start(Image::ToBePulled).await;
             store.start_kubelet(next.clone());

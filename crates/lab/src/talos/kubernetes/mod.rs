@@ -17,5 +17,6 @@ pub(crate) use api_server::{Behind, Listening};
 pub(crate) use component::Components;
 pub(crate) use control_plane::run_control_plane;
 pub(crate) use kubelet::run_kubelet;
-pub(crate) use manifest::of_config as manifests;
+pub(crate) use manifest::{core_dns_image, flannel_image, of_config as manifests, proxy_args};
+pub(crate) use node_spec::{labels as node_labels, taints as node_taints};
 pub(crate) use static_pod::of_control_plane as static_pods;

@@ -28,7 +28,7 @@ impl NodeSpec {
     }
 }
 
-pub(super) fn labels(facts: &Facts) -> BTreeMap<String, String> {
+pub(crate) fn labels(facts: &Facts) -> BTreeMap<String, String> {
     let mut labels = facts.node_labels.clone();
     if facts.is_control_plane {
         labels.insert(ROLE.to_owned(), String::new());
@@ -36,7 +36,7 @@ pub(super) fn labels(facts: &Facts) -> BTreeMap<String, String> {
     labels
 }
 
-pub(super) fn taints(facts: &Facts) -> Vec<Value> {
+pub(crate) fn taints(facts: &Facts) -> Vec<Value> {
     let mut taints: Vec<Value> = facts
         .node_taints
         .iter()

@@ -1,8 +1,8 @@
 use talmox_talos_config::{Config, Release};
 
 use super::*;
+use crate::talos::dhcp::Dhcp;
 use crate::talos::hardware::{Card, Hardware};
-use crate::talos::network::Dhcp;
 use crate::talos::platform::PlatformData;
 
 const BASE: &str = "version: v1alpha1\nmachine: {type: worker}\ncluster: {}\n";
@@ -27,7 +27,7 @@ fn facts(documents: &str, release: &str) -> Facts {
 /// What becomes of a machine where whatever asks for an address gets one.
 fn network(hardware: &Hardware, facts: &Facts, drive: &str) -> Network {
     let leases = (0..3).map(|n| (card(n).mac, prefix(&format!("10.9.0.{n}/24")).unwrap()));
-    let dhcp = Dhcp { leases: leases.collect(), gateway: None };
+    let dhcp = Dhcp { leases: leases.collect(), routers: vec![IpAddr::from([192, 0, 2, 1])] };
     Network::of(&Sources {
         hardware,
         platform: &PlatformData::of_drive(drive),

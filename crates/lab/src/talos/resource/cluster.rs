@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::config::MACHINE_TYPES;
 use super::proto::{Field, Form};
-use super::{Item, KIND, Kind, View};
+use super::{Item, Kind, View};
 use crate::talos::land::Node;
 
 const CONTROL_PLANE: &[Field] = &[("port", 1, Form::Number)];
@@ -29,39 +29,22 @@ const AFFILIATE: &[Field] = &[
 pub(super) const KINDS: &[Kind] = &[
     Kind {
         name: "Members.cluster.talos.dev",
-        namespace: "cluster",
-        columns: &[
-            ("Hostname", "{.hostname}"),
-            ("Machine Type", "{.machineType}"),
-            ("OS", "{.operatingSystem}"),
-            ("Addresses", "{.addresses}"),
-        ],
         proto: MEMBER,
         list: |view| {
             let members = known(view).into_iter();
             members.map(|node| Item::new(node.hostname(), described(node, false))).collect()
         },
-        ..KIND
     },
     Kind {
         name: "Affiliates.cluster.talos.dev",
-        namespace: "cluster",
-        columns: &[
-            ("Hostname", "{.hostname}"),
-            ("Machine Type", "{.machineType}"),
-            ("Addresses", "{.addresses}"),
-        ],
         proto: AFFILIATE,
         list: |view| {
             let members = known(view).into_iter();
             members.map(|node| Item::new(node_id(node), described(node, true))).collect()
         },
-        ..KIND
     },
     Kind {
         name: "Identities.cluster.talos.dev",
-        namespace: "cluster",
-        columns: &[("ID", "{.nodeId}")],
         proto: &[("nodeId", 1, Form::Text)],
         list: |view| {
             if view.node.config.is_none() {
@@ -69,12 +52,9 @@ pub(super) const KINDS: &[Kind] = &[
             }
             vec![Item::new("local", json!({ "nodeId": node_id(view.node) }))]
         },
-        ..KIND
     },
     Kind {
         name: "Infos.cluster.talos.dev",
-        namespace: "cluster",
-        columns: &[("Cluster ID", "{.clusterId}"), ("Cluster Name", "{.clusterName}")],
         proto: &[("clusterId", 1, Form::Text), ("clusterName", 2, Form::Text)],
         list: |view| {
             let config = view.node.config.iter();
@@ -87,12 +67,11 @@ pub(super) const KINDS: &[Kind] = &[
                 })
                 .collect()
         },
-        ..KIND
     },
 ];
 
-/// The members that this node knows: itself, and whom discovery tells of.
-fn known<'a>(view: &View<'a>) -> Vec<&'a Node> {
+/// The members that this node knows: itself, and those that discovery reports.
+pub(super) fn known<'a>(view: &View<'a>) -> Vec<&'a Node> {
     let node = view.node;
     let has_discovery = node.config.as_ref().is_some_and(|config| config.facts.has_discovery);
     if !has_discovery {
@@ -107,14 +86,18 @@ fn known<'a>(view: &View<'a>) -> Vec<&'a Node> {
         .collect()
 }
 
-/// Drawn once, kept on STATE; here it follows from the machine's own identity.
+/// Identity that a real node draws once and stores on STATE. Here it follows from the UUID of the machine.
+pub(super) fn identity(node: &Node) -> Vec<u8> {
+    let digest =
+        aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, node.hardware.uuid.as_bytes());
+    digest.as_ref().to_vec()
+}
+
 pub(super) fn node_id(node: &Node) -> String {
     use base64::Engine as _;
     use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
-    let digest =
-        aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, node.hardware.uuid.as_bytes());
-    URL_SAFE_NO_PAD.encode(digest.as_ref())
+    URL_SAFE_NO_PAD.encode(identity(node))
 }
 
 fn described(node: &Node, is_affiliate: bool) -> Value {

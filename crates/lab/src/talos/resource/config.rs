@@ -3,35 +3,39 @@
 use serde_json::Value;
 
 use super::proto::Form;
-use super::{Item, KIND, Kind, Spec, View};
+use super::{Item, Kind, Spec, View};
 
 pub(super) const KINDS: &[Kind] = &[
     Kind {
         name: "MachineConfigs.config.talos.dev",
-        namespace: "config",
-        sensitive_since: Some(0),
+        proto: &[("", 1, Form::Text)],
         list: machine_configs,
-        ..KIND
     },
     Kind {
         name: "MachineTypes.config.talos.dev",
-        namespace: "config",
-        columns: &[("Type", "{@}")],
         proto: &[("", 1, Form::Enum(MACHINE_TYPES))],
         list: machine_types,
-        ..KIND
     },
 ];
 
 pub(super) const MACHINE_TYPES: &[(&str, u64)] = &[("init", 1), ("controlplane", 2), ("worker", 3)];
 
-/// What runs, and since 1.12 what is on the disk and will run after the next boot: not a config that is
-/// tried, but one that is staged.
+/// The active config, and since 1.12 the persistent one, which the next boot uses: it differs from the
+/// active config while a config is tried or staged.
 fn machine_configs(view: &View<'_>) -> Vec<Item> {
     let Some(config) = &view.node.config else { return vec![] };
-    let item = |id: &str, text| Item { id: id.to_owned(), spec: Spec::Text(text), version: None };
+    // Since 1.12 the YAML form is one string with the whole config; before, it was the config itself.
+    let is_string = view.node.version.is_at_least(12);
+    let item = |id: &str, text: String| {
+        if is_string {
+            let annotations = &[("talos.dev/yaml-spec", "1")];
+            Item { annotations, ..Item::new(id, text.into()) }
+        } else {
+            Item { spec: Spec::Text(text), ..Item::new(id, Value::Null) }
+        }
+    };
     let mut found = vec![item("v1alpha1", config.text.clone())];
-    if view.node.version.is_at_least(12) {
+    if is_string {
         let saved = match &view.node.system_disk {
             Some(disk) => view.site.written(disk).state.and_then(|state| state.config),
             // A machine that is still to be installed has no other place for it.

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::proto::{Field, Form};
-use super::{Item, KIND, Kind, View};
+use super::{Item, Kind, View};
 
 const SYSTEM: &[Field] = &[
     ("manufacturer", 1, Form::Text),
@@ -26,59 +26,19 @@ const PROCESSOR: &[Field] = &[
 ];
 
 pub(super) const KINDS: &[Kind] = &[
-    Kind {
-        name: "SystemInformations.hardware.talos.dev",
-        namespace: "hardware",
-        aliases: &["systeminformation"],
-        columns: &[
-            ("Manufacturer", "{.manufacturer}"),
-            ("ProductName", "{.productName}"),
-            ("Version", "{.version}"),
-            ("SerialNumber", "{.serialnumber}"),
-            ("UUID", "{.uuid}"),
-            ("WakeUpType", "{.wakeUpType}"),
-        ],
-        proto: SYSTEM,
-        list: system,
-        ..KIND
-    },
-    Kind {
-        name: "Processors.hardware.talos.dev",
-        namespace: "hardware",
-        aliases: &["cpus", "cpu"],
-        columns: &[
-            ("Manufacturer", "{.manufacturer}"),
-            ("Model", "{.productName}"),
-            ("Cores", "{.coreCount}"),
-            ("Threads", "{.threadCount}"),
-        ],
-        proto: PROCESSOR,
-        list: processors,
-        ..KIND
-    },
+    Kind { name: "SystemInformations.hardware.talos.dev", proto: SYSTEM, list: system },
+    Kind { name: "Processors.hardware.talos.dev", proto: PROCESSOR, list: processors },
     Kind {
         name: "MemoryModules.hardware.talos.dev",
-        namespace: "hardware",
-        aliases: &["memorymodules", "ram"],
-        columns: &[("Manufacturer", "{.manufacturer}"), ("SizeMiB", "{.sizeMiB}")],
         proto: &[
             ("sizeMiB", 1, Form::Number),
             ("deviceLocator", 2, Form::Text),
             ("manufacturer", 5, Form::Text),
         ],
         list: memory,
-        ..KIND
     },
     Kind {
         name: "PCIDevices.hardware.talos.dev",
-        namespace: "hardware",
-        aliases: &["devices", "device"],
-        columns: &[
-            ("Class", "{.class}"),
-            ("Subclass", "{.subclass}"),
-            ("Vendor", "{.vendor}"),
-            ("Product", "{.product}"),
-        ],
         proto: &[
             ("class_id", 5, Form::Text),
             ("subclass_id", 6, Form::Text),
@@ -86,7 +46,6 @@ pub(super) const KINDS: &[Kind] = &[
             ("product_id", 8, Form::Text),
         ],
         list: devices,
-        ..KIND
     },
 ];
 

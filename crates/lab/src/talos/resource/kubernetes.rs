@@ -3,8 +3,7 @@
 use serde_json::{Value, json};
 
 use super::proto::{Field, Form};
-use super::{Item, KIND, Kind, View};
-use crate::talos::config::Facts;
+use super::{Item, Kind, View};
 use crate::talos::kubernetes;
 use crate::talos::service::ServiceState;
 
@@ -19,8 +18,6 @@ const NODE_STATUS: &[Field] = &[
 pub(super) const KINDS: &[Kind] = &[
     Kind {
         name: "Nodenames.kubernetes.talos.dev",
-        namespace: "k8s",
-        columns: &[("Nodename", "{.nodename}")],
         proto: &[("nodename", 1, Form::Text), ("hostnameVersion", 2, Form::Text)],
         list: |view| {
             if view.node.config.is_none() {
@@ -31,11 +28,9 @@ pub(super) const KINDS: &[Kind] = &[
             });
             vec![Item::new("nodename", spec)]
         },
-        ..KIND
     },
     Kind {
         name: "NodeIPs.kubernetes.talos.dev",
-        namespace: "k8s",
         proto: &[("addresses", 1, Form::Each(&Form::Address))],
         list: |view| {
             if view.node.config.is_none() {
@@ -45,52 +40,17 @@ pub(super) const KINDS: &[Kind] = &[
             let addresses: Vec<String> = address.into_iter().collect();
             vec![Item::new("kubelet", json!({ "addresses": addresses }))]
         },
-        ..KIND
     },
-    Kind {
-        name: "NodeStatuses.kubernetes.talos.dev",
-        namespace: "k8s",
-        columns: &[("Ready", "{.nodeReady}"), ("Unschedulable", "{.unschedulable}")],
-        proto: NODE_STATUS,
-        list: node_status,
-        ..KIND
-    },
-    Kind {
-        name: "KubeletSpecs.kubernetes.talos.dev",
-        namespace: "k8s",
-        sensitive_since: Some(13),
-        proto: &[
-            ("image", 1, Form::Text),
-            ("args", 2, Form::Each(&Form::Text)),
-            ("expectedNodename", 4, Form::Text),
-            ("config", 5, Form::Struct),
-        ],
-        list: kubelet,
-        ..KIND
-    },
-    Kind {
-        name: "Endpoints.kubernetes.talos.dev",
-        namespace: "controlplane",
-        columns: &[("Addresses", "{.addresses}")],
-        proto: &[("addresses", 1, Form::Each(&Form::Address))],
-        list: endpoints,
-        ..KIND
-    },
+    Kind { name: "NodeStatuses.kubernetes.talos.dev", proto: NODE_STATUS, list: node_status },
     Kind {
         name: "StaticPods.kubernetes.talos.dev",
-        namespace: "k8s",
         proto: &[("", 1, Form::Struct)],
         list: static_pods,
-        ..KIND
     },
     Kind {
         name: "StaticPodStatuses.kubernetes.talos.dev",
-        namespace: "k8s",
-        aliases: &["podstatus"],
-        columns: &[("Ready", "{.conditions[?(@.type==\"Ready\")].status}")],
         proto: &[("", 1, Form::Struct)],
         list: static_pod_statuses,
-        ..KIND
     },
 ];
 
@@ -110,53 +70,18 @@ fn node_status(view: &View<'_>) -> Vec<Item> {
         let table = object["metadata"][key].clone();
         if table.is_null() { json!({}) } else { table }
     };
-    let spec = json!({
+    let mut spec = json!({
         "nodename": name,
         "nodeReady": is_ready,
         "unschedulable": object["spec"]["unschedulable"] == true,
         "labels": table("labels"),
         "annotations": table("annotations"),
     });
+    if view.node.version.is_at_least(13) {
+        let ranges = object["spec"]["podCIDRs"].clone();
+        spec["podCIDRs"] = if ranges.is_null() { json!([]) } else { ranges };
+    }
     vec![Item::new(name, spec)]
-}
-
-fn kubelet(view: &View<'_>) -> Vec<Item> {
-    let Some(config) = &view.node.config else { return vec![] };
-    let facts = &config.facts;
-    let spec = json!({
-        "image": format!("ghcr.io/siderolabs/kubelet:{}", facts.kubelet_version),
-        "args": [
-            "--bootstrap-kubeconfig=/etc/kubernetes/bootstrap-kubeconfig",
-            "--cert-dir=/var/lib/kubelet/pki",
-            "--config=/etc/kubernetes/kubelet.yaml",
-            format!("--hostname-override={}", view.node.hostname()),
-            "--kubeconfig=/etc/kubernetes/kubeconfig-kubelet",
-            format!("--node-ip={}", view.node.node_address().map(|a| a.to_string()).unwrap_or_default()),
-        ],
-        "expectedNodename": view.node.hostname(),
-        "config": {
-            "apiVersion": "kubelet.config.k8s.io/v1beta1",
-            "kind": "KubeletConfiguration",
-            "clusterDomain": facts.dns_domain,
-        },
-    });
-    vec![Item::new("kubelet", spec)]
-}
-
-/// Where API servers are, by the members that this node knows.
-fn endpoints(view: &View<'_>) -> Vec<Item> {
-    let Some(config) = &view.node.config else { return vec![] };
-    let cluster = |facts: &Facts| (facts.cluster_id.clone(), facts.cluster_secret.clone());
-    let others = view.land.nodes.values().filter(|other| {
-        let theirs = other.config.as_ref().map(|theirs| cluster(&theirs.facts));
-        other.is_control_plane()
-            && theirs == Some(cluster(&config.facts))
-            && view.land.is_connected(view.node.vmid, other.vmid)
-    });
-    let addresses: Vec<String> =
-        others.filter_map(|other| Some(other.node_address()?.to_string())).collect();
-    let id = if config.facts.has_discovery { "discovery" } else { "controlplane" };
-    vec![Item::new(id, json!({ "addresses": addresses, "hosts": [] }))]
 }
 
 pub(crate) const COMPONENTS: [&str; 3] =

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::proto::{Field, Form};
-use super::{Item, KIND, Kind, View};
+use super::{Item, Kind, View};
 use crate::talos::land::Node;
 use crate::talos::service::ServiceState;
 
@@ -32,99 +32,91 @@ const PLATFORM: &[Field] =
 pub(super) const KINDS: &[Kind] = &[
     Kind {
         name: "MachineStatuses.runtime.talos.dev",
-        columns: &[("Stage", "{.stage}"), ("Ready", "{.status.ready}")],
         proto: &[("stage", 1, Form::Enum(STAGES)), ("status", 2, Form::Message(STATUS))],
         list: machine_status,
-        ..KIND
+    },
+    Kind {
+        name: "Versions.runtime.talos.dev",
+        proto: &[("version", 1, Form::Text), ("name", 2, Form::Text)],
+        list: |view| {
+            let version = view.node.version.to_string();
+            let spec = if view.node.version.is_at_least(13) {
+                json!({ "name": "Talos", "version": version })
+            } else {
+                json!({ "version": version })
+            };
+            vec![Item::new("version", spec)]
+        },
+    },
+    Kind {
+        name: "DevicesStatuses.runtime.talos.dev",
+        proto: &[("ready", 1, Form::Number)],
+        list: |_| vec![Item::new("devices", json!({ "ready": true }))],
+    },
+    Kind {
+        name: "ImageCacheConfigs.cri.talos.dev",
+        proto: &[],
+        // No image of the lab has a cache.
+        list: |_| {
+            let spec = json!({ "status": "disabled", "copyStatus": "skipped", "roots": [] });
+            vec![Item::new("image-cache", spec)]
+        },
     },
     Kind {
         name: "Services.v1alpha1.talos.dev",
-        aliases: &["svc"],
-        columns: &[
-            ("Running", "{.running}"),
-            ("Healthy", "{.healthy}"),
-            ("Health Unknown", "{.unknown}"),
-        ],
         proto: &[
             ("running", 1, Form::Number),
             ("healthy", 2, Form::Number),
             ("unknown", 3, Form::Number),
         ],
         list: services,
-        ..KIND
     },
     Kind {
         name: "ExtensionStatuses.runtime.talos.dev",
-        aliases: &["extensions"],
-        columns: &[("Name", "{.metadata.name}"), ("Version", "{.metadata.version}")],
         proto: &[("image", 1, Form::Text), ("metadata", 2, Form::Message(EXTENSION))],
         list: extensions,
-        ..KIND
     },
-    Kind {
-        name: "PlatformMetadatas.talos.dev",
-        columns: &[("Platform", "{.platform}"), ("Type", "{.instanceType}")],
-        proto: PLATFORM,
-        list: platform,
-        ..KIND
-    },
+    Kind { name: "PlatformMetadatas.talos.dev", proto: PLATFORM, list: platform },
     Kind {
         name: "MetaKeys.runtime.talos.dev",
-        aliases: &["meta"],
-        columns: &[("Value", "{.value}")],
         proto: &[("value", 1, Form::Text)],
         list: |view| {
             let keys = view.node.meta.iter();
             keys.map(|(key, value)| Item::new(format!("0x{key:02x}"), json!({ "value": value })))
                 .collect()
         },
-        ..KIND
     },
     Kind {
         name: "Diagnostics.runtime.talos.dev",
-        columns: &[("Message", "{.message}")],
         proto: &[("message", 1, Form::Text), ("details", 2, Form::Each(&Form::Text))],
         list: diagnostics,
-        ..KIND
     },
     Kind {
         name: "SecurityStates.talos.dev",
-        columns: &[("SecureBoot", "{.secureBoot}"), ("SELinuxState", "{.selinuxState}")],
         proto: &[("secureBoot", 1, Form::Number)],
         list: security,
-        ..KIND
     },
     Kind {
         name: "LoadedKernelModules.runtime.talos.dev",
-        since: 10,
-        aliases: &["module", "modules"],
-        columns: &[("State", "{.state}")],
         proto: &[("state", 4, Form::Text), ("address", 5, Form::Text)],
         list: modules,
-        ..KIND
     },
     Kind {
         name: "KernelCmdlines.runtime.talos.dev",
-        since: 11,
-        aliases: &["cmdline"],
-        columns: &[("Cmdline", "{.cmdline}")],
         proto: &[("cmdline", 1, Form::Text)],
         list: |view| {
             let line = crate::talos::api::command_line(view.node);
             vec![Item::new("cmdline", json!({ "cmdline": line.trim_end() }))]
         },
-        ..KIND
     },
     Kind {
         name: "TimeStatuses.v1alpha1.talos.dev",
-        columns: &[("Synced", "{.synced}")],
         proto: &[
             ("synced", 1, Form::Number),
             ("epoch", 2, Form::Number),
             ("syncDisabled", 3, Form::Number),
         ],
         list: time,
-        ..KIND
     },
 ];
 
@@ -196,9 +188,6 @@ fn platform(view: &View<'_>) -> Vec<Item> {
     }
     if let Some(id) = &platform.instance_id {
         spec["instanceId"] = id.as_str().into();
-        if platform.name == "nocloud" {
-            spec["providerId"] = format!("nocloud://{id}").into();
-        }
     }
     vec![Item::new("platformmetadata", spec)]
 }

@@ -1,83 +1,57 @@
-//! The settings of the control plane, and the manifests that a cluster begins with.
+//! Manifests that a new cluster gets.
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
-use super::kubernetes::COMPONENTS;
+use super::control_plane::component;
+use super::kubelet::{dns_addresses, table};
 use super::proto::{Field, Form};
-use super::{Item, KIND, Kind, View};
-use crate::talos::config::Facts;
+use super::{Item, Kind, View};
+use crate::talos::config::Applied;
 use crate::talos::kubernetes;
 
-const CONTROL_PLANE: &str = "controlplane";
-const API_SERVER: &[Field] = &[
-    ("image", 1, Form::Text),
-    ("cloudProvider", 2, Form::Text),
-    ("controlPlaneEndpoint", 3, Form::Text),
-    ("etcdServers", 4, Form::Each(&Form::Text)),
-    ("localPort", 5, Form::Number),
-    ("serviceCIDR", 6, Form::Each(&Form::Text)),
-    ("advertisedAddress", 11, Form::Text),
+const BOOTSTRAP: &[Field] = &[
+    ("string", 1, Form::Text),
+    ("clusterDomain", 2, Form::Text),
+    ("podCIDRs", 3, Form::Each(&Form::Text)),
+    ("proxyEnabled", 4, Form::Number),
+    ("proxyImage", 5, Form::Text),
+    ("proxyArgs", 6, Form::Each(&Form::Text)),
+    ("coreDNSEnabled", 7, Form::Number),
+    ("coreDNSImage", 8, Form::Text),
+    ("dnsServiceIP", 9, Form::Text),
+    ("dnsServiceIPv6", 10, Form::Text),
+    ("flannelEnabled", 11, Form::Number),
+    ("flannelImage", 12, Form::Text),
+    ("flannelKubeServiceHost", 17, Form::Text),
+    ("flannelKubeServicePort", 18, Form::Text),
+    ("cniName", 21, Form::Text),
 ];
-const CONTROLLER_MANAGER: &[Field] = &[
-    ("enabled", 1, Form::Number),
-    ("image", 2, Form::Text),
-    ("podCIDRs", 4, Form::Each(&Form::Text)),
-    ("serviceCIDRs", 5, Form::Each(&Form::Text)),
+const EXTRA: &[Field] = &[
+    ("name", 1, Form::Text),
+    ("url", 2, Form::Text),
+    ("priority", 3, Form::Text),
+    ("extraHeaders", 4, Form::Table),
+    ("inlineManifest", 5, Form::Text),
 ];
 
 pub(super) const KINDS: &[Kind] = &[
     Kind {
-        name: "APIServerConfigs.kubernetes.talos.dev",
-        namespace: CONTROL_PLANE,
-        sensitive_since: Some(13),
-        proto: API_SERVER,
-        list: |view| component(view, COMPONENTS[0], api_server),
-        ..KIND
-    },
-    Kind {
-        name: "ControllerManagerConfigs.kubernetes.talos.dev",
-        namespace: CONTROL_PLANE,
-        proto: CONTROLLER_MANAGER,
-        list: |view| component(view, COMPONENTS[1], controller_manager),
-        ..KIND
-    },
-    Kind {
-        name: "SchedulerConfigs.kubernetes.talos.dev",
-        namespace: CONTROL_PLANE,
-        proto: &[("enabled", 1, Form::Number), ("image", 2, Form::Text)],
-        list: |view| {
-            component(
-                view,
-                COMPONENTS[2],
-                |_, facts| json!({ "enabled": true, "image": facts.scheduler_image, "extraVolumes": [] }),
-            )
-        },
-        ..KIND
-    },
-    Kind {
         name: "BootstrapManifestsConfigs.kubernetes.talos.dev",
-        namespace: CONTROL_PLANE,
-        proto: &[
-            ("clusterDomain", 2, Form::Text),
-            ("podCIDRs", 3, Form::Each(&Form::Text)),
-            ("proxyEnabled", 4, Form::Number),
-            ("proxyImage", 5, Form::Text),
-            ("coreDNSEnabled", 7, Form::Number),
-            ("flannelEnabled", 11, Form::Number),
-        ],
+        proto: BOOTSTRAP,
         list: |view| component(view, "manifests", bootstrap_manifests),
-        ..KIND
+    },
+    Kind {
+        name: "ExtraManifestsConfigs.kubernetes.talos.dev",
+        proto: &[("extraManifests", 1, Form::Each(&Form::Message(EXTRA)))],
+        list: |view| component(view, "extra-manifests", extra_manifests),
     },
     Kind {
         name: "Manifests.kubernetes.talos.dev",
-        namespace: CONTROL_PLANE,
         proto: &[("", 1, Form::Each(&Form::Message(&[("", 1, Form::Struct)])))],
         list: manifests,
-        ..KIND
     },
     Kind {
         name: "ManifestStatuses.kubernetes.talos.dev",
-        namespace: CONTROL_PLANE,
         proto: &[("manifestsApplied", 1, Form::Each(&Form::Text))],
         list: |view| {
             if view.node.etcd.is_none() {
@@ -86,68 +60,79 @@ pub(super) const KINDS: &[Kind] = &[
             let ids: Vec<String> = manifests(view).into_iter().map(|item| item.id).collect();
             vec![Item::new("manifests", json!({ "manifestsApplied": ids }))]
         },
-        ..KIND
     },
 ];
 
-/// Only control planes have these.
-fn facts<'a>(view: &View<'a>) -> Option<&'a Facts> {
-    let config = view.node.config.as_ref()?;
-    config.facts.is_control_plane.then_some(&config.facts)
-}
-
-fn component(view: &View<'_>, id: &str, spec: fn(&View<'_>, &Facts) -> Value) -> Vec<Item> {
-    // Pods name the version that they were made of, and who makes them counts.
-    let version = view.land.components.get(&view.node.vmid).and_then(|all| all.0.get(id));
-    let version = version.map(|component| component.version);
-    let item = |facts| Item { version, ..Item::new(id, spec(view, facts)) };
-    facts(view).map(item).into_iter().collect()
-}
-
-fn api_server(view: &View<'_>, facts: &Facts) -> Value {
-    let address = view.node.node_address().map(|address| address.to_string());
-    let endpoint = facts.endpoint.as_ref().map(|(host, port)| format!("https://{host}:{port}"));
-    json!({
-        "image": facts.api_server_image,
-        "cloudProvider": "",
-        "controlPlaneEndpoint": endpoint,
-        "etcdServers": ["https://localhost:2379"],
-        "localPort": 6443,
-        "serviceCIDR": facts.service_subnets,
-        "extraArgs": {},
-        "extraVolumes": [],
-        "environmentVariables": {},
-        "advertisedAddress": address.unwrap_or_default(),
-    })
-}
-
-fn controller_manager(_: &View<'_>, facts: &Facts) -> Value {
-    json!({
-        "enabled": true,
-        "image": facts.controller_manager_image,
-        "cloudProvider": "",
-        "podCIDRs": facts.pod_subnets,
-        "serviceCIDRs": facts.service_subnets,
-        "extraVolumes": [],
-        "environmentVariables": {},
-    })
-}
-
-fn bootstrap_manifests(_: &View<'_>, facts: &Facts) -> Value {
-    json!({
+fn bootstrap_manifests(view: &View<'_>, config: &Applied) -> Value {
+    let facts = &config.facts;
+    let version = &view.node.version;
+    let balancer = config.flag("machine.features.kubePrism.enabled").then(|| {
+        config.value("machine.features.kubePrism.port").as_u64().unwrap_or(7445).to_string()
+    });
+    let endpoint = || config.value("cluster.controlPlane.endpoint");
+    let server = balancer.as_ref().map(|port| format!("https://127.0.0.1:{port}").into());
+    let dns = dns_addresses(facts);
+    let dns = |is_v6: bool| dns.iter().find(|dns| dns.contains(':') == is_v6);
+    let mut spec = json!({
+        "string": server.unwrap_or_else(endpoint),
         "clusterDomain": facts.dns_domain,
         "podCIDRs": facts.pod_subnets,
         "proxyEnabled": facts.has_proxy,
         "proxyImage": facts.proxy_image,
+        "proxyArgs": kubernetes::proxy_args(facts),
         "coreDNSEnabled": facts.has_core_dns,
+        "coreDNSImage": kubernetes::core_dns_image(version),
+        "dnsServiceIP": dns(false).map(String::as_str).unwrap_or_default(),
+        "dnsServiceIPv6": dns(true).map(String::as_str).unwrap_or_default(),
         "flannelEnabled": facts.cni == "flannel",
-        "cniName": facts.cni,
-    })
+        "flannelImage": kubernetes::flannel_image(version),
+        "flannelExtraArgs": [],
+        "flannelKubeServiceHost": if balancer.is_some() { "127.0.0.1" } else { "" },
+        "flannelKubeServicePort": balancer.unwrap_or_default(),
+    });
+    if version.is_at_least(13) {
+        spec["flannelKubeNetworkPoliciesEnabled"] = false.into();
+        spec["flannelKubeNetworkPoliciesImage"] = "".into();
+        spec["cniName"] = facts.cni.as_str().into();
+    }
+    spec["podSecurityPolicyEnabled"] = false.into();
+    spec["talosAPIServiceEnabled"] =
+        config.flag("machine.features.kubernetesTalosAPIAccess.enabled").into();
+    spec
 }
 
-/// What a control plane applies once its API server answers.
+/// Manifests of the config: those of its CNI are applied early, all others last.
+fn extra_manifests(_: &View<'_>, config: &Applied) -> Value {
+    let cni = config.value("cluster.network.cni.urls");
+    let cni = cni.as_array().into_iter().flatten().filter_map(Value::as_str);
+    let headers = table(config, "cluster.extraManifestHeaders");
+    let by_url = |url: &str, priority: &str, headers: Map<String, Value>| {
+        json!({
+            "name": url, "url": url, "priority": priority, "extraHeaders": headers,
+            "inlineManifest": "",
+        })
+    };
+    let mut all: Vec<Value> = cni.map(|url| by_url(url, "05", Map::new())).collect();
+    let urls = config.facts.extra_manifests.iter();
+    all.extend(urls.map(|url| by_url(url, "99", headers.clone())));
+    all.extend(config.facts.inline_manifests.iter().map(|(name, contents)| {
+        json!({
+            "name": name, "url": "", "priority": "99", "extraHeaders": {},
+            "inlineManifest": contents,
+        })
+    }));
+    json!({ "extraManifests": all })
+}
+
+/// Manifests that a control plane applies once its API server answers.
 fn manifests(view: &View<'_>) -> Vec<Item> {
-    let Some(facts) = facts(view) else { return vec![] };
-    let all = kubernetes::manifests(facts, &view.node.version);
-    all.into_iter().map(|(id, objects)| Item::new(id, objects.into())).collect()
+    let config = view.node.config.iter().filter(|config| config.facts.is_control_plane);
+    let all = config.flat_map(|config| kubernetes::manifests(&config.facts, &view.node.version));
+    all.map(|(id, objects)| {
+        // Manifests of the config come from another controller than those of Talos.
+        let is_extra = id.starts_with("99-");
+        let owner = if is_extra { "k8s.ExtraManifestController" } else { "k8s.ManifestController" };
+        Item::new(id, objects.into()).owned_by(owner)
+    })
+    .collect()
 }

@@ -1,84 +1,59 @@
 //! The resources that a node's controllers keep, as the Talos API shows them.
 //!
-//! Nothing is kept here: each kind is a function of the land, and its resources are computed when
-//! somebody looks. Only their versions are remembered, because those tell what changed.
+//! No resource is stored: each kind is a function of the simulated nodes, and its resources are computed
+//! for every request. Only their versions are stored, because watches report changes by them.
 
 use std::time::Duration;
 
 use serde_json::Value;
 
 use super::land::{Land, Node};
-use super::version::Version;
 use crate::pve::Site;
 
 mod block;
+mod cert_san;
 mod cluster;
 mod config;
+mod control_plane;
 mod definition;
+mod endpoint;
+mod etc_file;
 mod etcd;
 mod hardware;
+mod kubelet;
+mod kubelet_configuration;
 mod kubernetes;
 mod machine;
 mod manifest;
 mod network;
+mod node_address;
+mod node_label;
 mod partition;
 mod placement;
 mod proto;
+mod resolver;
 mod route;
 mod seen;
 mod yaml;
 
+pub(crate) use definition::Definition;
 pub(crate) use kubernetes::COMPONENTS;
 pub(crate) use machine::problems as diagnostics;
+pub(crate) use partition::volume_labels;
+pub(crate) use placement::missing_user_disk;
 pub(crate) use seen::{Found, Seen};
 pub(crate) use yaml::to_yaml;
 
-/// A kind of resources.
+/// Source of the resources of one kind. Its definition is in the table of `definition`.
 pub(crate) struct Kind {
     pub(crate) name: &'static str,
-    pub(crate) namespace: &'static str,
-    /// Beside those that follow from the name.
-    pub(crate) aliases: &'static [&'static str],
-    /// What a table shows of each: the title, and where it stands.
-    pub(crate) columns: &'static [(&'static str, &'static str)],
-    /// The minor release of Talos 1 since which only administrators may see it.
-    pub(crate) sensitive_since: Option<u32>,
-    /// The minor release of Talos 1 that brought it.
-    pub(crate) since: u32,
-    /// How it is written in binary, for clients that want it so.
+    /// Protobuf form of a spec, for clients that decode typed resources.
     pub(crate) proto: &'static [proto::Field],
     pub(crate) list: fn(&View<'_>) -> Vec<Item>,
 }
 
-impl Kind {
-    pub(crate) fn to_proto(&self, spec: &Value) -> Vec<u8> {
-        proto::encode(spec, self.proto)
-    }
-
-    /// Whether nodes of this release show it to administrators alone.
-    pub(crate) fn is_sensitive(&self, version: &Version) -> bool {
-        self.sensitive_since.is_some_and(|minor| version.is_at_least(minor))
-    }
-
-    /// The controller that keeps resources of this kind, by a name of its own.
-    pub(crate) fn owner(&self) -> String {
-        let (plural, domain) = self.name.split_once('.').unwrap_or((self.name, ""));
-        let area = domain.split('.').next().unwrap_or_default();
-        format!("{area}.{}Controller", plural.trim_end_matches('s'))
-    }
-}
-
-/// A kind as most are.
-const KIND: Kind = Kind {
-    name: "",
-    namespace: "runtime",
-    aliases: &[],
-    columns: &[],
-    sensitive_since: None,
-    since: 0,
-    proto: &[],
-    list: |_| vec![],
-};
+/// Kind without resources: a node answers an empty list.
+const KIND: Kind = Kind { name: "", proto: &[], list: |_| vec![] };
 
 /// What resources are made of.
 pub(crate) struct View<'a> {
@@ -95,73 +70,60 @@ pub(crate) struct View<'a> {
 pub(crate) struct Item {
     pub(crate) id: String,
     pub(crate) spec: Spec,
-    /// Where others count the versions.
+    /// Set where another part of the lab counts the versions.
     pub(crate) version: Option<u64>,
+    /// Controller that wrote it, where several controllers write resources of one kind.
+    pub(crate) owner: Option<&'static str>,
+    pub(crate) annotations: &'static [(&'static str, &'static str)],
 }
 
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Spec {
     Value(Value),
-    /// Written as it is in both forms. It may hold keys.
+    /// Text that is sent as YAML without being a YAML string. It may hold keys.
     Text(String),
 }
 
 impl Item {
     fn new(id: impl Into<String>, spec: Value) -> Self {
-        Self { id: id.into(), spec: Spec::Value(spec), version: None }
+        let (id, spec) = (id.into(), Spec::Value(spec));
+        Self { id, spec, version: None, owner: None, annotations: &[] }
+    }
+
+    fn owned_by(self, controller: &'static str) -> Self {
+        Self { owner: Some(controller), ..self }
     }
 }
 
-/// Every kind that nodes know.
+/// Every kind that has resources in the lab.
 const KINDS: &[&[Kind]] = &[
     block::KINDS,
+    cert_san::KINDS,
     cluster::KINDS,
     config::KINDS,
+    control_plane::KINDS,
     definition::KINDS,
+    endpoint::KINDS,
     etcd::KINDS,
+    etc_file::KINDS,
     hardware::KINDS,
+    kubelet::KINDS,
     kubernetes::KINDS,
     machine::KINDS,
     manifest::KINDS,
     network::KINDS,
+    node_address::KINDS,
+    node_label::KINDS,
     partition::KINDS,
+    resolver::KINDS,
     route::KINDS,
 ];
 
-/// The kinds that this node knows.
-fn kinds(node: &Node) -> impl Iterator<Item = &'static Kind> {
-    KINDS.iter().copied().flatten().filter(|kind| node.version.is_at_least(kind.since))
+/// The definition of that name, in whatever case it is written.
+pub(crate) fn definition(node: &Node, name: &str) -> Option<&'static Definition> {
+    definition::of(&node.version).find(|known| known.name.eq_ignore_ascii_case(name))
 }
 
-/// The kind of that name, in whatever case it is written.
-pub(crate) fn kind(node: &Node, name: &str) -> Option<&'static Kind> {
-    kinds(node).find(|kind| kind.name.eq_ignore_ascii_case(name))
-}
-
-pub(crate) fn has_namespace(name: &str) -> bool {
-    definition::NAMESPACES.contains(&name)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_only_administrators_see_depends_on_the_release() {
-        let config = "MachineConfigs.config.talos.dev";
-        let kubelet = "KubeletSpecs.kubernetes.talos.dev";
-        let api_server = "APIServerConfigs.kubernetes.talos.dev";
-        let table: [(&str, &[&str]); 4] = [
-            ("v1.8.0", &[config]),
-            ("v1.12.7", &[config]),
-            ("v1.13.6", &[config, kubelet, api_server]),
-            ("v1.14.0", &[config, kubelet, api_server]),
-        ];
-        for (release, expected) in table {
-            let version = Version::parse(release).unwrap();
-            let all = KINDS.iter().copied().flatten();
-            let hidden = all.filter(|kind| kind.is_sensitive(&version)).map(|kind| kind.name);
-            assert_eq!(hidden.collect::<Vec<_>>(), expected, "{release}");
-        }
-    }
+pub(crate) fn has_namespace(node: &Node, name: &str) -> bool {
+    definition::namespaces(&node.version).any(|known| known == name)
 }

@@ -1,19 +1,24 @@
 //! Links, addresses, names.
 
+use std::net::{IpAddr, Ipv6Addr};
+
 use serde_json::{Value, json};
 use talmox_talos_config::network::Prefix;
 
 use super::proto::{Field, Form};
-use super::{Item, KIND, Kind, View};
+use super::resolver::{HOST_DNS_FOR_PODS, serves_pods};
+use super::{Item, Kind, View};
+use crate::talos::config::prefix;
 use crate::talos::link::{Link, LinkKind};
 
-const NETWORK: &str = "network";
 pub(super) const FAMILIES: &[(&str, u64)] = &[("inet4", 2), ("inet6", 10)];
 pub(super) const SCOPES: &[(&str, u64)] =
     &[("global", 0), ("site", 200), ("link", 253), ("host", 254), ("nowhere", 255)];
+pub(super) const LAYERS: &[(&str, u64)] =
+    &[("default", 0), ("cmdline", 1), ("platform", 2), ("operator", 3), ("configuration", 4)];
 const ADDRESS_STATUS: &[Field] = &[
     ("address", 1, Form::Prefix),
-    ("local", 2, Form::Address),
+    ("address", 2, Form::Host),
     ("linkIndex", 6, Form::Number),
     ("linkName", 7, Form::Text),
     ("family", 8, Form::Enum(FAMILIES)),
@@ -24,11 +29,7 @@ const ADDRESS_SPEC: &[Field] = &[
     ("linkName", 2, Form::Text),
     ("family", 3, Form::Enum(FAMILIES)),
     ("scope", 4, Form::Enum(SCOPES)),
-    (
-        "layer",
-        7,
-        Form::Enum(&[("cmdline", 1), ("platform", 2), ("operator", 3), ("configuration", 4)]),
-    ),
+    ("layer", 7, Form::Enum(LAYERS)),
 ];
 const BOND_MODES: &[(&str, u64)] = &[
     ("balance-rr", 0),
@@ -65,80 +66,61 @@ const LINK_STATUS: &[Field] = &[
     ("bondMaster", 28, Form::Message(&[("mode", 1, Form::Enum(BOND_MODES))])),
     ("permanentAddr", 30, Form::Mac),
     ("alias", 31, Form::Text),
+    ("altNames", 32, Form::Each(&Form::Text)),
 ];
 
 pub(super) const KINDS: &[Kind] = &[
     Kind {
         name: "HostnameStatuses.net.talos.dev",
-        namespace: NETWORK,
-        aliases: &["hostname"],
-        columns: &[("Hostname", "{.hostname}"), ("Domainname", "{.domainname}")],
         proto: &[("hostname", 1, Form::Text), ("domainname", 2, Form::Text)],
         list: |view| {
             let network = &view.node.network;
             let spec = json!({ "hostname": network.hostname, "domainname": network.domain });
             vec![Item::new("hostname", spec)]
         },
-        ..KIND
     },
-    Kind {
-        name: "AddressStatuses.net.talos.dev",
-        namespace: NETWORK,
-        aliases: &["address", "addresses"],
-        columns: &[("Address", "{.address}"), ("Link", "{.linkName}")],
-        proto: ADDRESS_STATUS,
-        list: address_statuses,
-        ..KIND
-    },
-    Kind {
-        name: "AddressSpecs.net.talos.dev",
-        namespace: NETWORK,
-        proto: ADDRESS_SPEC,
-        list: address_specs,
-        ..KIND
-    },
-    Kind {
-        name: "LinkStatuses.net.talos.dev",
-        namespace: NETWORK,
-        aliases: &["link", "links"],
-        columns: &[
-            ("Alias", "{.alias}"),
-            ("Type", "{.type}"),
-            ("Kind", "{.kind}"),
-            ("Hw Addr", "{.hardwareAddr}"),
-            ("Oper State", "{.operationalState}"),
-            ("Link State", "{.linkState}"),
-        ],
-        proto: LINK_STATUS,
-        list: links,
-        ..KIND
-    },
-    Kind {
-        name: "NodeAddresses.net.talos.dev",
-        namespace: NETWORK,
-        columns: &[("Addresses", "{.addresses}")],
-        proto: &[("addresses", 1, Form::Each(&Form::Prefix))],
-        list: node_addresses,
-        ..KIND
-    },
+    Kind { name: "AddressStatuses.net.talos.dev", proto: ADDRESS_STATUS, list: address_statuses },
+    Kind { name: "AddressSpecs.net.talos.dev", proto: ADDRESS_SPEC, list: address_specs },
+    Kind { name: "LinkStatuses.net.talos.dev", proto: LINK_STATUS, list: links },
 ];
 
-/// Every address that the node has, with its link: loopback, its own, and shared ones.
-fn all(view: &View<'_>) -> Vec<(String, Prefix)> {
+/// Every address that the node has, with its link: loopback, its own, link-local ones, and shared ones.
+pub(super) fn all(view: &View<'_>) -> Vec<(String, Prefix)> {
     let network = &view.node.network;
-    let mut found: Vec<(String, Prefix)> = ["127.0.0.1/8", "::1/128"]
-        .iter()
-        .filter_map(|text| Some(("lo".to_owned(), text.parse().ok()?)))
-        .collect();
+    let mut found: Vec<(String, Prefix)> = loopback(view);
     for link in &network.links {
         found.extend(link.addresses.iter().map(|(prefix, _)| (link.name.clone(), *prefix)));
+        found.extend(link_local(link).map(|prefix| (link.name.clone(), prefix)));
     }
     found.extend(shared(view));
     found
 }
 
+fn loopback(view: &View<'_>) -> Vec<(String, Prefix)> {
+    let config = view.node.config.as_ref();
+    let for_pods = config.filter(|config| serves_pods(config)).map(|_| HOST_DNS_FOR_PODS);
+    let all = ["127.0.0.1/8", "::1/128"].into_iter().chain(for_pods);
+    all.filter_map(|text| Some(("lo".to_owned(), prefix(text)?))).collect()
+}
+
+/// Address that the kernel gives to every link with a carrier, from its MAC. A part of a bond or bridge has none.
+fn link_local(link: &Link) -> Option<Prefix> {
+    if !link.is_up || link.master.is_some() {
+        return None;
+    }
+    let pairs = link.mac.split(':').map(|pair| u8::from_str_radix(pair, 16).ok());
+    let mut host = pairs.collect::<Option<Vec<u8>>>().filter(|mac| mac.len() == 6)?;
+    host[0] ^= 2;
+    host.splice(3..3, [0xff, 0xfe]);
+    let mut bytes = [0; 16];
+    bytes[..2].copy_from_slice(&[0xfe, 0x80]);
+    bytes[8..].copy_from_slice(&host);
+    let address = Ipv6Addr::from(bytes);
+    Prefix::new(address.into(), 64)
+}
+
 /// Shared addresses are on the link that the config has them on; others, on the one whose network they are in.
-fn shared(view: &View<'_>) -> Vec<(String, Prefix)> {
+pub(super) fn shared(view: &View<'_>) -> Vec<(String, Prefix)> {
     let network = &view.node.network;
     let held = network.shared.iter().filter_map(|address| {
         let on = |link: &&Link| link.addresses.iter().any(|(own, _)| own.contains(*address));
@@ -161,40 +143,58 @@ pub(super) fn index(view: &View<'_>, link: &str) -> usize {
     position.map_or(1, |position| position + FIRST_CARD)
 }
 
-/// After loopback, and the devices that the kernel makes of itself.
+/// Index of the first card: after loopback and the devices that the kernel makes by itself.
 const FIRST_CARD: usize = 8;
+/// PCI slot of the first card of a VM, on the bus behind the bridge of the q35 machine.
+const FIRST_SLOT: usize = 0x12;
+
+fn scope(link: &str, prefix: Prefix) -> &'static str {
+    match prefix.address() {
+        _ if link == "lo" => "host",
+        IpAddr::V6(address) if address.is_unicast_link_local() => "link",
+        _ => "global",
+    }
+}
 
 fn address_statuses(view: &View<'_>) -> Vec<Item> {
+    let has_priority = view.node.version.is_at_least(10);
     all(view)
         .into_iter()
         .map(|(link, prefix)| {
-            let spec = json!({
+            let mut spec = json!({
                 "address": prefix.to_string(),
-                "local": prefix.address().to_string(),
                 "linkIndex": index(view, &link),
                 "linkName": link,
                 "family": family(prefix),
-                "scope": if link == "lo" { "host" } else { "global" },
+                "scope": scope(&link, prefix),
                 "flags": "permanent",
             });
+            if has_priority {
+                spec["priority"] = 0.into();
+            }
             Item::new(format!("{link}/{prefix}"), spec)
         })
         .collect()
 }
 
+/// Addresses that Talos sets itself: those of IPv6 link-local scope are the kernel's.
 fn address_specs(view: &View<'_>) -> Vec<Item> {
     let spec = |link: &str, prefix: Prefix, layer: &str| {
         let spec = json!({
             "address": prefix.to_string(), "linkName": link, "family": family(prefix),
-            "scope": "global", "flags": "permanent", "layer": layer,
+            "scope": scope(link, prefix), "flags": "permanent", "layer": layer,
         });
         Item::new(format!("{link}/{prefix}"), spec)
     };
+    let loopback = loopback(view).into_iter().map(|(link, prefix)| {
+        let is_default = prefix.address().is_loopback();
+        spec(&link, prefix, if is_default { "default" } else { "operator" })
+    });
     let links = view.node.network.links.iter();
     let own = links.flat_map(|link| link.addresses.iter().map(move |address| (link, address)));
     let own = own.map(|(link, (prefix, layer))| spec(&link.name, *prefix, layer.name()));
     let shared = shared(view).into_iter().map(|(link, prefix)| spec(&link, prefix, "operator"));
-    own.chain(shared).collect()
+    loopback.chain(own).chain(shared).collect()
 }
 
 fn links(view: &View<'_>) -> Vec<Item> {
@@ -244,7 +244,13 @@ fn link_status(view: &View<'_>, link: &Link) -> Value {
         LinkKind::Card => {
             let number = index(view, &link.name) - FIRST_CARD;
             status["queueDisc"] = json!("pfifo_fast");
-            status["busPath"] = json!(format!("0000:06:{:02x}.0", 0x12 + number));
+            let slot = FIRST_SLOT + number;
+            status["busPath"] = json!(format!("0000:06:{slot:02x}.0"));
+            if view.node.version.is_at_least(9) {
+                let mac = link.mac.replace(':', "");
+                let names = [format!("ens{slot}"), format!("enp6s{slot}"), format!("enx{mac}")];
+                status["altNames"] = json!(names);
+            }
             status["driver"] = json!("virtio_net");
             status["driverVersion"] = json!("1.0.0");
         }
@@ -267,31 +273,4 @@ fn link_status(view: &View<'_>, link: &Link) -> Value {
         }
     }
     status
-}
-
-/// The addresses as other controllers want them: the first, all of now, all of ever, those of routes,
-/// and each without what belongs to Kubernetes.
-fn node_addresses(view: &View<'_>) -> Vec<Item> {
-    let network = &view.node.network;
-    let own = network.links.iter().flat_map(|link| link.addresses.iter());
-    let own: Vec<String> = own.map(|(prefix, _)| prefix.to_string()).collect();
-    let shared: Vec<String> =
-        shared(view).into_iter().map(|(_, prefix)| prefix.to_string()).collect();
-    let current: Vec<String> = own.iter().chain(&shared).cloned().collect();
-    let algorithm = "v1";
-    let item = |id: &str, addresses: &[String]| {
-        Item::new(id, json!({ "addresses": addresses, "sortAlgorithm": algorithm }))
-    };
-    let mut items = vec![
-        item("accumulative", &current),
-        item("current", &current),
-        item("default", &own[..own.len().min(1)]),
-        item("routed", &own),
-    ];
-    if view.node.config.is_some() {
-        items.push(item("accumulative-no-k8s", &current));
-        items.push(item("current-no-k8s", &current));
-        items.push(item("routed-no-k8s", &own));
-    }
-    items
 }

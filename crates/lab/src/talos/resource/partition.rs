@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::block::pretty;
 use super::placement::{self, Place, Placed};
 use super::proto::{Field, Form};
-use super::{Item, KIND, Kind, View};
+use super::{Item, Kind, Spec, View};
 use crate::talos::land::Node;
 
 const PHASES: &[(&str, u64)] = &[("waiting", 0), ("failed", 1), ("missing", 2), ("ready", 6)];
@@ -35,39 +35,15 @@ const DISCOVERED: &[Field] = &[
 ];
 
 pub(super) const KINDS: &[Kind] = &[
+    Kind { name: "VolumeStatuses.block.talos.dev", proto: VOLUME, list: volumes },
+    Kind { name: "DiscoveredVolumes.block.talos.dev", proto: DISCOVERED, list: discovered },
     Kind {
-        name: "VolumeStatuses.block.talos.dev",
-        columns: &[
-            ("Type", "{.type}"),
-            ("Phase", "{.phase}"),
-            ("Location", "{.location}"),
-            ("Size", "{.prettySize}"),
-        ],
-        proto: VOLUME,
-        list: volumes,
-        ..KIND
-    },
-    Kind {
-        name: "DiscoveredVolumes.block.talos.dev",
-        columns: &[
-            ("Type", "{.type}"),
-            ("Size", "{.pretty_size}"),
-            ("Discovered", "{.name}"),
-            ("Label", "{.label}"),
-            ("PartitionLabel", "{.partition_label}"),
-        ],
-        proto: DISCOVERED,
-        list: discovered,
-        ..KIND
+        name: "MountStatuses.block.talos.dev",
+        proto: &[("target", 2, Form::Text), ("source", 3, Form::Text)],
+        list: |view| mounts(view).iter().map(block_mount).collect(),
     },
     Kind {
         name: "MountStatuses.runtime.talos.dev",
-        aliases: &["mounts"],
-        columns: &[
-            ("Source", "{.source}"),
-            ("Target", "{.target}"),
-            ("Filesystem Type", "{.filesystemType}"),
-        ],
         proto: &[
             ("source", 1, Form::Text),
             ("target", 2, Form::Text),
@@ -75,7 +51,6 @@ pub(super) const KINDS: &[Kind] = &[
             ("options", 4, Form::Each(&Form::Text)),
         ],
         list: mounts,
-        ..KIND
     },
 ];
 
@@ -122,12 +97,36 @@ fn placed(node: &Node) -> Vec<Placed> {
     placement::of(node, used, u8::try_from(own.len()).unwrap_or(u8::MAX))
 }
 
+/// Labels of the partitions that the config asks for, each with the device that it is or will be on.
+pub(crate) fn volume_labels(node: &Node) -> Vec<(String, String)> {
+    let placed = placed(node).into_iter().filter(|placed| !placed.id.starts_with('/'));
+    let partitions = placed.filter_map(|placed| {
+        let place = placed.place.ok().filter(|place| place.index.is_some())?;
+        Some((placed.id, place.device))
+    });
+    partitions.collect()
+}
+
+/// All partitions: `sda1`, its number, and its label.
+pub(super) fn names(node: &Node) -> Vec<(String, u8, String)> {
+    let system = system_disk(node).map(|disk| disk.id().to_owned()).unwrap_or_default();
+    let own = partitions(node).into_iter();
+    let own = own.map(|one| (format!("{system}{}", one.index), one.index, one.label.to_owned()));
+    let more = placed(node).into_iter().filter_map(|placed| {
+        let place = placed.place.ok()?;
+        let (id, index) = (place.device.trim_start_matches("/dev/"), place.index?);
+        let label = if placed.id.starts_with('/') { String::new() } else { placed.id };
+        Some((format!("{id}{index}"), index, label))
+    });
+    own.chain(more).collect()
+}
+
 fn list_size(has_uki: bool, boot_size: u64) -> u64 {
     let boot = if has_uki { boot_size } else { 1101 * MIB };
     boot + 103 * MIB
 }
 
-fn system_disk(node: &Node) -> Option<&crate::talos::hardware::Disk> {
+fn system_disk(node: &Node) -> Option<&crate::talos::disk::Disk> {
     let system = node.system_disk.as_ref()?;
     node.hardware.disks.iter().find(|disk| disk.device == system.device)
 }
@@ -250,7 +249,8 @@ fn user_partition(id: &str, placed: &Placed, place: &Place) -> Value {
         "dev_path": format!("/dev/{id}"), "type": "partition",
         "device_path": format!("/sys/block/{parent}/{id}"), "parent": parent, "parent_dev_path": place.device,
         "size": place.size, "pretty_size": pretty(place.size), "name": placed.filesystem,
-        "partition_label": placed.id, "partition_index": place.index,
+        "partition_label": placed.id.strip_prefix('/').map_or(placed.id.as_str(), |_| ""),
+        "partition_index": place.index,
     })
 }
 
@@ -277,4 +277,20 @@ fn user_mount(placed: &Placed) -> Option<Item> {
         "encrypted": false,
     });
     Some(Item::new(placed.id.clone(), spec))
+}
+
+/// The same mount as the kind has it that the volume manager keeps, since 1.10.
+fn block_mount(mount: &Item) -> Item {
+    let Spec::Value(legacy) = &mount.spec else { return mount.clone() };
+    let is_user = mount.id.starts_with("u-");
+    let requester = if is_user { "block.VolumeConfigController" } else { "sequencer" };
+    let spec = json!({
+        "spec": {
+            "volumeID": mount.id, "parentID": "", "readOnly": false, "detached": false,
+            "requesters": [requester], "requesterIDs": [mount.id],
+        },
+        "source": legacy["source"], "target": legacy["target"], "filesystem": legacy["filesystemType"],
+        "readOnly": false, "projectQuotaSupport": mount.id == "EPHEMERAL", "detached": false,
+    });
+    Item::new(mount.id.clone(), spec)
 }

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use talmox_talos_config::Document;
 
+use crate::talos::disk::Disk;
 use crate::talos::disk_match::{self, Candidate};
-use crate::talos::hardware::Disk;
 use crate::talos::land::Node;
 
 /// A volume that a config asks for.
@@ -45,8 +45,19 @@ pub(super) fn of(node: &Node, used: u64, partitions: u8) -> Vec<Placed> {
     if let Some(system) = &node.system_disk {
         disks.taken.insert(system.device.clone(), (used, partitions));
     }
+    let user_disks = node.config.iter().flat_map(|config| &config.facts.user_disks);
+    let mut placed: Vec<Placed> =
+        user_disks.flat_map(|(path, partitions)| disks.user_disk(path, partitions)).collect();
     let documents = node.config.iter().flat_map(|config| config.config.documents());
-    documents.filter_map(|document| disks.place(document)).collect()
+    placed.extend(documents.filter_map(|document| disks.place(document)));
+    placed
+}
+
+/// The path of `machine.disks` that leads to no disk, if there is one: Talos waits for it before it starts anything else.
+pub(crate) fn missing_user_disk(node: &Node) -> Option<&str> {
+    let mut wanted = node.config.as_ref()?.facts.user_disks.iter();
+    let is_there = |path: &str| node.hardware.disks.iter().any(|disk| disk.is_at(path));
+    wanted.find(|(path, _)| !is_there(path)).map(|(path, _)| path.as_str())
 }
 
 /// What is free, and what was given away.
@@ -57,6 +68,28 @@ struct Disks<'a> {
 }
 
 impl Disks<'_> {
+    /// The partitions of an entry of `machine.disks`, found by the disk and their number alone.
+    fn user_disk(&mut self, path: &str, partitions: &[(Option<u64>, String)]) -> Vec<Placed> {
+        let Some(disk) = self.node.hardware.disks.iter().find(|disk| disk.is_at(path)) else {
+            return vec![];
+        };
+        let place = |(number, (size, mount)): (usize, &(Option<u64>, String))| {
+            let (used, partitions) = self.taken.get(&disk.device).copied().unwrap_or_default();
+            let free = disk.size.saturating_sub(used);
+            let size = size.unwrap_or(free).min(free);
+            self.taken.insert(disk.device.clone(), (used + size, partitions + 1));
+            let place = Place { device: disk.device.clone(), index: Some(partitions + 1), size };
+            Placed {
+                id: format!("{path}-{}", number + 1),
+                kind: "partition".to_owned(),
+                filesystem: "xfs",
+                mount: mount.clone(),
+                place: Ok(place),
+            }
+        };
+        partitions.iter().enumerate().map(place).collect()
+    }
+
     fn place(&mut self, document: &Document) -> Option<Placed> {
         let name = document.name()?;
         let (letter, filesystem, mount) = match document.kind() {
@@ -70,14 +103,16 @@ impl Disks<'_> {
             _ => filesystem,
         };
         let kind = text(document, &["volumeType"]).unwrap_or_else(|| "partition".to_owned());
+        let id = format!("{letter}-{name}");
         let place = match kind.as_str() {
             "directory" => Ok(Place::default()),
-            _ => self.find(document, kind == "disk"),
+            _ => self.find(document, &id, kind == "disk"),
         };
-        Some(Placed { id: format!("{letter}-{name}"), kind, filesystem, mount, place })
+        Some(Placed { id, kind, filesystem, mount, place })
     }
 
-    fn find(&mut self, document: &Document, is_whole: bool) -> Result<Place, String> {
+    /// A volume that exists is where its label is; the selector decides only where a new one is created.
+    fn find(&mut self, document: &Document, id: &str, is_whole: bool) -> Result<Place, String> {
         let wanted = text(document, &["provisioning", "diskSelector", "match"]);
         let system = self.node.system_disk.as_ref().map(|disk| disk.device.as_str());
         let is_meant = |disk: &&Disk| {
@@ -87,7 +122,11 @@ impl Disks<'_> {
                 && wanted.as_ref().is_none_or(|wanted| disk_match::matches(wanted, &candidate))
         };
         let disks = &self.node.hardware.disks;
-        let meant: Vec<&Disk> = disks.iter().filter(is_meant).collect();
+        let labelled = disks.iter().find(|disk| disk.labels.iter().any(|label| label == id));
+        let meant: Vec<&Disk> = match labelled {
+            Some(disk) => vec![disk],
+            None => disks.iter().filter(is_meant).collect(),
+        };
         if meant.is_empty() {
             return Err("no disks matched selector for volume".to_owned());
         }

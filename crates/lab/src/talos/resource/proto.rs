@@ -18,6 +18,8 @@ pub(crate) enum Form {
     Enum(&'static [(&'static str, u64)]),
     Address,
     Prefix,
+    /// The address of a prefix, as the kernel reports `local`: for IPv4 alone.
+    Host,
     /// Text as bytes of a hardware address.
     Mac,
     Message(&'static [Field]),
@@ -70,6 +72,12 @@ fn put(bytes: &mut Vec<u8>, number: u32, form: Form, value: &Value) {
                 let mut message = address_message(address);
                 put_number(&mut message, 2, length);
                 put_bytes(bytes, number, &message);
+            }
+        }
+        Form::Host => {
+            let host = value.as_str().and_then(|text| text.split('/').next()?.parse().ok());
+            if let Some(host @ IpAddr::V4(_)) = host {
+                put_bytes(bytes, number, &address_message(host));
             }
         }
         Form::Mac => {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use super::{Item, Kind, View};
+use super::{Definition, Item, View};
 
 /// What was seen of all nodes.
 #[derive(Debug, Default)]
@@ -27,8 +27,8 @@ pub(crate) struct Found {
 
 impl Seen {
     /// All resources of a kind, as they are now.
-    pub(crate) fn list(&self, view: &View<'_>, kind: &'static Kind) -> Vec<Found> {
-        let items = (kind.list)(view);
+    pub(crate) fn list(&self, view: &View<'_>, kind: &'static Definition) -> Vec<Found> {
+        let items = kind.list(view);
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let known = all.entry(view.node.vmid).or_default();
         if known.boot != view.node.boot {

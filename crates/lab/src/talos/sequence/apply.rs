@@ -221,6 +221,7 @@ impl Realm {
     /// The node runs with this config from now on.
     fn run_with(&self, vmid: u32, boot: u64, applied: Arc<Applied>) {
         self.change_node(vmid, boot, |node: &mut Node| node.config = Some(applied));
+        self.create_volumes(vmid, boot);
         self.refresh_network(vmid, boot);
     }
 }

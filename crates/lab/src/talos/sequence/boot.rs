@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use talmox_talos_config::Release;
 
+use super::super::disk;
 use super::super::hardware::Hardware;
 use super::super::land::Node;
 use super::super::network::{Network, Sources, fallback_name};
@@ -19,7 +20,7 @@ use super::installer::UPGRADE_TAG;
 use super::life::Me;
 use super::system::{self, Found, FoundTalos};
 use super::ubuntu;
-use crate::disk::{Medium, TalosImage};
+use crate::disk::{Medium, Platform, TalosImage};
 use crate::fault::BootSight;
 use crate::pve::Work;
 
@@ -27,7 +28,8 @@ use crate::pve::Work;
 pub(in super::super) async fn play(realm: Arc<Realm>, vmid: u32) {
     let object = format!("node/{vmid}");
     realm.site.wait(Work::Firmware, &object).await;
-    let Some(hardware) = Hardware::of(&realm.site, vmid) else { return };
+    let Some(mut hardware) = Hardware::of(&realm.site, vmid) else { return };
+    disk::enumerate(&mut hardware.disks, &mut realm.chance(&format!("disks/{vmid}")));
     let (site, machine) = (Arc::clone(&realm.site), hardware.clone());
     let finding = tokio::task::spawn_blocking(move || {
         (system::find(&site, &machine), system::cidata(&site, &machine))
@@ -41,7 +43,8 @@ pub(in super::super) async fn play(realm: Arc<Realm>, vmid: u32) {
             let mut meta = image.meta.clone();
             meta.extend(written.meta.clone());
             let platform = PlatformData::find(&image, &hardware, &meta, files.as_ref());
-            let machine = Machine { hardware, image, disk, written, platform, meta };
+            let has_drive = image.platform == Platform::Nocloud && files.is_some();
+            let machine = Machine { hardware, image, disk, written, platform, has_drive, meta };
             realm.site.guests.play(vmid);
             realm.site.forget_agent(vmid);
             realm.site.wait(Work::Boot, &object).await;
@@ -59,6 +62,8 @@ struct Machine {
     disk: Option<DiskKey>,
     written: Written,
     platform: PlatformData,
+    /// A drive that its platform reads: Proxmox's cloud-init, or a cidata volume.
+    has_drive: bool,
     meta: BTreeMap<u8, String>,
 }
 
@@ -81,14 +86,19 @@ impl Machine {
         ];
         let mode = run_mode(self.image.platform, self.disk.is_some());
         let acquired = acquire(places, release, mode);
+        let is_bare = saved.is_none();
+        let reads_drive = self.has_drive && is_bare;
         let boot = self.register(&realm, vmid, version);
         let me = Me { realm: Arc::clone(&realm), vmid, boot };
         // What was done to the VM while its firmware was at work.
         realm.look_at_cables(vmid);
         me.tell_search();
-        let is_bare = matches!(acquired, Acquired::Nothing(_));
-        if me.suffer(BootSight { is_bare, is_upgraded }).await == Outcome::Over {
-            return;
+        me.start_early_services().await;
+        let loses_race = me.loses_race(reads_drive);
+        match me.suffer(BootSight { is_bare, is_upgraded }).await {
+            Outcome::Over => return,
+            Outcome::GoesOn if loses_race => return me.stall(),
+            Outcome::GoesOn | Outcome::Spared => {}
         }
         let needs_install = is_iso && saved.is_none();
         match acquired {

@@ -8,6 +8,8 @@ use crate::pve::Work;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
     GoesOn,
+    /// It goes on, and does not stall by chance.
+    Spared,
     /// Nothing more comes of it.
     Over,
 }
@@ -16,14 +18,18 @@ impl Me {
     /// Lets everything happen that the script has for this boot.
     pub(super) async fn suffer(&self, seen: BootSight) -> Outcome {
         let (realm, vmid) = (&self.realm, self.vmid);
+        let mut outcome = Outcome::GoesOn;
         for action in realm.strike_boot(vmid, seen) {
             match action {
                 Action::Delay(time) => realm.clock().sleep(time).await,
                 Action::Node(NodeAction::Clock(seconds)) => {
                     self.change(|node| node.clock_skew = seconds);
                 }
-                // Address up, config being looked for, and then nothing: only a reset helps.
-                Action::Node(NodeAction::Stall) => return Outcome::Over,
+                Action::Node(NodeAction::Stall(true)) => {
+                    self.stall();
+                    return Outcome::Over;
+                }
+                Action::Node(NodeAction::Stall(false)) => outcome = Outcome::Spared,
                 Action::Node(NodeAction::Revert) => {
                     realm.fall_back(vmid, self.boot);
                     return Outcome::Over;
@@ -42,6 +48,6 @@ impl Me {
                 other => other.befall(&realm.site),
             }
         }
-        Outcome::GoesOn
+        outcome
     }
 }

@@ -4,13 +4,15 @@ use std::sync::Arc;
 
 use tokio::task::JoinSet;
 
+use super::super::api::command_line;
 use super::super::config::Applied;
-use super::super::face::{Face, RENEWED};
+use super::super::face::{self, Face, RENEWED};
 use super::super::kubernetes;
 use super::super::land::{Node, Stage};
 use super::super::realm::Realm;
+use super::super::resource::{missing_user_disk, volume_labels};
 use super::super::service::ServiceState::{self, Running, Waiting};
-use super::super::service::is_checked;
+use super::super::service::{self, is_checked};
 use super::super::written::DiskKey;
 use super::{extension, installer, meet};
 use crate::pve::Work;
@@ -42,15 +44,33 @@ impl Me {
         self.realm.enter(self.vmid, self.boot, service, state, message);
     }
 
-    /// A service comes up and is well.
+    /// A service comes up and is healthy.
     async fn bring_up(&self, service: &str, needs_time: bool) {
         self.enter(service, ServiceState::Starting, "Starting service");
+        if let Some(condition) = service::condition(service) {
+            self.enter(service, Waiting, &format!("Waiting for {condition}"));
+        }
+        if service == "trustd" {
+            self.realm.until_in_time(self.vmid, self.boot).await;
+        }
+        self.enter(service, ServiceState::Preparing, "Running pre state");
+        self.enter(service, ServiceState::Preparing, "Creating service runner");
         if needs_time {
             self.realm.site.wait(Work::Service, &format!("{}/{service}", self.object())).await;
         }
-        self.enter(service, Running, "Started task");
+        self.enter(service, Running, &service::started(service, self.vmid));
         if is_checked(service) {
-            self.realm.set_health(self.vmid, self.boot, service, true, "Health check successful");
+            self.realm.set_health(self.vmid, self.boot, service, true, "");
+        }
+    }
+
+    /// Services that run from the beginning of a boot, with or without a config.
+    pub(super) async fn start_early_services(&self) {
+        let has_auditd = self.look(has_auditd).unwrap_or_default();
+        for service in ["udevd", "machined", "auditd", "syslogd", "containerd", "dashboard"] {
+            if service != "auditd" || has_auditd {
+                self.bring_up(service, false).await;
+            }
         }
     }
 
@@ -79,14 +99,22 @@ impl Me {
         self.change(|node| {
             node.dmesg(self.realm.now(), "this machine is reachable at:");
         });
-        let is_machined = self.look(|node| node.version.is_at_least(13)).unwrap_or_default();
-        if is_machined {
-            self.bring_up("machined", false).await;
+        let has_apid = self.look(|node| node.version.is_at_least(13)).unwrap_or_default();
+        if has_apid {
             self.bring_up("apid", false).await;
         }
         self.realm.set_stage(self.vmid, self.boot, Stage::Maintenance);
         face.serve(Arc::clone(&self.realm), self.vmid, self.boot).await;
         self.save_state();
+        // Before 1.13 the port is closed until the configured node opens it.
+        if has_apid {
+            let object = self.object();
+            let switching = self.realm.site.wait(Work::Switch, &object);
+            tokio::select! {
+                () = switching => {}
+                () = face::close_connections(&self.realm, self.vmid) => {}
+            }
+        }
     }
 
     /// Puts Talos onto the disk that the config names, and boots from it.
@@ -166,16 +194,22 @@ impl Me {
                 written.ephemeral.get_or_insert_default();
             });
         }
-        for service in ["machined", "udevd", "syslogd", "containerd", "dashboard"] {
-            self.bring_up(service, false).await;
+        if let Some(path) = self.look(|node| missing_user_disk(node).map(str::to_owned)).flatten() {
+            let line = format!(
+                "controller failed {{\"component\": \"controller-runtime\", \"controller\": \"block.UserDiskConfigController\", \"error\": \"error resolving device path: lstat {path}: no such file or directory\"}}"
+            );
+            self.change(|node| node.dmesg(self.realm.now(), &line));
+            return std::future::pending().await;
         }
+        realm.create_volumes(vmid, boot);
         let is_control_plane = self.look(Node::is_control_plane).unwrap_or_default();
         let mut running = JoinSet::new();
         running.spawn(self.clone().keep_face());
         running.spawn(self.clone().sync_time());
         self.bring_up("cri", true).await;
         if is_control_plane {
-            self.bring_up("trustd", true).await;
+            let me = self.clone();
+            running.spawn(async move { me.bring_up("trustd", true).await });
             running.spawn(kubernetes::run_control_plane(Arc::clone(realm), vmid, boot));
         }
         self.start_extensions();
@@ -315,6 +349,27 @@ impl Me {
 }
 
 impl Realm {
+    /// Makes partitions for volumes of the config that no disk has yet. They stay, whatever name the disk has at later boots.
+    pub(super) fn create_volumes(&self, vmid: u32, boot: u64) {
+        let created = self.change_node(vmid, boot, |node| {
+            let mut created = vec![];
+            for (label, device) in volume_labels(node) {
+                let host = node.hardware.host.clone();
+                let mut disks = node.hardware.disks.iter_mut();
+                let Some(disk) = disks.find(|disk| disk.device == device) else { continue };
+                if !disk.labels.contains(&label) {
+                    disk.labels.push(label.clone());
+                    let volume = disk.volume.clone();
+                    created.extend(volume.map(|volume| (DiskKey { host, volume, device }, label)));
+                }
+            }
+            created
+        });
+        for (disk, label) in created.unwrap_or_default() {
+            self.site.write_disk(&disk, |written| written.volumes.push(label));
+        }
+    }
+
     /// Talos's guest agent, where the image has it and the VM lets it speak.
     pub(super) fn speak_as_agent(&self, vmid: u32) {
         let agent = self.look(|land| {
@@ -356,6 +411,12 @@ fn unmet(node: &Node, is_control_plane: bool) -> Vec<(String, String)> {
         unmet.push(("services".to_owned(), sick.join(", ")));
     }
     unmet
+}
+
+/// auditd came with 1.9; a kernel argument turns it off.
+fn has_auditd(node: &Node) -> bool {
+    let is_off = command_line(node).split_whitespace().any(|one| one == "talos.auditd.disabled=1");
+    node.version.is_at_least(9) && !is_off
 }
 
 fn own_addresses(node: &Node) -> Vec<std::net::IpAddr> {

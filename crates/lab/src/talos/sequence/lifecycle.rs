@@ -58,11 +58,11 @@ impl Realm {
         }
         let disk = self.look(|land| {
             let node = land.nodes.get(&vmid)?;
-            let disk = node.hardware.disks.iter().find(|disk| disk.device == device)?;
+            let disk = node.hardware.disks.iter().find(|disk| disk.is_at(device))?;
             Some(DiskKey {
                 host: node.hardware.host.clone(),
                 volume: disk.volume.clone()?,
-                device: device.to_owned(),
+                device: disk.device.clone(),
             })
         });
         let Some(disk) = disk else {

@@ -17,6 +17,7 @@ mod quorum;
 mod reboot;
 mod reset;
 mod run;
+mod stall;
 mod status;
 mod story;
 mod system;

@@ -51,13 +51,13 @@ fn check(node: &Node, request: &ResetRequest) -> Result<Vec<DiskKey>, Status> {
         if disk.is_cdrom {
             return unknown(problem("is readonly"));
         }
-        if node.system_disk.as_ref().is_some_and(|system| system.device == *device) {
+        if node.system_disk.as_ref().is_some_and(|system| system.device == disk.device) {
             return unknown(problem("is the system disk"));
         }
         disks.extend(disk.volume.clone().map(|volume| DiskKey {
             host: node.hardware.host.clone(),
             volume,
-            device: device.clone(),
+            device: disk.device.clone(),
         }));
     }
     if request.system_partitions_to_wipe.is_empty() {

@@ -50,7 +50,7 @@ impl Realm {
         });
     }
 
-    /// A check says how a running service is.
+    /// A check says how a running service is. `message` is why it is not healthy.
     pub(crate) fn set_health(
         &self,
         vmid: u32,
@@ -75,11 +75,34 @@ impl Realm {
                 _ => now,
             };
             known.health = Some(Health { healthy, message: message.to_owned(), since });
-            let (state, health) = (known.state, known.health.clone());
             if is_news {
-                let event = service_event(service, state, message, health.as_ref());
+                let event = if healthy {
+                    "Health check successful".to_owned()
+                } else {
+                    format!("Health check failed: {message}")
+                };
+                known.report(&event, now);
+                let (state, health) = (known.state, known.health.clone());
+                node.dmesg(now, &format!("service[{service}]({}): {event}", state.name()));
+                let event = service_event(service, state, &event, health.as_ref());
                 node.events.tell("ServiceStateEvent", &event, "");
             }
+        });
+    }
+
+    /// Waits until the node's time is in sync: kubelet, etcd and trustd do not start before.
+    pub(crate) async fn until_in_time(&self, vmid: u32, boot: u64) {
+        self.until(|land| {
+            let node = land.nodes.get(&vmid).filter(|node| node.boot == boot)?;
+            node.is_time_in_sync.then_some(())
+        })
+        .await;
+    }
+
+    /// machined loads a service anew, which forgets what it told before.
+    pub(crate) fn reload(&self, vmid: u32, boot: u64, service: &str) {
+        self.change_node(vmid, boot, |node| {
+            node.services.insert(service.to_owned(), Service::new(service));
         });
     }
 

@@ -8,13 +8,13 @@ use super::super::land::Node;
 use super::life::Me;
 
 /// A phase, and the tasks that it consists of.
-type Phase = (&'static str, &'static [&'static str]);
+type Phase<'t> = (&'static str, &'t [&'static str]);
 
 const INITIALIZE: &str = "initialize";
 const BOOT: &str = "boot";
 
 /// Before there is a config. The last one waits for it.
-const FINDING: &[Phase] = &[
+const FINDING: &[Phase<'_>] = &[
     ("systemRequirements", &["enforceKSPPRequirements"]),
     (
         "earlyServices",
@@ -24,10 +24,10 @@ const FINDING: &[Phase] = &[
     ("meta", &["reloadMeta"]),
     ("dashboard", &["startDashboard"]),
 ];
-const CONFIG: Phase = ("config", &["loadConfig"]);
+const CONFIG: Phase<'_> = ("config", &["loadConfig"]);
 
 /// With a config. Services are up at the end of the last one.
-const PREPARING: &[Phase] = &[
+const PREPARING: &[Phase<'_>] = &[
     ("memorySizeCheck", &["memorySizeCheck"]),
     ("diskSizeCheck", &["diskSizeCheck"]),
     ("env", &["setUserEnvVars", "waitForCARoots"]),
@@ -37,13 +37,21 @@ const PREPARING: &[Phase] = &[
     ("userDisks", &["mountUserDisks"]),
     ("userSetup", &["writeUserFiles"]),
 ];
-const SERVICES: Phase = ("startEverything", &["startAllServices"]);
+const SERVICES: Phase<'_> = ("startEverything", &["startAllServices"]);
 
 impl Me {
     /// From the first instruction to the search for a config.
     pub(super) fn tell_search(&self) {
         self.tell(INITIALIZE, Action::Start);
-        self.tell_phases(FINDING);
+        // auditd came with 1.9.
+        let has_auditd = self.look(|node| node.version.is_at_least(9)).unwrap_or_default();
+        let is_there = |task: &&str| has_auditd || *task != "startAuditd";
+        let phases = FINDING.iter().map(|(phase, tasks)| {
+            (*phase, tasks.iter().copied().filter(is_there).collect::<Vec<_>>())
+        });
+        for (phase, tasks) in phases {
+            self.tell_phases(&[(phase, &tasks)]);
+        }
         self.change(|node| node.open_phase(CONFIG.0, CONFIG.1, ""));
     }
 
@@ -73,7 +81,7 @@ impl Me {
         self.change(|node| node.tell_sequence(sequence, action, None, ""));
     }
 
-    fn tell_phases(&self, phases: &[Phase]) {
+    fn tell_phases(&self, phases: &[Phase<'_>]) {
         self.change(|node| {
             for (phase, tasks) in phases {
                 node.open_phase(phase, tasks, "");

@@ -5,7 +5,8 @@ use std::path::PathBuf;
 
 use talmox_talos_config::schematic::Schematic;
 
-use super::super::hardware::{Disk, Hardware};
+use super::super::disk::{Disk, slot_order};
+use super::super::hardware::Hardware;
 use super::super::written::{DiskKey, Installed, Written};
 use crate::disk::{Medium, Platform, System, TalosImage, UbuntuImage, cidata_files};
 use crate::pve::Site;
@@ -40,7 +41,10 @@ struct Seen {
 pub(super) fn find(site: &Site, hardware: &Hardware) -> Found {
     let seen = look(site, hardware);
     let order: Vec<&Seen> = if hardware.boot_order.is_empty() {
-        seen.iter().collect()
+        // Firmware goes by slots: it knows no letters.
+        let mut all: Vec<&Seen> = seen.iter().collect();
+        all.sort_by_key(|one| slot_order(&one.disk.slot));
+        all
     } else {
         let slots = hardware.boot_order.iter();
         slots.filter_map(|slot| seen.iter().find(|seen| seen.disk.slot == *slot)).collect()
@@ -68,14 +72,19 @@ pub(super) fn find(site: &Site, hardware: &Hardware) -> Found {
     Found::Nothing
 }
 
-/// The files of the first volume that is labelled cidata.
+/// The files of the first volume that is labelled cidata, in the order in which Talos discovers them.
 pub(super) fn cidata(site: &Site, hardware: &Hardware) -> Option<BTreeMap<String, Vec<u8>>> {
-    look(site, hardware).iter().find_map(|seen| cidata_files(seen.path.as_ref()?))
+    let seen = look_at(site, hardware, &hardware.discovered());
+    seen.iter().find_map(|seen| cidata_files(seen.path.as_ref()?))
 }
 
 fn look(site: &Site, hardware: &Hardware) -> Vec<Seen> {
+    look_at(site, hardware, &hardware.disks.iter().collect::<Vec<_>>())
+}
+
+fn look_at(site: &Site, hardware: &Hardware, disks: &[&Disk]) -> Vec<Seen> {
     let world = site.world();
-    let with_volume = hardware.disks.iter().filter_map(|disk| Some((disk, disk.volume.clone()?)));
+    let with_volume = disks.iter().filter_map(|disk| Some((*disk, disk.volume.clone()?)));
     with_volume
         .filter_map(|(disk, volume)| {
             let storage = world.storages.get(&volume.storage)?;

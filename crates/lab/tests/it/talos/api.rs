@@ -91,7 +91,7 @@ fn a_cluster_of_one_is_made_and_seen() {
         let members = client.list(ResourceKind::MEMBER).await.unwrap();
         assert_eq!(members[0].text("machineType").unwrap(), "controlplane");
         let config = client.get(ResourceKind::MACHINE_CONFIG, "v1alpha1").await.unwrap().unwrap();
-        assert_eq!(config.yaml(), &world.config(11, true));
+        assert_eq!(config.config_text(), world.config(11, true));
 
         let log = client.logs(&LogSource::Service("etcd".to_owned()), Some(5), false).await;
         assert!(!log.unwrap().all().await.unwrap().is_empty());

@@ -180,7 +180,7 @@ fn documents_alone_are_in_effect_and_maintenance_goes_on() {
         // A whole config takes their place.
         let client = world.configure(11, true).await;
         let all = client.list(ResourceKind::ADDRESS_STATUS).await.unwrap();
-        let ids = all.into_iter().map(|one| one.id).filter(|id| id.starts_with("eth0/"));
+        let ids = all.into_iter().map(|one| one.id).filter(|id| id.starts_with("eth0/10."));
         assert_eq!(ids.collect::<Vec<_>>(), ["eth0/10.0.0.11/24"]);
     });
     world.lab.stop();

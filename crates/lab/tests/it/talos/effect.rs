@@ -68,21 +68,32 @@ fn a_wrong_gateway_leads_nowhere() {
     let around = NodeSettings { gateways: vec![gateway], ..NodeSettings::default() };
     let world = World::with("v1.13.6", SCHEMATIC, around);
     world.start_with(11, &[("ipconfig0", "ip=10.0.0.11/24,gw=10.0.0.99")]);
+    world.start_with(12, &[("ipconfig0", "ip=10.0.0.12/24,gw=10.0.0.99")]);
     world.lab.wait(async {
         let client = world.configure(11, true).await;
         until("a refusal", || async {
             match client.bootstrap().await.unwrap_err() {
                 TalosError::NotYet { reason, .. } => {
-                    (reason == "time is not in sync yet").then_some(())
+                    (reason == "bootstrap is not available yet").then_some(())
                 }
                 _ => None,
             }
         })
         .await;
-        until_log(&client, "failed to pull the image of kubelet").await;
-        let services = client.services().await.unwrap();
-        let kubelet = services.iter().find(|service| service.id == "kubelet").unwrap();
-        assert_eq!(kubelet.state, "Preparing");
+        let kubelet = async |client: &Client| {
+            let services = client.services().await.ok()?;
+            services.into_iter().find(|service| service.id == "kubelet")
+        };
+        // It waits for the time, which it cannot ask for.
+        until("a kubelet that waits", || async {
+            kubelet(&client).await.filter(|kubelet| kubelet.state == "Waiting")
+        })
+        .await;
+        // Without the time to wait for, it is the image that it cannot get.
+        let timeless = "machine:\n  time:\n    disabled: true\n";
+        let second = world.configure_with(12, &world.patched(12, true, timeless)).await;
+        until_log(&second, "failed to pull the image of kubelet").await;
+        assert_eq!(kubelet(&second).await.unwrap().state, "Preparing");
         let image = "factory.talos.dev/nocloud-installer/0000:v1.13.6";
         let refused = format!("{:?}", client.legacy_pull(image, true).await.unwrap_err());
         assert!(refused.contains("network is unreachable"), "{refused}");

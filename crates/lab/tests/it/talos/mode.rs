@@ -31,7 +31,7 @@ async fn apply_and_reboot(client: &Client, config: &SecretText, mode: ApplyMode)
 async fn are(client: &Client, running: &SecretText, saved: &SecretText) -> [bool; 2] {
     let config = async |id: &str| client.get(ResourceKind::MACHINE_CONFIG, id).await.unwrap();
     let (found, kept) = (config("v1alpha1").await.unwrap(), config("persistent").await.unwrap());
-    [found.yaml() == running, kept.yaml() == saved]
+    [found.config_text() == *running, kept.config_text() == *saved]
 }
 
 #[test]

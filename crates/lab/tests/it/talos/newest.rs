@@ -27,7 +27,7 @@ fn nodes_of_1_14_boot_take_configs_and_reboot_for_none() {
         assert_eq!(applied.mode, Some(ApplyMode::NoReboot));
         assert_eq!(client.boot_id().await.unwrap(), boot);
         let now = client.get(ResourceKind::MACHINE_CONFIG, "v1alpha1").await.unwrap().unwrap();
-        assert_eq!(now.yaml(), &other);
+        assert_eq!(now.config_text(), other);
     });
     world.lab.stop();
 }

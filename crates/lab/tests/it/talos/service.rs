@@ -1,5 +1,7 @@
 //! Services that somebody starts, stops and restarts.
 
+use std::collections::BTreeMap;
+
 use talmox_talos_api::proto::machine::machine_service_client::MachineServiceClient;
 use talmox_talos_api::proto::machine::{ServiceStartRequest, ServiceStopRequest};
 use talmox_talos_api::{Client, Code, TalosError};
@@ -50,8 +52,17 @@ fn a_kubelet_begins_anew_and_everything_else_is_left_to_talos() {
             services.services.into_iter().find(|service| service.id == "kubelet").unwrap();
         let states: Vec<String> =
             kubelet.events.unwrap().events.into_iter().map(|event| event.state).collect();
-        let anew =
-            ["Running", "Stopping", "Finished", "Starting", "Preparing", "Preparing", "Running"];
+        let anew = [
+            "Running",
+            "Stopping",
+            "Finished",
+            "Starting",
+            "Waiting",
+            "Preparing",
+            "Preparing",
+            "Running",
+            "Running",
+        ];
         assert!(states.ends_with(&anew.map(str::to_owned)), "{states:?}");
 
         let started = start(&mut machine, "kubelet").await.unwrap();
@@ -100,6 +111,71 @@ fn a_guest_agent_is_silent_while_its_service_is_stopped() {
         client.restart_service(AGENT).await.unwrap();
         assert_eq!(state(&client, AGENT).await, "Running");
         assert_eq!(world.lab.get(interfaces).status, 200);
+    });
+    world.lab.stop();
+}
+
+/// "Services include `auditd`; the last event of a healthy service is `Health check successful`."
+#[test]
+fn services_tell_how_they_came_up() {
+    for (version, has_auditd) in [("v1.8.4", false), ("v1.12.7", true), ("v1.13.6", true)] {
+        let world = World::new(version);
+        world.start(11);
+        world.lab.wait(async {
+            world.bootstrap(11).await;
+            let mut machine = machine(&world).await;
+            let list = machine.service_list(()).await.unwrap().into_inner().messages.remove(0);
+            let services: BTreeMap<String, Vec<(String, String)>> = list
+                .services
+                .into_iter()
+                .map(|service| {
+                    let events = service.events.unwrap_or_default().events.into_iter();
+                    (service.id, events.map(|event| (event.state, event.msg)).collect())
+                })
+                .collect();
+            assert_eq!(services.contains_key("auditd"), has_auditd, "{version}");
+            let checked = services.keys().filter(|id| *id != "dashboard" && !id.starts_with("ext-"));
+            for id in checked {
+                let last = services[id].last().unwrap();
+                let healthy = ("Running".to_owned(), "Health check successful".to_owned());
+                assert_eq!(*last, healthy, "{version}: {id}");
+            }
+            let told = |id: &str| -> Vec<String> {
+                services[id].iter().map(|(state, message)| format!("{state}: {message}")).collect()
+            };
+            assert_eq!(
+                told("etcd"),
+                [
+                    "Starting: Starting service",
+                    "Waiting: Waiting for service \"cri\" to be \"up\", time sync, network, etcd spec",
+                    "Preparing: Running pre state",
+                    "Preparing: Creating service runner",
+                    "Running: Started task etcd (PID 2011) for container etcd",
+                    "Running: Health check successful",
+                ],
+                "{version}"
+            );
+            assert_eq!(told("machined")[3], "Running: Service started as goroutine", "{version}");
+            let udevd = &told("udevd")[3];
+            let started = "Running: Process Process([\"/sbin/systemd-udevd\" \"--resolve-names=never\"]) started with PID ";
+            assert!(udevd.starts_with(started), "{version}: {udevd}");
+        });
+        world.lab.stop();
+    }
+}
+
+/// "1.13's maintenance answers services, logs, dmesg; 1.12's does not."
+#[test]
+fn services_run_in_maintenance_too() {
+    let world = World::new("v1.13.6");
+    world.start(11);
+    world.lab.wait(async {
+        let anonymous = world.maintenance(11);
+        let services = until("maintenance", || async { anonymous.services().await.ok() }).await;
+        let ids: Vec<&str> = services.iter().map(|service| service.id.as_str()).collect();
+        let early = ["apid", "auditd", "containerd", "dashboard", "machined", "syslogd", "udevd"];
+        assert_eq!(ids, early);
+        assert!(services.iter().all(talmox_talos_api::client::Service::is_fine), "{services:?}");
     });
     world.lab.stop();
 }

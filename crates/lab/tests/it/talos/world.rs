@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::future::Future;
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use talmox_clock::Clock;
@@ -67,9 +68,25 @@ impl World {
         Self { limits: Limits { answer: YEAR, ..Limits::default() }, ..world }
     }
 
+    /// One whose time does not pass as fast as in other tests.
+    pub(crate) fn at_speed(version: &str, speed: f64) -> Self {
+        Self::made(version, SCHEMATIC, NodeSettings::default(), speed, "{}")
+    }
+
+    /// One whose machines are not as fast as those of other tests.
+    pub(crate) fn with_profile(version: &str, profile: Profile, speed: f64) -> Self {
+        let settings = LabSettings { speed, profile, ..scenario("{}") };
+        let world = Self::of(version, SCHEMATIC, TestLab::start(settings));
+        // However fast the lab's time passes, its machines answer in ours.
+        Self { limits: Limits { answer: YEAR, ..Limits::default() }, ..world }
+    }
+
     fn made(version: &str, schematic: &str, nodes: NodeSettings, speed: f64, hosts: &str) -> Self {
         let settings = LabSettings { speed, profile: Profile::Fast, nodes, ..scenario(hosts) };
-        let lab = TestLab::start(settings);
+        Self::of(version, schematic, TestLab::start(settings))
+    }
+
+    fn of(version: &str, schematic: &str, lab: TestLab) -> Self {
         let posted = crate::factory::post(&lab, schematic);
         assert_eq!(posted.status, 201);
         let id = posted.json()["id"].as_str().unwrap().to_owned();
@@ -135,6 +152,11 @@ impl World {
             assert_eq!(crate::upload::outcome(&self.lab, &answer), "OK");
         }
         self.power(number, "start");
+    }
+
+    /// A call of Proxmox whose task must end well.
+    pub(crate) fn run(&self, path: &str, form: &str) {
+        run(&self.lab, path, form);
     }
 
     /// `start`, `stop` or `reset`.
@@ -241,12 +263,17 @@ impl World {
         self.lab.lab().ready().reach[&format!("10.0.0.{number}")].clone()
     }
 
+    /// Where the Talos API of a node is on this machine.
+    pub(crate) fn socket(&self, number: u8) -> SocketAddr {
+        let target = self.loopback(number);
+        let at = if target.contains(':') { target } else { format!("{target}:50000") };
+        at.parse().unwrap()
+    }
+
     /// A connection to a node, for calls that ours does not make.
     pub(crate) async fn raw(&self, number: u8) -> Raw {
         let name = format!("10.0.0.{number}");
-        let target = self.lab.lab().ready().reach[&name].clone();
-        let at = if target.contains(':') { target } else { format!("{target}:50000") };
-        Raw::connect(&self.bundle, now(), &name, at.parse().unwrap()).await
+        Raw::connect(&self.bundle, now(), &name, self.socket(number)).await
     }
 
     /// What a node is configured with. The first one is where the Kubernetes API is.

@@ -6,6 +6,7 @@ mod ha_rule;
 mod mapping;
 mod option;
 mod resource;
+mod sdn;
 mod status;
 #[cfg(test)]
 mod tests;
@@ -24,6 +25,8 @@ pub(super) fn answer(endpoint: &Endpoint, call: &Call) -> Outcome {
         (Get, "/cluster/nextid") => status::next_id(call),
         (Get, "/cluster/tasks") => status::tasks(call),
         (Get, "/cluster/resources") => resource::list(call),
+        (Get, "/cluster/sdn/vnets") => sdn::vnets(call),
+        (Get, "/cluster/sdn/zones") => sdn::zones(call),
         (Get, "/cluster/options") => option::read(call),
         (Put, "/cluster/options") => option::update(call),
         (Get, "/cluster/mapping") => index::of("name", &["dir", "pci", "usb"]),

@@ -6,7 +6,7 @@ use crate::pve::Release;
 use crate::pve::api::reply::{data, flag};
 use crate::pve::call::{Call, Outcome};
 use crate::pve::sampler;
-use crate::pve::world::{Host, Storage, World};
+use crate::pve::world::{Host, LOCAL_ZONE, Storage, World};
 
 type Entry = Map<String, Json>;
 
@@ -29,7 +29,10 @@ pub(super) fn list(call: &Call) -> Outcome {
     }
     let networks = if world.release >= Release::V9 { "network" } else { "sdn" };
     if wants(networks) && world.allowed(&call.caller, "/sdn/zones/localnetwork", &["SDN.Audit"]) {
-        entries.extend(world.hosts.keys().map(|node| zone(&world, node)));
+        entries.extend(world.hosts.keys().map(|node| zone(&world, node, LOCAL_ZONE, None)));
+    }
+    if wants(networks) {
+        entries.extend(zones(call, &world));
     }
     data(entries.into_iter().map(Json::Object).collect::<Vec<_>>())
 }
@@ -212,25 +215,42 @@ pub(in crate::pve::api) fn storage_entry(
     entry
 }
 
-/// The built-in zone that all bridges are in.
-fn zone(world: &World, node: &str) -> Entry {
-    object(match world.release {
+/// The zones that were configured, on each host that has them.
+fn zones<'a>(call: &'a Call, world: &'a World) -> impl Iterator<Item = Entry> + 'a {
+    let seen =
+        world.sdn.zones.iter().filter(|(id, _)| {
+            world.allowed(&call.caller, &format!("/sdn/zones/{id}"), &["SDN.Audit"])
+        });
+    seen.flat_map(|(id, of)| {
+        let nodes = world.hosts.keys().filter(|node| of.is_on(node));
+        nodes.map(|node| zone(world, node, id, Some(&of.kind)))
+    })
+}
+
+/// A zone on a host; the built-in one that bridges are in has no type.
+fn zone(world: &World, node: &str, zone: &str, kind: Option<&str>) -> Entry {
+    let status = if kind.is_some() { "available" } else { "ok" };
+    let mut entry = object(match world.release {
         Release::V8 => json!({
-            "id": format!("sdn/{node}/localnetwork"),
-            "sdn": "localnetwork",
+            "id": format!("sdn/{node}/{zone}"),
+            "sdn": zone,
             "node": node,
             "type": "sdn",
-            "status": "ok",
+            "status": status,
         }),
         Release::V9 => json!({
-            "id": format!("network/{node}/zone/localnetwork"),
-            "network": "localnetwork",
+            "id": format!("network/{node}/zone/{zone}"),
+            "network": zone,
             "network-type": "zone",
             "node": node,
             "type": "network",
-            "status": "ok",
+            "status": status,
         }),
-    })
+    });
+    if let Some(kind) = kind.filter(|_| world.release >= Release::V9) {
+        entry.insert("zone-type".to_owned(), json!(kind));
+    }
+    entry
 }
 
 fn object(value: Json) -> Entry {

@@ -7,7 +7,7 @@ use crate::pve::api::{node, pool};
 use crate::pve::call::Outcome;
 use crate::pve::sampler;
 use crate::pve::schema::Method::{self, Delete, Get, Post, Put};
-use crate::pve::world::{AclEntry, Pool, Run};
+use crate::pve::world::{AclEntry, Pool, Run, Sdn, Vnet, Zone};
 
 const ROOT: &str = "root@pam";
 const USER: &str = "ops@pve";
@@ -317,5 +317,36 @@ fn every_call_that_is_known_has_an_answer() {
             asked += 1;
         }
         assert!(asked > 60, "only {asked} calls");
+    }
+}
+
+#[test]
+fn zones_and_vnets_are_listed_for_auditors() {
+    for (release, id) in [(Release::V8, "sdn/pve1/rack"), (Release::V9, "network/pve1/zone/rack")] {
+        let bench = Bench::new(release);
+        let zone = Zone { kind: "vlan".to_owned(), nodes: ["pve1".to_owned()].into() };
+        let vnet = Vnet { zone: "rack".to_owned(), alias: None, tag: Some(40), vlan_aware: true };
+        bench.site.world().sdn = Sdn {
+            zones: [("rack".to_owned(), zone)].into(),
+            vnets: [("vnet0".to_owned(), vnet)].into(),
+        };
+        let (zones, vnets) = ("/cluster/sdn/zones", "/cluster/sdn/vnets");
+        // The right to use a vnet does not show its zone.
+        allow(&bench, "/sdn/zones/rack/vnet0", "PVESDNUser");
+        bench.site.world().access.roles.insert("Use".to_owned(), ["SDN.Use".to_owned()].into());
+        for entry in &mut bench.site.world().access.acl {
+            entry.role = "Use".to_owned();
+        }
+        assert_eq!(read(&bench, USER, vnets, json!({})), json!([]));
+        allow(&bench, "/sdn/zones/rack", "PVEAuditor");
+        let shown = json!([{ "zone": "rack", "type": "vlan", "nodes": "pve1" }]);
+        assert_eq!(read(&bench, USER, zones, json!({})), shown);
+        assert_eq!(read(&bench, USER, zones, json!({ "type": "simple" })), json!([]));
+        let all = read(&bench, USER, "/cluster/resources", json!({}));
+        let entries = all.as_array().expect("a list");
+        assert!(entries.iter().any(|entry| entry["id"] == id), "{all}");
+        let shown =
+            json!([{ "vnet": "vnet0", "type": "vnet", "zone": "rack", "tag": 40, "vlanaware": 1 }]);
+        assert_eq!(read(&bench, ROOT, vnets, json!({})), shown);
     }
 }

@@ -40,6 +40,8 @@ fn shown(device: &PciDevice, verbose: bool) -> Json {
             ("device_name", device.device_name.clone()),
             ("subsystem_vendor", device.subsystem_vendor.as_deref().map(hex)),
             ("subsystem_device", device.subsystem_device.as_deref().map(hex)),
+            ("subsystem_vendor_name", device.subsystem_vendor_name.clone()),
+            ("subsystem_device_name", device.subsystem_device_name.clone()),
         ];
         for (name, value) in more {
             if let Some(value) = value {

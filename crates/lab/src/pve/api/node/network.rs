@@ -8,7 +8,7 @@ use super::status::host;
 use crate::pve::Refusal;
 use crate::pve::api::reply::data;
 use crate::pve::call::{Call, Outcome};
-use crate::pve::world::{Bridge, Host};
+use crate::pve::world::{Bridge, Host, Vnet};
 
 type Interface = Map<String, Json>;
 
@@ -31,7 +31,22 @@ pub(super) fn list(call: &Call) -> Outcome {
             shown.push(Json::Object(interface));
         }
     }
+    if matches!(kind, Some("any_bridge" | "include_sdn" | "vnet")) {
+        let vnets = world.vnets_on(&call.node);
+        let seen = vnets.filter(|(id, vnet)| world.sees_in_zone(&call.caller, &vnet.zone, id));
+        shown.extend(seen.map(|(id, vnet)| self::vnet(id, vnet)));
+    }
     data(shown)
+}
+
+fn vnet(id: &str, vnet: &Vnet) -> Json {
+    let aware = u8::from(vnet.vlan_aware);
+    let mut shown =
+        json!({ "iface": id, "type": "vnet", "active": "1", "ipam": 0, "vlanaware": aware });
+    if let Some(alias) = &vnet.alias {
+        shown["comments"] = json!(alias);
+    }
+    shown
 }
 
 pub(super) fn read(call: &Call) -> Outcome {

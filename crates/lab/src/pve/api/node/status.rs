@@ -73,17 +73,8 @@ pub(super) fn time(call: &Call) -> Outcome {
 pub(super) fn dns(call: &Call) -> Outcome {
     let world = call.world();
     let host = host(&world, &call.node)?;
-    let mut shown: Map<String, Json> = host
-        .settings
-        .iter()
-        .filter(|(name, _)| matches!(name.as_str(), "search" | "dns1" | "dns2" | "dns3"))
-        .map(|(name, value)| (name.clone(), json!(value)))
-        .collect();
-    if shown.is_empty() {
-        let gateway = host.bridges.iter().find_map(|bridge| bridge.gateway.as_ref());
-        shown.insert("search".to_owned(), json!("lan"));
-        shown.extend(gateway.map(|gateway| ("dns1".to_owned(), json!(gateway))));
-    }
+    let shown: Map<String, Json> =
+        host.resolver().into_iter().map(|(key, value)| (key.to_owned(), json!(value))).collect();
     data(shown)
 }
 

@@ -5,7 +5,7 @@ use crate::pve::Release;
 use crate::pve::api::testing::{Bench, data, refusal};
 use crate::pve::call::Outcome;
 use crate::pve::schema::Method::{self, Delete, Get};
-use crate::pve::world::{AclEntry, Bridge, PciDevice, TaskState};
+use crate::pve::world::{AclEntry, Bridge, Caller, PciDevice, Sdn, TaskState, Vnet, Zone};
 
 const ROOT: &str = "root@pam";
 const USER: &str = "ops@pve";
@@ -158,6 +158,47 @@ fn bridges_are_shown_to_those_who_may_use_them() {
     );
 }
 
+/// A right in the zone of the hosts' bridges shows no vnet.
+#[test]
+fn vnets_are_shown_to_those_who_may_use_them_in_their_zone() {
+    for release in [Release::V8, Release::V9] {
+        let bench = Bench::new(release);
+        let zone = Zone { kind: "simple".to_owned(), nodes: ["pve1".to_owned()].into() };
+        let vnet = Vnet {
+            zone: "rack".to_owned(),
+            alias: Some("of the rack".to_owned()),
+            tag: None,
+            vlan_aware: false,
+        };
+        let sdn = Sdn {
+            zones: [("rack".to_owned(), zone)].into(),
+            vnets: [("vnet0".to_owned(), vnet)].into(),
+        };
+        bench.site.world().sdn = sdn;
+        let any = json!({ "type": "any_bridge" });
+        let list = |node: &str, sent: Json| {
+            data(ask(&bench, USER, Get, &format!("/nodes/{node}/network"), sent))
+        };
+        allow(&bench, "/sdn/zones/localnetwork/vnet0", "PVESDNUser");
+        assert_eq!(list("pve1", any.clone()), json!([]));
+        allow(&bench, "/sdn/zones/rack/vnet0", "PVESDNUser");
+        let shown = json!([{
+            "iface": "vnet0", "type": "vnet", "active": "1", "ipam": 0, "vlanaware": 0, "comments": "of the rack",
+        }]);
+        assert_eq!(list("pve1", any.clone()), shown);
+        assert_eq!(list("pve2", any), json!([]), "the zone is not there");
+        assert_eq!(list("pve1", json!({ "type": "any_local_bridge" })), json!([]));
+        let world = bench.site.world();
+        let caller = Caller::parse(USER);
+        assert!(world.check_bridge(&caller, "vnet0", None, None).is_ok());
+        let stranger = Caller::parse("other@pve");
+        assert_eq!(
+            world.check_bridge(&stranger, "vnet0", Some(40), None).expect_err("refused").message,
+            "Permission check failed (/sdn/zones/rack/vnet0/40, SDN.Use)"
+        );
+    }
+}
+
 #[test]
 fn devices_of_no_use_are_hidden() {
     let bench = Bench::new(Release::V9);
@@ -171,6 +212,8 @@ fn devices_of_no_use_are_hidden() {
         iommu_group: 1,
         subsystem_vendor: None,
         subsystem_device: None,
+        subsystem_vendor_name: None,
+        subsystem_device_name: None,
     };
     bench.site.world().hosts.get_mut("pve1").expect("a host").pci =
         vec![device("0000:28:00.0", "0x030000"), device("0000:00:00.0", "0x060000")];

@@ -17,7 +17,7 @@ pub(super) fn pending(call: &Call) -> Outcome {
     let world = call.world();
     let vm = world.vm(&call.node, vmid)?;
     let now = hidden(cloudinit::options(&vm.config));
-    let has_drive = cloudinit::drive_of(&vm.config, vmid).is_some();
+    let has_drive = !cloudinit::volumes_of(&vm.config, vmid).is_empty();
     let written = match &vm.run {
         Some(run) if has_drive => cloudinit::options(&run.config),
         _ => cloudinit::options(&vm.config),

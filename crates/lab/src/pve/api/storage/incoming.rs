@@ -80,6 +80,7 @@ impl Target {
             snapshots: BTreeMap::new(),
             notes: None,
             protected: false,
+            executable: false,
         };
         if let Some(storage) = site.world().storages.get_mut(&self.storage) {
             storage.put(&self.node, self.key(), volume);

@@ -20,11 +20,22 @@ pub(super) fn endpoints(table: Table) -> Vec<Endpoint> {
         table.get("/cluster/options"),
         table.put("/cluster/options").allow(all("/", &["Sys.Modify"])).with(options(table.0)),
         table.get("/cluster/resources").with([p("type", one_of(["vm", "storage", "node", "sdn"]))]),
+        table.get("/cluster/sdn/vnets").with(config_views()),
+        table.get("/cluster/sdn/zones").with(
+            config_views()
+                .into_iter()
+                .chain([p("type", one_of(["evpn", "faucet", "qinq", "simple", "vlan", "vxlan"]))]),
+        ),
         table.get("/cluster/status").allow(all("/", &["Sys.Audit"])),
         table.get("/cluster/tasks"),
     ];
     endpoints.extend(mappings(table));
     endpoints
+}
+
+/// Which of the configurations is shown: the lab has only the one that is applied.
+fn config_views() -> [Entry; 2] {
+    [p("pending", flag()), p("running", flag())]
 }
 
 fn options(release: Release) -> [Entry; 24] {

@@ -13,7 +13,7 @@ use super::disks::{self, Maker, Worker};
 use super::drive::{self, Drive};
 use super::identity::{self, is_net};
 use super::rights::Change;
-use super::{boot, config, memory, pending, tags};
+use super::{boot, config, hookscript, memory, pending, tags};
 use crate::pve::Refusal;
 use crate::pve::call::Call;
 use crate::pve::guest::Moment;
@@ -102,6 +102,9 @@ impl Update {
                 *value = identity::net(&world, &mut chance, value);
             } else if key == "vmgenid" && value == "1" {
                 *value = identity::uuid(&mut chance);
+            } else if key == "hookscript" {
+                hookscript::check(&world, &self.node, value)
+                    .map_err(|refusal| Refusal::parameter("hookscript", format!("{refusal}\n")))?;
             }
         }
         let change = self.change(&world);

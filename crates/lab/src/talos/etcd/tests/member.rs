@@ -62,6 +62,11 @@ async fn bootstrap_is_refused_where_it_must_be() {
         (Code::AlreadyExists, "etcd data directory is not empty")
     );
     let worker = bench.start_worker(21);
+    let elsewhere = refused(21, worker);
+    let text = "bootstrap can only be performed on a control plane node";
+    assert_eq!((elsewhere.code(), elsewhere.message()), (Code::FailedPrecondition, text));
+    let newer = crate::talos::version::Version::parse("v1.13.6").unwrap();
+    bench.realm.change_node(21, worker, |node| node.version = newer);
     assert_eq!(refused(21, worker).code(), Code::Unimplemented);
     bench.kill(11);
     let again = bench.start_control_plane(11);

@@ -58,7 +58,7 @@ fn daemon_set(name: &str, account: &str, labels: &Value, container: &Value) -> V
     })
 }
 
-pub(super) fn flannel(facts: &Facts, version: &Version) -> Vec<Value> {
+pub(crate) fn flannel_image(version: &Version) -> String {
     let tag = match version.minor {
         ..=8 => "v0.25.7",
         9 => "v0.26.1",
@@ -67,6 +67,10 @@ pub(super) fn flannel(facts: &Facts, version: &Version) -> Vec<Value> {
         12 => "v0.27.4",
         _ => "v0.28.0",
     };
+    format!("ghcr.io/siderolabs/flannel:{tag}")
+}
+
+pub(super) fn flannel(facts: &Facts, version: &Version) -> Vec<Value> {
     let network = facts.pod_subnets.first().map_or("10.244.0.0/16", String::as_str);
     let port = 4789;
     let net = json!({"Network": network, "Backend": {"Type": "vxlan", "Port": port}});
@@ -80,7 +84,7 @@ pub(super) fn flannel(facts: &Facts, version: &Version) -> Vec<Value> {
     });
     let container = json!({
         "name": "kube-flannel",
-        "image": format!("ghcr.io/siderolabs/flannel:{tag}"),
+        "image": flannel_image(version),
         "command": ["/opt/bin/flanneld"],
         "args": ["--ip-masq", "--kube-subnet-mgr"],
         "resources": {"requests": {"cpu": "100m", "memory": "50Mi"}},
@@ -113,19 +117,23 @@ pub(super) fn flannel(facts: &Facts, version: &Version) -> Vec<Value> {
     ]
 }
 
-pub(super) fn kube_proxy(facts: &Facts) -> Vec<Value> {
+pub(crate) fn proxy_args(facts: &Facts) -> Vec<String> {
     let pods = facts.pod_subnets.join(",");
+    vec![
+        format!("--cluster-cidr={pods}"),
+        "--conntrack-max-per-core=0".to_owned(),
+        "--hostname-override=$(NODE_NAME)".to_owned(),
+        "--kubeconfig=/etc/kubernetes/kubeconfig".to_owned(),
+        "--proxy-mode=nftables".to_owned(),
+    ]
+}
+
+pub(super) fn kube_proxy(facts: &Facts) -> Vec<Value> {
+    let command = [vec!["/usr/local/bin/kube-proxy".to_owned()], proxy_args(facts)].concat();
     let container = json!({
         "name": "kube-proxy",
         "image": facts.proxy_image,
-        "command": [
-            "/usr/local/bin/kube-proxy",
-            format!("--cluster-cidr={pods}"),
-            "--conntrack-max-per-core=0",
-            "--hostname-override=$(NODE_NAME)",
-            "--kubeconfig=/etc/kubernetes/kubeconfig",
-            "--proxy-mode=nftables",
-        ],
+        "command": command,
         "env": [{"name": "NODE_NAME", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}}],
     });
     vec![
@@ -147,7 +155,7 @@ fn dns_address(facts: &Facts) -> Option<String> {
     Some(Ipv4Addr::from(tenth).to_string())
 }
 
-pub(super) fn core_dns(facts: &Facts, version: &Version) -> Vec<Value> {
+pub(crate) fn core_dns_image(version: &Version) -> String {
     let tag = match version.minor {
         ..=8 => "v1.11.3",
         9 | 10 => "v1.12.1",
@@ -155,6 +163,10 @@ pub(super) fn core_dns(facts: &Facts, version: &Version) -> Vec<Value> {
         12 => "v1.13.1",
         _ => "v1.14.1",
     };
+    format!("registry.k8s.io/coredns/coredns:{tag}")
+}
+
+pub(super) fn core_dns(facts: &Facts, version: &Version) -> Vec<Value> {
     let domain = &facts.dns_domain;
     let corefile = format!(
         ".:53 {{\n    errors\n    health {{\n        lameduck 5s\n    }}\n    ready\n    kubernetes {domain} in-addr.arpa ip6.arpa\n    forward . /etc/resolv.conf\n    cache 30\n    loop\n    reload\n}}\n"
@@ -167,7 +179,7 @@ pub(super) fn core_dns(facts: &Facts, version: &Version) -> Vec<Value> {
     ]);
     let container = json!({
         "name": "coredns",
-        "image": format!("registry.k8s.io/coredns/coredns:{tag}"),
+        "image": core_dns_image(version),
         "args": ["-conf", "/etc/coredns/Corefile"],
         "ports": [
             {"name": "dns", "protocol": "UDP", "containerPort": 53},
@@ -206,22 +218,25 @@ pub(super) fn core_dns(facts: &Facts, version: &Version) -> Vec<Value> {
                 },
             },
         }),
-        json!({
-            "apiVersion": "v1",
-            "kind": "Service",
-            "metadata": {
-                "name": "kube-dns",
-                "namespace": NAMESPACE,
-                "labels": {"k8s-app": "kube-dns", "kubernetes.io/cluster-service": "true", "kubernetes.io/name": "CoreDNS"},
-            },
-            "spec": {
-                "selector": {"k8s-app": "kube-dns"},
-                "clusterIP": dns_address(facts),
-                "ports": [
-                    {"name": "dns", "port": 53, "protocol": "UDP"},
-                    {"name": "dns-tcp", "port": 53, "protocol": "TCP"},
-                ],
-            },
-        }),
     ]
+}
+
+pub(super) fn core_dns_service(facts: &Facts) -> Value {
+    json!({
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {
+            "name": "kube-dns",
+            "namespace": NAMESPACE,
+            "labels": {"k8s-app": "kube-dns", "kubernetes.io/cluster-service": "true", "kubernetes.io/name": "CoreDNS"},
+        },
+        "spec": {
+            "selector": {"k8s-app": "kube-dns"},
+            "clusterIP": dns_address(facts),
+            "ports": [
+                {"name": "dns", "port": 53, "protocol": "UDP"},
+                {"name": "dns-tcp", "port": 53, "protocol": "TCP"},
+            ],
+        },
+    })
 }

@@ -3,6 +3,8 @@
 mod addon;
 mod rbac;
 
+pub(crate) use addon::{core_dns_image, flannel_image, proxy_args};
+
 use std::io::Read as _;
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,7 +26,7 @@ const MOST: u64 = 8 << 20;
 
 /// Talos's own and the inline ones, in the order of their names.
 pub(crate) fn of_config(facts: &Facts, version: &Version) -> Vec<(String, Vec<Value>)> {
-    let mut all = rbac::manifests(facts);
+    let mut all = rbac::manifests(facts, version);
     if facts.cni == "flannel" {
         all.push(("05-flannel".to_owned(), addon::flannel(facts, version)));
     }
@@ -33,6 +35,7 @@ pub(crate) fn of_config(facts: &Facts, version: &Version) -> Vec<(String, Vec<Va
     }
     if facts.has_core_dns {
         all.push(("11-core-dns".to_owned(), addon::core_dns(facts, version)));
+        all.push(("11-core-dns-svc".to_owned(), vec![addon::core_dns_service(facts)]));
     }
     for (name, contents) in &facts.inline_manifests {
         // What is no YAML was refused when the config was applied.

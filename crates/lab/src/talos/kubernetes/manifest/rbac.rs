@@ -3,10 +3,14 @@
 use serde_json::{Value, json};
 
 use crate::talos::config::Facts;
+use crate::talos::version::Version;
 
 const GROUP: &str = "rbac.authorization.k8s.io";
 
-pub(super) fn manifests(facts: &Facts) -> Vec<(String, Vec<Value>)> {
+/// Role with which Talos on a node reads where the API servers are.
+const TALOS_NODES: &str = "system:talos-nodes";
+
+pub(super) fn manifests(facts: &Facts, version: &Version) -> Vec<(String, Vec<Value>)> {
     let bootstrappers = json!({"kind": "Group", "name": "system:bootstrappers", "apiGroup": GROUP});
     let nodes = json!({"kind": "Group", "name": "system:nodes", "apiGroup": GROUP});
     let csr = "system:certificates.k8s.io:certificatesigningrequests";
@@ -35,6 +39,11 @@ pub(super) fn manifests(facts: &Facts) -> Vec<(String, Vec<Value>)> {
         (name.to_owned(), vec![bind(binding, &role, &subject)])
     }));
     all.push(("11-kube-config-in-cluster".to_owned(), vec![kubeconfig()]));
+    if version.is_at_least(11) {
+        let nodes = json!({"kind": "Group", "name": "system:nodes", "apiGroup": GROUP});
+        let objects = vec![bind(TALOS_NODES, TALOS_NODES, &nodes), talos_nodes()];
+        all.push(("11-talos-node-rbac-template".to_owned(), objects));
+    }
     all
 }
 
@@ -62,6 +71,19 @@ pub(super) fn bind(name: &str, role: &str, subject: &Value) -> Value {
         "metadata": {"name": name},
         "roleRef": {"apiGroup": GROUP, "kind": "ClusterRole", "name": role},
         "subjects": [subject],
+    })
+}
+
+fn talos_nodes() -> Value {
+    json!({
+        "apiVersion": format!("{GROUP}/v1"),
+        "kind": "ClusterRole",
+        "metadata": {"name": TALOS_NODES},
+        "rules": [{
+            "apiGroups": ["discovery.k8s.io"],
+            "resources": ["endpointslices"],
+            "verbs": ["get", "list", "watch"],
+        }],
     })
 }
 

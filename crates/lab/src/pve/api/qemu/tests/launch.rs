@@ -12,6 +12,8 @@ fn device(address: &str, group: i32) -> PciDevice {
         iommu_group: group,
         subsystem_vendor: None,
         subsystem_device: None,
+        subsystem_vendor_name: None,
+        subsystem_device_name: None,
     }
 }
 

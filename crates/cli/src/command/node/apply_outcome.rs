@@ -1,0 +1,197 @@
+//! The outcome of `talmox node apply`: which mode the node used, and when the config takes effect.
+//!
+//! It is written from the mode alone. The text that a node answers is not shown: since Talos 1.13 it may be the
+//! whole config, private keys included.
+
+use std::fmt;
+use std::time::Duration;
+
+use talmox_talos_api::client::ApplyMode;
+use talmox_talos_api::{Code, TalosError};
+
+use super::access::Who;
+
+/// Talos's own default for `--mode try`.
+const TRY_TIMEOUT: Duration = Duration::from_mins(1);
+
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Outcome {
+    pub(super) requested: ApplyMode,
+    /// As the node answered; a node in maintenance mode up to Talos 1.12 does not.
+    pub(super) used: Option<ApplyMode>,
+    pub(super) is_dry: bool,
+}
+
+impl Outcome {
+    /// When the node reverts, as Go writes durations.
+    pub(super) fn reverts_in(&self) -> Option<String> {
+        let Some(ApplyMode::Try(_)) = self.used else { return None };
+        let timeout = match self.requested {
+            ApplyMode::Try(timeout) => timeout,
+            _ => None,
+        };
+        Some(go_duration(timeout.unwrap_or(TRY_TIMEOUT)))
+    }
+
+    /// What the node does with the config.
+    fn effect(&self) -> String {
+        let dry = |would: &str, does: &str| if self.is_dry { would } else { does }.to_owned();
+        match (self.used, self.requested) {
+            (Some(ApplyMode::NoReboot), _) => dry(
+                "would apply the config without a reboot",
+                "applied the config without a reboot",
+            ),
+            (Some(ApplyMode::Reboot), _) => dry(
+                "would apply the config and reboot",
+                "stored the config and reboots to apply it",
+            ),
+            (Some(ApplyMode::Staged), _) => dry(
+                "would store the config; it would take effect at the next boot",
+                "stored the config; it takes effect at the next boot",
+            ),
+            (Some(ApplyMode::Try(_)), _) => {
+                let timeout = self.reverts_in().unwrap_or_default();
+                let applied = dry("would apply the config on trial", "applied the config on trial");
+                format!("{applied}; it reverts in {timeout} unless it is applied with another mode")
+            }
+            // Only a node in maintenance mode up to Talos 1.12 leaves the mode out, and there is nothing to revert to.
+            (None, ApplyMode::Try(_)) => dry(
+                "would accept the config; without an earlier one it would not revert",
+                "accepted the config; without an earlier one it does not revert",
+            ),
+            (Some(ApplyMode::Auto) | None, _) => {
+                dry("would accept the config", "accepted the config")
+            }
+        }
+    }
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let requested = name(self.requested);
+        write!(f, "{} (mode {requested}", self.effect())?;
+        match self.used.map(name) {
+            None => f.write_str("; the node did not report the mode it uses)")?,
+            Some(used) if used == requested => f.write_str(")")?,
+            Some(used) => write!(f, "; the node uses {used})")?,
+        }
+        if self.is_dry { f.write_str("; nothing was changed") } else { Ok(()) }
+    }
+}
+
+/// What to do where the node rejected the mode, and not the config.
+pub(super) fn mode_hint(error: &TalosError, mode: ApplyMode, who: &Who) -> Option<String> {
+    let TalosError::No { code, message, .. } = error else { return None };
+    if message.contains("can't be applied in immediate mode") {
+        let tried = match mode {
+            ApplyMode::Try(_) => "this change needs a reboot and cannot be tried",
+            _ => "this change needs a reboot",
+        };
+        return Some(format!(
+            "{tried}: use `--mode auto` or `--mode reboot` to reboot now, or `--mode staged` to apply \
+             it at the next boot"
+        ));
+    }
+    if *code != Code::Unimplemented {
+        return None;
+    }
+    match (who, mode) {
+        (Who::Anybody, ApplyMode::NoReboot | ApplyMode::Staged) => {
+            Some("a node in maintenance mode up to Talos 1.12 does not support this mode: use `--mode auto`".to_owned())
+        }
+        (Who::Known(..), ApplyMode::Reboot) => Some(
+            "Talos 1.14 has no mode reboot: use `--mode auto`, then reboot the node if the change \
+             needs it"
+                .to_owned(),
+        ),
+        _ => None,
+    }
+}
+
+pub(super) fn name(mode: ApplyMode) -> &'static str {
+    match mode {
+        ApplyMode::Auto => "auto",
+        ApplyMode::NoReboot => "no-reboot",
+        ApplyMode::Reboot => "reboot",
+        ApplyMode::Staged => "staged",
+        ApplyMode::Try(_) => "try",
+    }
+}
+
+/// `1m0s`, `1h0m5s`.
+fn go_duration(time: Duration) -> String {
+    let seconds = time.as_secs();
+    let (hours, minutes, seconds) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
+    match (hours, minutes) {
+        (0, 0) => format!("{seconds}s"),
+        (0, _) => format!("{minutes}m{seconds}s"),
+        _ => format!("{hours}h{minutes}m{seconds}s"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use talmox_talos_api::{Address, Call};
+
+    use super::*;
+
+    fn told(requested: ApplyMode, used: Option<ApplyMode>, is_dry: bool) -> String {
+        Outcome { requested, used, is_dry }.to_string()
+    }
+
+    #[test]
+    fn every_mode_says_when_the_config_takes_effect() {
+        use ApplyMode::{Auto, NoReboot, Reboot, Staged, Try};
+        assert_eq!(
+            told(Auto, Some(NoReboot), false),
+            "applied the config without a reboot (mode auto; the node uses no-reboot)"
+        );
+        assert_eq!(
+            told(Auto, Some(Reboot), true),
+            "would apply the config and reboot (mode auto; the node uses reboot); nothing was changed"
+        );
+        assert_eq!(
+            told(Staged, Some(Staged), false),
+            "stored the config; it takes effect at the next boot (mode staged)"
+        );
+        let five = Try(Some(Duration::from_mins(5)));
+        assert_eq!(
+            told(five, Some(Try(None)), false),
+            "applied the config on trial; it reverts in 5m0s unless it is applied with another mode \
+             (mode try)"
+        );
+        assert!(told(Try(None), Some(Try(None)), false).contains("reverts in 1m0s unless"));
+        // A 1.12 node in maintenance mode answers nothing, and keeps what it was told to try.
+        assert_eq!(
+            told(Auto, None, false),
+            "accepted the config (mode auto; the node did not report the mode it uses)"
+        );
+        assert!(told(Try(None), None, false).contains("does not revert"));
+    }
+
+    #[test]
+    fn durations_are_written_as_go_does() {
+        let written = |seconds| go_duration(Duration::from_secs(seconds));
+        assert_eq!([5, 60, 90, 3605].map(written), ["5s", "1m0s", "1m30s", "1h0m5s"]);
+    }
+
+    #[test]
+    fn a_rejected_mode_names_the_modes_that_work() {
+        let no = |code, message: &str| TalosError::No {
+            call: Call { operation: "ApplyConfiguration", node: Address::new("10.0.0.11") },
+            code,
+            message: message.to_owned(),
+        };
+        let immediate =
+            no(Code::InvalidArgument, "this config change can't be applied in immediate mode");
+        let hint = mode_hint(&immediate, ApplyMode::NoReboot, &Who::Anybody).unwrap();
+        for mode in ["--mode auto", "--mode reboot", "--mode staged"] {
+            assert!(hint.contains(mode), "{hint}");
+        }
+        let unknown = no(Code::Unimplemented, "not supported in maintenance mode");
+        let hint = mode_hint(&unknown, ApplyMode::Staged, &Who::Anybody).unwrap();
+        assert!(hint.contains("use `--mode auto`"), "{hint}");
+        let invalid = no(Code::InvalidArgument, "configuration validation failed");
+        assert_eq!(mode_hint(&invalid, ApplyMode::Auto, &Who::Anybody), None);
+    }
+}

@@ -1,0 +1,75 @@
+//! Tags of VMs, which the datacenter's policy may reject.
+//!
+//! Proxmox judges tags in the middle of a change, and keeps those options of the change pending that it had already taken. So tags
+//! that are not known to be allowed are set in a call of their own. Nothing depends on tags: marker and UUID prove whose a VM
+//! is. A rejection is therefore reported, noted in the marker, and is not an error.
+
+use talmox_pve::api::qemu::{self, Vm};
+use talmox_pve::config::{VmChange, VmConfig, VmOptions};
+use talmox_pve::property::Tags;
+
+use super::super::tag_policy::TagVerdict;
+use super::super::{StepContext, StepError};
+use super::error;
+
+/// What became of the tags.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum TagsEnd {
+    /// The VM has them, or they can be set along with everything else.
+    Allowed,
+    /// They were set, so the config that was read before is outdated.
+    Set,
+    /// The tag policy rejected them, and nothing was changed.
+    Rejected,
+}
+
+/// Sets the tags of a VM with this config, unless they are known to be allowed or rejected.
+pub(super) async fn settle(
+    vm: &Vm,
+    tags: &Tags,
+    config: &VmConfig,
+    context: &StepContext,
+) -> Result<TagsEnd, StepError> {
+    let old = config.tags();
+    let mut policy = context.wait(context.seen.tag_policy.lock()).await?;
+    match policy.judge(&old, tags) {
+        TagVerdict::Allowed => return Ok(TagsEnd::Allowed),
+        TagVerdict::Rejected { reason } => {
+            report(vm, tags, &reason, context);
+            return Ok(TagsEnd::Rejected);
+        }
+        TagVerdict::Unknown => {}
+    }
+    let set = VmOptions::new().tags(tags);
+    let change = VmChange { set, digest: config.digest(), ..VmChange::default() };
+    let sent = context.act(async { Ok(context.send(&qemu::set_config(vm, &change)).await) });
+    match sent.await? {
+        Ok(()) => {
+            policy.allow(&old, tags);
+            Ok(TagsEnd::Set)
+        }
+        Err(error) if error.is_tag_policy() => {
+            policy.reject(&old, tags, error.to_string());
+            report(vm, tags, &error.to_string(), context);
+            Ok(TagsEnd::Rejected)
+        }
+        Err(error) => {
+            Err(error::of(&format!("set the tags of VM {} on {}", vm.vmid, vm.node), error))
+        }
+    }
+}
+
+/// Notes that tags were rejected after all: the policy was changed during the run.
+pub(super) async fn forbid(tags: &Tags, config: &VmConfig, reason: String, context: &StepContext) {
+    context.seen.tag_policy.lock().await.reject(&config.tags(), tags, reason);
+}
+
+fn report(vm: &Vm, tags: &Tags, reason: &str, context: &StepContext) {
+    context.note(format!(
+        "warning: Proxmox rejected the tags {tags} of VM {vmid}: {reason}. The tag policy of the datacenter (user-tag-access, \
+         registered-tags) does not let the token set them; the VM is complete without them. To have them, run as root on \
+         {host}: qm set {vmid} --tags '{tags}'",
+        vmid = vm.vmid,
+        host = vm.node,
+    ));
+}

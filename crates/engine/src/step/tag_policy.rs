@@ -1,0 +1,74 @@
+//! What a run has learned about the datacenter's tag policy.
+//!
+//! A narrow token cannot read the policy (`user-tag-access`, `registered-tags`), and learns it from the answers to its changes.
+
+use std::collections::BTreeSet;
+
+use talmox_pve::property::Tags;
+
+#[derive(Debug, Default)]
+pub(super) struct TagPolicy {
+    allowed: BTreeSet<String>,
+    /// Sets of tags that were rejected as a whole, and what Proxmox said.
+    rejected: Vec<(BTreeSet<String>, String)>,
+}
+
+/// Whether tags can be changed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum TagVerdict {
+    Allowed,
+    Rejected { reason: String },
+    Unknown,
+}
+
+impl TagPolicy {
+    /// Proxmox judges every tag that is added or removed.
+    pub(super) fn judge(&self, old: &Tags, new: &Tags) -> TagVerdict {
+        let changed = changed(old, new);
+        if changed.is_subset(&self.allowed) {
+            return TagVerdict::Allowed;
+        }
+        let known = self.rejected.iter().find(|(rejected, _)| rejected.is_subset(&changed));
+        known.map_or(TagVerdict::Unknown, |(_, reason)| TagVerdict::Rejected {
+            reason: reason.clone(),
+        })
+    }
+
+    pub(super) fn allow(&mut self, old: &Tags, new: &Tags) {
+        self.allowed.extend(changed(old, new));
+    }
+
+    pub(super) fn reject(&mut self, old: &Tags, new: &Tags, reason: String) {
+        let changed = changed(old, new);
+        self.allowed.retain(|tag| !changed.contains(tag));
+        self.rejected.push((changed, reason));
+    }
+}
+
+fn changed(old: &Tags, new: &Tags) -> BTreeSet<String> {
+    let added = new.iter().filter(|tag| !old.contains(tag));
+    let removed = old.iter().filter(|tag| !new.contains(tag));
+    added.chain(removed).map(str::to_owned).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_answered_is_not_asked_again() {
+        let tags = |list: &[&str]| Tags::of(list);
+        let (none, ours) = (tags(&[]), tags(&["home", "talmox"]));
+        let mut policy = TagPolicy::default();
+        assert_eq!(policy.judge(&none, &ours), TagVerdict::Unknown);
+        assert_eq!(policy.judge(&ours, &ours), TagVerdict::Allowed, "nothing changes");
+        policy.allow(&none, &ours);
+        assert_eq!(policy.judge(&none, &tags(&["home"])), TagVerdict::Allowed);
+        assert_eq!(policy.judge(&none, &tags(&["home", "gpu"])), TagVerdict::Unknown);
+        assert_eq!(policy.judge(&tags(&["golden"]), &ours), TagVerdict::Unknown, "golden goes");
+        policy.reject(&none, &ours, "no".to_owned());
+        let rejected = TagVerdict::Rejected { reason: "no".to_owned() };
+        assert_eq!(policy.judge(&none, &tags(&["gpu", "home", "talmox"])), rejected);
+        assert_eq!(policy.judge(&none, &tags(&["home"])), TagVerdict::Unknown);
+    }
+}

@@ -1,0 +1,135 @@
+//! Datacenters whose tag policy does not let the token set the tags of VMs: everything works without them.
+
+use talmox_engine::plan::{Class, Object, show};
+use talmox_pve::api::qemu::{self, Vm};
+use talmox_pve::config::{VmChange, VmOptions};
+use talmox_pve::id::VmId;
+
+use super::inventory::{self, home, pair};
+use super::rig::{ADMIN, Rig, Yard};
+use super::role::bare;
+
+const RELEASES: [&str; 2] = ["9.2", "8.4"];
+const POLICIES: [&str; 4] = [
+    "user-tag-access: user-allow=none",
+    "user-tag-access: user-allow=existing",
+    "user-tag-access: user-allow=list,user-allow-list=prod",
+    "registered-tags: talmox",
+];
+
+fn with_policy(yard: Yard, policy: &str) -> Yard {
+    let mut yard = yard;
+    let datacenter = format!("cluster: yard\ndatacenter:\n  {policy}\n");
+    yard.with.push(("cluster: yard\n", datacenter));
+    yard
+}
+
+fn yard(release: &'static str, policy: &str) -> Yard {
+    with_policy(Yard { release, ..Yard::default() }, policy)
+}
+
+fn vm(vmid: u32) -> Vm {
+    Vm::new(&"pve1".parse().unwrap(), VmId::new(vmid).unwrap())
+}
+
+/// Its VMs are what they are without a policy, but for the tags; and nothing of a change is left pending.
+async fn assert_complete(rig: &Rig, free: &Rig, vmids: &[u32]) {
+    let (vms, expected) = (rig.vms().await, free.vms().await);
+    for vmid in vmids {
+        let mut config = vms[vmid].config.clone();
+        let mut expected = expected[vmid].config.clone();
+        assert_eq!(config.remove("tags"), None);
+        assert_eq!(expected.remove("tags").as_deref(), Some("home;talmox"));
+        let marker = expected["description"].clone() + " tags=rejected";
+        expected.insert("description".to_owned(), marker);
+        assert_eq!(config, expected);
+        let options = rig.client(ADMIN).send(&qemu::pending(&vm(*vmid))).await.unwrap();
+        assert!(options.iter().all(|option| option.pending.is_none()), "{options:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_rejection_is_a_warning_and_plans_stay_empty() {
+    for release in RELEASES {
+        let free = Rig::of(Yard { release, ..Yard::default() });
+        free.up(&pair()).await.assert_done();
+        for policy in POLICIES {
+            let rig = Rig::of(yard(release, policy));
+            let ran = rig.up(&pair()).await;
+            ran.assert_done();
+            let notes = ran.notes().into_iter().filter(|note| note.contains("rejected the tags"));
+            let notes: Vec<&str> = notes.collect();
+            assert_eq!(notes.len(), 2, "{notes:?}");
+            assert!(notes[0].contains("user-tag-access, registered-tags"), "{notes:?}");
+            assert_complete(&rig, &free, &[300, 301]).await;
+            let plan = rig.plan(&pair()).await;
+            assert!(plan.is_empty(), "{}", show::text(&plan));
+            assert_eq!(plan.errors().count(), 0);
+            let warnings: Vec<&str> =
+                plan.findings.iter().map(|finding| finding.subject.as_str()).collect();
+            assert_eq!(warnings, ["cp-1", "wk-1"], "{}", show::findings(&plan));
+            assert!(show::findings(&plan).contains("qm set 300 --tags 'home;talmox'"));
+            rig.destroy(&pair()).await.assert_done();
+            assert_eq!(rig.vms().await.into_keys().collect::<Vec<_>>(), [100]);
+        }
+    }
+}
+
+/// What the policy allows is set as ever.
+#[tokio::test(flavor = "multi_thread")]
+async fn tags_that_the_policy_allows_are_set() {
+    for release in RELEASES {
+        let policy = "user-tag-access: user-allow=list,user-allow-list=home;talmox";
+        let rig = Rig::of(yard(release, policy));
+        let ran = rig.up(&pair()).await;
+        ran.assert_done();
+        assert!(ran.notes().iter().all(|note| !note.contains("tags")), "{:?}", ran.notes());
+        assert_eq!(rig.vms().await[&300].config["tags"], "home;talmox");
+        let plan = rig.plan(&pair()).await;
+        assert!(plan.is_empty() && plan.findings.is_empty(), "{}", show::text(&plan));
+    }
+}
+
+/// Once somebody else has set them, nothing is left to warn of.
+#[tokio::test(flavor = "multi_thread")]
+async fn tags_that_an_administrator_sets_end_the_warning() {
+    let rig = Rig::of(yard("9.2", POLICIES[0]));
+    rig.up(&pair()).await.assert_done();
+    for vmid in [300, 301] {
+        let set = VmOptions::new().set("tags", "home;talmox");
+        let change = VmChange { set, ..VmChange::default() };
+        rig.client(ADMIN).send(&qemu::set_config(&vm(vmid), &change)).await.unwrap();
+    }
+    let plan = rig.plan(&pair()).await;
+    assert!(plan.is_empty() && plan.findings.is_empty(), "{}", show::text(&plan));
+}
+
+/// Without a pool, tags are what VMs of removed nodes are found by: without tags too, their markers are.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_removed_node_without_tags_and_pool_is_found() {
+    for release in RELEASES {
+        let rig = Rig::of(with_policy(bare(release), POLICIES[0]));
+        let text = pair().replace("pool: talos, ", "");
+        rig.pveum(&inventory::grants(&text).lines(&rig.desired(&text).login)).await;
+        rig.up(&text).await.assert_done();
+        let fewer = text.replace("workers:\n  - {name: wk-1, ip: 10.0.0.21}\n", "");
+        let plan = rig.plan(&fewer).await;
+        let gone = plan.changes.iter().filter(|change| change.class == Class::Destroy);
+        let gone: Vec<&Object> = gone.map(|change| &change.object).collect();
+        assert!(gone.contains(&&Object::Vm("wk-1".to_owned())), "{}", show::text(&plan));
+        rig.destroy(&fewer).await.assert_done();
+        assert_eq!(rig.vms().await.into_keys().collect::<Vec<_>>(), [100]);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_policy_costs_no_further_requests() {
+    let rig = Rig::of(yard("9.2", POLICIES[0]));
+    rig.up(&home()).await.assert_done();
+    let fresh = rig.asked();
+    assert!(fresh.len() <= 50, "{} requests:\n{}", fresh.len(), fresh.join("\n"));
+    rig.plan(&home()).await;
+    let all = rig.asked();
+    let again = &all[fresh.len()..];
+    assert!(again.len() <= 5 + 6, "{} requests:\n{}", again.len(), again.join("\n"));
+}

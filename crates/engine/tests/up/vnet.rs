@@ -1,0 +1,86 @@
+//! Network cards on SDN vnets: the right on a vnet belongs to its zone, not to the one of the hosts' bridges.
+
+use talmox_engine::plan::show;
+use talmox_pve::api::access;
+
+use super::inventory::{self, pair};
+use super::rig::{Rig, Yard};
+use super::role::{assert_sound, bare, lines};
+
+const RELEASES: [&str; 2] = ["9.2", "8.4"];
+
+/// Hosts with a vnet, and a token that may do nothing.
+fn yard(release: &'static str) -> Yard {
+    let mut yard = bare(release);
+    let sdn = "cluster: yard\nsdn:\n  zones: [{zone: rack, type: simple}]\n  vnets: [{vnet: vnet0, zone: rack}]\n";
+    yard.with.push(("cluster: yard\n", sdn.to_owned()));
+    yard
+}
+
+fn text() -> String {
+    pair()
+        .replace("{name: cp-1, ", "{name: cp-1, bridge: vnet0, ")
+        .replace("{name: wk-1, ", "{name: wk-1, bridge: vnet0, ")
+}
+
+/// The paths on which the token holds `SDN.Use`, as the lab has it.
+async fn zones(rig: &Rig) -> Vec<String> {
+    let granted = rig.client(rig.token).send(&access::permissions()).await.unwrap();
+    let networks = granted.0.into_iter().filter(|(_, rights)| rights.contains_key("SDN.Use"));
+    networks.map(|(path, _)| path).collect()
+}
+
+async fn comes_up(rig: &Rig) {
+    assert_eq!(zones(rig).await.last().unwrap(), "/sdn/zones/rack/vnet0");
+    assert_sound(&rig.plan(&text()).await);
+    rig.up(&text()).await.assert_done();
+    let vms = rig.vms().await;
+    for vmid in [300, 301] {
+        let net = &vms[&vmid].config["net0"];
+        assert!(net.contains("bridge=vnet0"), "{net}");
+        assert_eq!(vms[&vmid].status, "running");
+    }
+    let again = rig.plan(&text()).await;
+    assert!(again.is_empty() && again.findings.is_empty(), "{}", show::text(&again));
+    rig.destroy(&text()).await.assert_done();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_printed_roles_are_enough_for_vnets() {
+    for release in RELEASES {
+        let rig = Rig::of(yard(release));
+        rig.pveum(&inventory::grants(&text()).lines(&rig.desired(&text()).login)).await;
+        comes_up(&rig).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_plan_without_the_right_prints_how_to_grant_it_in_the_zone() {
+    for release in RELEASES {
+        let rig = Rig::of(yard(release));
+        let weak = rig.plan(&text()).await;
+        let shown = show::findings(&weak);
+        assert!(shown.contains("/sdn/zones/ZONE/vnet0: we lack SDN.Use"), "{shown}");
+        assert!(!shown.contains("no bridge"), "{shown}");
+        rig.pveum(&lines(&weak)).await;
+        comes_up(&rig).await;
+    }
+}
+
+/// As earlier versions printed it: then Proxmox shows no bridge at all.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_right_in_the_wrong_zone_is_not_taken_for_a_missing_bridge() {
+    for release in RELEASES {
+        let rig = Rig::of(yard(release));
+        let login = rig.desired(&text()).login;
+        let wrong = inventory::grants(&text()).lines(&login).into_iter();
+        let wrong = wrong.filter(|line| !line.starts_with("zone_"));
+        rig.pveum(&wrong.collect::<Vec<_>>()).await;
+        assert_eq!(zones(&rig).await, ["/sdn/zones/localnetwork/vnet0"]);
+        let plan = rig.plan(&text()).await;
+        let errors: Vec<&str> = plan.errors().map(|one| one.message.as_str()).collect();
+        assert_eq!(errors, ["the token sees no bridge and no SDN vnet vnet0"]);
+        rig.pveum(&lines(&plan)).await;
+        comes_up(&rig).await;
+    }
+}
