@@ -110,7 +110,7 @@ impl BridgeZones {
     }
 }
 
-/// The zones other than the built-in one in which somebody has a right on a bridge of this name, as far as the token is told.
+/// The zones other than the built-in one in which the token has a right on a bridge of this name, as far as it can see.
 fn held(permissions: &Permissions, bridge: &str) -> Vec<String> {
     let zones: BTreeSet<&str> = permissions
         .0

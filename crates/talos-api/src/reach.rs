@@ -173,7 +173,7 @@ mod tests {
             assert_eq!(io::Error::from(error).kind(), io::ErrorKind::NetworkUnreachable);
         }
         let closed = Reach::closed([("10.77.0.12", "10.77.0.12")]);
-        // A real machine that somebody added to the map of a lab.
+        // A real machine that was added to the map of a lab.
         assert_eq!(closed.route(&at("10.77.0.12", PORT)).unwrap(), at("10.77.0.12", PORT));
         for (host, found) in
             [("127.3.4.5", "127.3.4.5"), ("::1", "::1"), ("localhost", "127.0.0.1")]

@@ -37,7 +37,7 @@ pub(crate) struct Site {
     world: Mutex<World>,
     /// What runs now, by UPID.
     running: Mutex<HashMap<String, AbortHandle>>,
-    /// UPIDs of tasks that could not be started, until their callers are told.
+    /// UPIDs of tasks that could not be started, until their callers have the error.
     unstarted: Mutex<HashSet<String>>,
     /// Of the certificate that the hosts show.
     fingerprint: String,
@@ -157,7 +157,7 @@ impl Site {
         upid
     }
 
-    /// What a call is told that began a task: an error, where the host could not start it.
+    /// Answer to a call that starts a task: an error where the host could not start it.
     pub(super) fn only_started(&self, outcome: Outcome) -> Outcome {
         match &outcome {
             Ok(Reply::Data(Json::String(upid))) if self.unstarted().remove(upid) => {

@@ -209,7 +209,7 @@ pub(super) async fn close_connections(realm: &Arc<Realm>, vmid: u32) {
         });
     }
     while closing.join_next().await.is_some() {}
-    // A node that nobody reaches has nothing to close.
+    // An unreachable node has no connection to close.
     std::future::pending::<()>().await;
 }
 

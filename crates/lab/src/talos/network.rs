@@ -11,9 +11,9 @@ use super::platform::PlatformData;
 use super::realm::Realm;
 use crate::pve::world::Agent;
 
-/// The name servers of a node that nobody told of any.
+/// Name servers of a node that has none configured.
 const USUAL_RESOLVERS: [Ipv4Addr; 2] = [Ipv4Addr::new(1, 1, 1, 1), Ipv4Addr::new(8, 8, 8, 8)];
-/// The time server of a node that nobody told of any.
+/// Time server of a node that has none configured.
 const USUAL_TIME_SERVER: &str = "time.cloudflare.com";
 
 /// What a node's network is at this moment.

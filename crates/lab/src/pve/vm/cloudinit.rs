@@ -38,7 +38,7 @@ pub(crate) fn kind(config: &Config) -> &str {
 
 /// The volumes of the drives that are the VM's own, in the order of the slots: IDE, SCSI, VirtIO, SATA.
 ///
-/// The API refuses a second one; a configuration that somebody edited may have several.
+/// The API refuses a second one; a configuration that was edited by hand may have several.
 pub(crate) fn volumes_of(config: &Config, vmid: u32) -> Vec<VolumeId> {
     let own = format!("vm-{vmid}-cloudinit");
     let volumes = drive::drives(config).into_iter().filter_map(|drive| drive.volume());

@@ -62,7 +62,7 @@ impl Drop for Registered {
 }
 
 impl Kubelet<'_> {
-    /// What it says when it is told to end.
+    /// Message of its last event when it is stopped.
     fn signal(&self) -> String {
         let pid = service::pid(SERVICE, self.vmid);
         format!("Sending SIGTERM to task {SERVICE} (PID {pid}, container {SERVICE})")

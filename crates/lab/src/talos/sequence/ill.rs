@@ -8,7 +8,7 @@ use crate::pve::Work;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
     GoesOn,
-    /// It goes on, and does not stall by chance.
+    /// The boot continues and does not stall by chance.
     Spared,
     /// Nothing more comes of it.
     Over,

@@ -99,7 +99,7 @@ impl Realm {
         .await;
     }
 
-    /// machined loads a service anew, which forgets what it told before.
+    /// machined loads a service again, which discards its earlier events.
     pub(crate) fn reload(&self, vmid: u32, boot: u64, service: &str) {
         self.change_node(vmid, boot, |node| {
             node.services.insert(service.to_owned(), Service::new(service));

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::world::World;
 
-/// What somebody sees who connects and waits for the first byte.
+/// State of the port, as a client sees it that connects and waits for the first byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Port {
     Refused,
