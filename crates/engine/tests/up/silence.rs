@@ -16,11 +16,11 @@ async fn a_closed_way_to_a_cluster_resets_and_makes_nothing() {
     let before = rig.vms().await.len();
     rig.closed = &["10.0.0."];
 
-    // Its machines run, and were up before.
+    // Its VMs run and were there before this run, so they may be well: the hint leaves the reset to a person.
     let ran = rig.up(&text).await;
     let failures = ran.failures();
     assert!(failures.contains("cp-1 does not come up: nothing answers"), "{failures}");
-    assert!(failures.contains("was up before, and is not reset"), "{failures}");
+    assert!(failures.contains("if the node never came up, reset its VM (on pve1: qm reset 300)"), "{failures}");
     assert_eq!(resets(&rig).await, 0);
 
     // The first control plane is gone, and nobody can say whether there is a cluster.
