@@ -8,7 +8,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::command::{
     check, completions, config, destroy, export, import, init, kubeconfig, lab, man, node, output,
-    plan, render, runs, schema, secrets, status, talosconfig, template, up,
+    plan, render, runs, schema, secrets, status, talosconfig, template, unlock, up,
 };
 
 const STYLES: Styles = Styles::styled()
@@ -56,12 +56,26 @@ pub(crate) struct Global {
     #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
     #[arg(hide_possible_values = true, hide_default_value = true)]
     pub(crate) color: Color,
+
+    /// Run the commands of `{command: …}` references without asking; nothing is remembered
+    #[arg(long, global = true)]
+    pub(crate) allow_commands: bool,
+
+    /// Let the inventory use this file, or the files in this folder, outside its repository; repeatable
+    #[arg(long = "allow-file", global = true, value_name = "PATH")]
+    pub(crate) allow_files: Vec<PathBuf>,
 }
 
 impl Global {
     /// The same with another inventory.
     pub(crate) fn at(&self, inventory: &Path) -> Self {
-        Self { inventory: Some(inventory.to_owned()), format: self.format, color: self.color }
+        Self {
+            inventory: Some(inventory.to_owned()),
+            format: self.format,
+            color: self.color,
+            allow_commands: self.allow_commands,
+            allow_files: self.allow_files.clone(),
+        }
     }
 }
 
@@ -87,6 +101,7 @@ pub(crate) enum Command {
     Status(status::StatusArgs),
     Output(output::OutputArgs),
     Destroy(destroy::DestroyArgs),
+    Unlock(unlock::UnlockArgs),
     Runs(runs::RunsArgs),
     Template(template::TemplateArgs),
     Render(render::RenderArgs),

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use crate::error::CommandError;
 use crate::interrupt;
+use crate::visible;
 
 /// Between two looks whether somebody wants to stop.
 const LOOK: Duration = Duration::from_millis(50);
@@ -18,6 +19,12 @@ pub(crate) fn yes(question: &str) -> Result<(), CommandError> {
         return Ok(());
     }
     Err(CommandError::failed("nothing was changed"))
+}
+
+/// Whether somebody says yes.
+pub(crate) fn agrees(question: &str) -> Result<bool, CommandError> {
+    let answer = answer(&format!("{question} [y/N] "), "run it on a terminal")?;
+    Ok(matches!(answer.to_lowercase().as_str(), "y" | "yes"))
 }
 
 /// Goes on only if somebody writes this word.
@@ -37,6 +44,7 @@ fn answer(question: &str, hint: &str) -> Result<String, CommandError> {
     }
     let mut stderr = io::stderr().lock();
     // A question that cannot be shown is answered by nobody.
+    let question = visible::plain(question);
     stderr.write_all(question.as_bytes()).and_then(|()| stderr.flush()).ok();
     let line =
         line().map_err(|error| CommandError::failed("cannot read the answer").because(error))?;

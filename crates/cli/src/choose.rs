@@ -3,10 +3,12 @@
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-use talmox_model::{Cluster, Inventory, Node};
+use talmox_model::{Cluster, Inventory, Node, Span};
 
 use crate::args::Global;
+use crate::boundary::Boundary;
 use crate::command::check;
+use crate::disk;
 use crate::error::CommandError;
 use crate::locate::locate;
 use crate::printer::Printer;
@@ -32,6 +34,8 @@ pub(crate) struct Chosen {
     inventory: Inventory,
     /// `cluster.yaml`, or the file that the cluster stands in.
     file: PathBuf,
+    boundary: Boundary,
+    allows_commands: bool,
 }
 
 impl Chosen {
@@ -41,6 +45,39 @@ impl Chosen {
 
     pub(crate) fn inventory(&self) -> &Inventory {
         &self.inventory
+    }
+
+    /// `cluster.yaml`, or the file that the cluster stands in.
+    pub(crate) fn file(&self) -> &Path {
+        &self.file
+    }
+
+    /// Where the files of the inventory must be.
+    pub(crate) fn boundary(&self) -> &Boundary {
+        &self.boundary
+    }
+
+    /// Whether the user passed `--allow-commands`.
+    pub(crate) fn allows_commands(&self) -> bool {
+        self.allows_commands
+    }
+
+    /// Refuses to write to a file of the inventory that is a link to the outside: the author of the inventory would
+    /// choose which file of the user's is replaced.
+    pub(crate) fn refuse_outside(&self, path: &Path) -> Result<(), CommandError> {
+        if path.symlink_metadata().is_ok() {
+            self.boundary.admit(path).map_err(|error| {
+                CommandError::failed(format!("cannot write {}", path.display())).because(error)
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Where a file is that the inventory names at this place: relative paths start at the folder of the file that
+    /// names it.
+    pub(crate) fn path_at(&self, span: Span, name: &str) -> PathBuf {
+        let source = self.inventory.sources.get(span.source).path();
+        source.and_then(Path::parent).unwrap_or(self.folder()).join(name)
     }
 
     /// The folder that relative paths of the inventory start at.
@@ -73,6 +110,18 @@ impl Chosen {
         self.own_name().map(|name| runs.join(name)).unwrap_or(runs)
     }
 
+    /// The same folder, made if it is not there. A link in its place would put the lock and the logs wherever the
+    /// author of the inventory likes.
+    pub(crate) fn make_run_folder(&self) -> Result<PathBuf, CommandError> {
+        let runs = self.run_folder();
+        disk::refuse_link(&self.folder().join(".talmox"))?;
+        disk::refuse_link(&runs)?;
+        std::fs::create_dir_all(&runs).map_err(|error| {
+            CommandError::failed(format!("cannot make {}", runs.display())).because(error)
+        })?;
+        Ok(runs)
+    }
+
     fn beside(&self, name: &str) -> PathBuf {
         beside(&self.file, name)
     }
@@ -91,7 +140,8 @@ pub(crate) fn secrets_beside(file: &Path) -> PathBuf {
     beside(file, "secrets.sops.yaml")
 }
 
-fn beside(file: &Path, name: &str) -> PathBuf {
+/// Where a file with this name is that belongs to the cluster in `file`.
+pub(crate) fn beside(file: &Path, name: &str) -> PathBuf {
     match own_name(file) {
         Some(own) => file.with_file_name(format!("{}.{name}", own.to_string_lossy())),
         None => file.with_file_name(name),
@@ -106,7 +156,7 @@ fn own_name(file: &Path) -> Option<&OsStr> {
 
 /// Whether there is an inventory to choose from.
 pub(crate) fn has_inventory(global: &Global) -> bool {
-    global.inventory.is_some() || locate(None, &[]).is_ok()
+    global.inventory.is_some() || locate(None, &[], &[]).is_ok()
 }
 
 /// The clusters that are meant, for `one` to find: those that are named, else all. None is the only one there is, or
@@ -118,7 +168,7 @@ pub(crate) fn each(global: &Global, names: &[String]) -> Result<Vec<Option<Strin
     if !has_inventory(global) {
         return Ok(vec![None]);
     }
-    let located = locate(global.inventory.as_deref(), &[])?;
+    let located = locate(global.inventory.as_deref(), &[], &global.allow_files)?;
     let all: Vec<Option<String>> = located
         .clusters
         .iter()
@@ -140,7 +190,7 @@ pub(crate) fn one(
     printer: &Printer,
 ) -> Result<Chosen, CommandError> {
     let names: Vec<String> = name.into_iter().map(str::to_owned).collect();
-    let located = locate(global.inventory.as_deref(), &names)?;
+    let located = locate(global.inventory.as_deref(), &names, &global.allow_files)?;
     let wanted: Vec<_> = located.clusters.iter().filter(|files| !files.is_neighbour).collect();
     let [own] = wanted.as_slice() else {
         let known: Vec<_> = wanted.iter().map(|files| files.default_name.as_str()).collect();
@@ -148,6 +198,7 @@ pub(crate) fn one(
             .hint(format!("name one of them: {}", known.join(", "))));
     };
     let file = own.cluster.as_ref().map(|file| file.path.clone()).unwrap_or_default();
+    let boundary = located.boundary.clone();
     let inventory = check::load_located(located);
     if inventory.has_errors() {
         printer.say_raw(&render::text(&inventory, printer.color));
@@ -155,5 +206,5 @@ pub(crate) fn one(
             .hint("correct what is marked `error` above")
             .detail("diagnostics", render::json(&inventory)));
     }
-    Ok(Chosen { inventory, file })
+    Ok(Chosen { inventory, file, boundary, allows_commands: global.allow_commands })
 }

@@ -10,6 +10,7 @@ use talmox_talos_config::secret::SecretText;
 
 use crate::environment;
 use crate::error::CommandError;
+use crate::regular_file::{self, LARGEST_OWN, ReadError};
 
 /// What must be true of a file when it is written.
 #[derive(Clone, Copy, Debug)]
@@ -70,8 +71,8 @@ impl Staged {
             Before::Absent => put_new(&temporary.0, target).map_err(failed)?,
             Before::Anything => fs::rename(&temporary.0, target).map_err(failed)?,
             Before::Holds(known) => {
-                let current = fs::read(target).map_err(failed)?;
-                if current != known.as_bytes() {
+                let current = read_secret(target)?;
+                if current.as_ref().map(SecretText::expose) != Some(known) {
                     let message =
                         format!("{} was changed by somebody else meanwhile", path.display());
                     return Err(
@@ -91,21 +92,35 @@ fn cannot_write(path: &Path, error: io::Error) -> CommandError {
     CommandError::failed(format!("cannot write {}", path.display())).because(error)
 }
 
-/// The text of a file; nothing if there is no such file.
+/// The text of a regular file; nothing if there is no such file.
 pub(crate) fn read_secret(path: &Path) -> Result<Option<SecretText>, CommandError> {
-    let failed = || CommandError::failed(format!("cannot read {}", path.display()));
-    match fs::read_to_string(path) {
-        Ok(text) => Ok(Some(SecretText::new(text))),
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-        Err(error) if error.kind() == ErrorKind::InvalidData => {
-            Err(CommandError::failed(format!("{} is not text", path.display())))
+    match regular_file::read(path, LARGEST_OWN) {
+        Ok(bytes) => secret_text(path, bytes).map(Some),
+        // A link that leads nowhere is as good as no file to whoever reads, and refused to whoever writes.
+        Err(ReadError::Missing | ReadError::Dangling) => Ok(None),
+        Err(error) => {
+            Err(CommandError::failed(format!("cannot read {}", path.display())).because(error))
         }
-        Err(error) => Err(failed().because(error)),
     }
 }
 
+/// Bytes that must be text.
+pub(crate) fn secret_text(path: &Path, bytes: Vec<u8>) -> Result<SecretText, CommandError> {
+    let text = String::from_utf8(bytes).map(SecretText::new);
+    text.map_err(|_| CommandError::failed(format!("{} is not text", path.display())))
+}
+
+/// Refuses a link where talmox makes its own files: it would have others overwritten.
+pub(crate) fn refuse_link(path: &Path) -> Result<(), CommandError> {
+    if path.symlink_metadata().is_ok_and(|found| found.is_symlink()) {
+        let message = format!("{} is a link, which talmox did not make", path.display());
+        return Err(CommandError::failed(message).hint("look where it leads, then remove it"));
+    }
+    Ok(())
+}
+
 /// Makes a folder that only its owner can enter, and what leads to it.
-pub(crate) fn create_folder(folder: &Path) -> io::Result<()> {
+fn create_folder(folder: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(folder)
 }
 
@@ -114,10 +129,23 @@ pub(crate) fn create_folder(folder: &Path) -> io::Result<()> {
 pub(crate) struct PrivateFolder(PathBuf);
 
 impl PrivateFolder {
+    /// Makes a folder with a name that nobody can guess. One that exists is an error: another user may have made it,
+    /// or a link that leads elsewhere.
     pub(crate) fn new(parent: &Path) -> io::Result<Self> {
-        let path = parent.join(format!("talmox-{}", random_name()));
+        Self::named(parent, &format!("talmox-{}", random_name()))
+    }
+
+    fn named(parent: &Path, name: &str) -> io::Result<Self> {
+        let path = parent.join(name);
         DirBuilder::new().mode(0o700).create(&path)?;
         Ok(Self(path))
+    }
+
+    /// Creates a folder in it.
+    pub(crate) fn make_folder(&self, name: &str) -> io::Result<PathBuf> {
+        let path = self.0.join(name);
+        DirBuilder::new().mode(0o700).create(&path)?;
+        Ok(path)
     }
 
     /// Creates a file in it.
@@ -214,6 +242,27 @@ mod tests {
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
         let left = fs::read_dir(path.parent().unwrap()).unwrap().count();
         assert_eq!(left, 1, "temporary files are gone");
+    }
+
+    #[test]
+    fn a_folder_that_another_user_made_first_is_not_used() {
+        let parent = tempfile::tempdir().unwrap();
+        let elsewhere = tempfile::tempdir().unwrap();
+        fs::create_dir(parent.path().join("made")).unwrap();
+        symlink(elsewhere.path(), parent.path().join("link")).unwrap();
+        symlink("/nowhere", parent.path().join("dangling")).unwrap();
+        for name in ["made", "link", "dangling"] {
+            let error = PrivateFolder::named(parent.path(), name).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::AlreadyExists, "{name}");
+        }
+        let own = PrivateFolder::new(parent.path()).unwrap();
+        assert_eq!(fs::metadata(&own.0).unwrap().permissions().mode() & 0o777, 0o700);
+        own.write("file", "one").unwrap();
+        symlink(elsewhere.path().join("victim"), own.0.join("planted")).unwrap();
+        for name in ["file", "planted"] {
+            assert!(own.write(name, "two").is_err(), "{name}");
+        }
+        assert_eq!(fs::read_dir(elsewhere.path()).unwrap().count(), 0);
     }
 
     #[test]

@@ -38,6 +38,12 @@ pub(crate) fn config_folder() -> Option<PathBuf> {
     given.or_else(|| Some(home()?.join(usual)))
 }
 
+/// Where programs keep what they remember of the user's choices.
+pub(crate) fn state_folder() -> Option<PathBuf> {
+    let given = path("XDG_STATE_HOME").filter(|folder| folder.is_absolute());
+    given.or_else(|| Some(home()?.join(".local/state")))
+}
+
 pub(crate) fn now() -> UnixTime {
     #[expect(clippy::disallowed_methods, reason = "certificates need the real time, never a lab's")]
     SystemTime::now().into()

@@ -5,6 +5,8 @@ use std::process::ExitCode;
 
 use serde_json::{Value as Json, json};
 
+use crate::visible::unstyled;
+
 /// The documented exit codes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exit {
@@ -64,7 +66,7 @@ impl CommandError {
 
     /// The shape that every error has for programs: docs/COMMANDS.md describes it.
     pub(crate) fn to_json(&self) -> Json {
-        let mut error = json!({ "message": self.chain(), "exit_code": self.exit as u8 });
+        let mut error = json!({ "message": unstyled(&self.chain()), "exit_code": self.exit as u8 });
         let fields = error.as_object_mut().expect("invariant: made as an object above");
         fields.extend(self.hint.as_ref().map(|hint| ("hint".to_owned(), json!(hint))));
         fields.extend(self.details.iter().map(|(name, value)| ((*name).to_owned(), value.clone())));

@@ -4,11 +4,11 @@
 //! `inventory/defaults.yaml`), one cluster's folder, or a single file.
 
 use std::fs;
-use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use talmox_model::load::{ClusterFiles, Content, File, ReferenceKind};
 
+use crate::boundary::{Boundary, is_planted};
 use crate::error::CommandError;
 
 /// What a command works on.
@@ -16,16 +16,23 @@ use crate::error::CommandError;
 pub(crate) struct Located {
     /// The clusters that were asked for, and their neighbours.
     pub(crate) clusters: Vec<ClusterFiles>,
+    /// Where all their files must be.
+    pub(crate) boundary: Boundary,
 }
 
-/// Finds the clusters with the given names, or all of them.
-pub(crate) fn locate(inventory: Option<&Path>, names: &[String]) -> Result<Located, CommandError> {
+/// Finds the clusters with the given names, or all of them. `allowed` names files outside the inventory's repository
+/// that the user lets it use.
+pub(crate) fn locate(
+    inventory: Option<&Path>,
+    names: &[String],
+    allowed: &[PathBuf],
+) -> Result<Located, CommandError> {
     // A path in place of a name: `talmox check inventory/dev`.
     if inventory.is_none()
         && let [path] = names
         && path.contains(['/', '.'])
     {
-        return locate(Some(Path::new(path)), &[]);
+        return locate(Some(Path::new(path)), &[], allowed);
     }
     let root = match inventory {
         Some(path) => path.to_owned(),
@@ -35,8 +42,9 @@ pub(crate) fn locate(inventory: Option<&Path>, names: &[String]) -> Result<Locat
         let error = CommandError::usage(format!("there is no inventory at {}", root.display()));
         return Err(error.hint("name a cluster's folder or file, or run `talmox init`"));
     }
+    let boundary = boundary_of(&root, allowed);
     if root.is_file() || root.join("cluster.yaml").is_file() {
-        return one_cluster(&root, names);
+        return one_cluster(&root, names, boundary);
     }
     let found = clusters_in(&root);
     if found.is_empty() {
@@ -52,7 +60,8 @@ pub(crate) fn locate(inventory: Option<&Path>, names: &[String]) -> Result<Locat
     for name in names {
         let folders: Vec<String> = found.iter().map(|folder| folder_name(folder)).collect();
         let by_folder = folders.iter().position(|folder| folder == name);
-        let by_name = || found.iter().position(|folder| own_name(folder).as_ref() == Some(name));
+        let by_name =
+            || found.iter().position(|folder| own_name(folder, &boundary).as_ref() == Some(name));
         let Some(at) = by_folder.or_else(by_name) else {
             let error = CommandError::usage(format!("no cluster `{name}` in {}", root.display()));
             return Err(error.hint(match nearest(name, &folders) {
@@ -63,8 +72,23 @@ pub(crate) fn locate(inventory: Option<&Path>, names: &[String]) -> Result<Locat
         wanted.push(found[at].clone());
     }
     let is_wanted = |folder: &PathBuf| names.is_empty() || wanted.contains(folder);
-    let clusters = found.iter().map(|folder| cluster_files(folder, !is_wanted(folder))).collect();
-    Ok(Located { clusters })
+    let files = |folder: &PathBuf| cluster_files(folder, !is_wanted(folder), &boundary);
+    let clusters = found.iter().map(files).collect();
+    Ok(Located { clusters, boundary })
+}
+
+/// The boundary of an inventory. Outside of a repository it is the folder of clusters; of one cluster, its own folder,
+/// or the one above where the defaults.yaml is that belongs to it.
+fn boundary_of(root: &Path, allowed: &[PathBuf]) -> Boundary {
+    let folder = if root.is_file() { root.parent().unwrap_or(Path::new("")) } else { root };
+    let is_one = root.is_file() || folder.join("cluster.yaml").is_file();
+    let own = Boundary::around(folder, allowed);
+    let is_in_repository = own.root().join(".git").symlink_metadata().is_ok();
+    let defaults = beside(folder, "defaults.yaml");
+    if is_one && !is_in_repository && defaults.is_file() && !is_planted(&defaults) {
+        return Boundary::around(&above(folder), allowed);
+    }
+    own
 }
 
 /// True if there is a cluster.yml, here or one folder down.
@@ -86,8 +110,8 @@ fn default_root() -> Result<PathBuf, CommandError> {
 }
 
 /// The name that a cluster gives itself, which is the one that is printed.
-fn own_name(folder: &Path) -> Option<String> {
-    let bytes = content(&folder.join("cluster.yaml"), ReferenceKind::Other).ok()?;
+fn own_name(folder: &Path, boundary: &Boundary) -> Option<String> {
+    let bytes = boundary.read(&folder.join("cluster.yaml")).ok()?;
     let documents = talmox_yaml::read(&String::from_utf8(bytes).ok()?).ok()?;
     let map = documents.first()?.as_map()?;
     let name = map.get("cluster_name").or_else(|| map.get("name"))?;
@@ -99,7 +123,7 @@ fn nearest<'a>(name: &str, known: &'a [String]) -> Option<&'a str> {
 }
 
 /// A path that is one cluster; others beside it are its neighbours.
-fn one_cluster(path: &Path, names: &[String]) -> Result<Located, CommandError> {
+fn one_cluster(path: &Path, names: &[String], boundary: Boundary) -> Result<Located, CommandError> {
     let own = if path.is_file() {
         let folder = path.parent().unwrap_or(Path::new(""));
         let name = match path.file_stem() {
@@ -110,13 +134,15 @@ fn one_cluster(path: &Path, names: &[String]) -> Result<Located, CommandError> {
         let is_folder_form = path.file_name().is_some_and(|file| file == "cluster.yaml");
         ClusterFiles {
             default_name: name,
-            defaults: read_if_there(&beside(folder, "defaults.yaml")),
-            cluster: Some(read(path)),
-            nodes: is_folder_form.then(|| read_if_there(&folder.join("nodes.yaml"))).flatten(),
+            defaults: defaults_of(folder, &boundary),
+            cluster: Some(read(path, &boundary)),
+            nodes: is_folder_form
+                .then(|| read_if_there(&folder.join("nodes.yaml"), &boundary))
+                .flatten(),
             is_neighbour: false,
         }
     } else {
-        cluster_files(path, false)
+        cluster_files(path, false, &boundary)
     };
     if let Some(other) = names.iter().find(|name| **name != own.default_name) {
         let message = format!("{} is the cluster `{}`", path.display(), own.default_name);
@@ -128,9 +154,11 @@ fn one_cluster(path: &Path, names: &[String]) -> Result<Located, CommandError> {
         let itself = folder.canonicalize().ok();
         let siblings = clusters_in(&above(folder));
         let others = siblings.iter().filter(|sibling| sibling.canonicalize().ok() != itself);
-        clusters.extend(others.map(|sibling| cluster_files(sibling, true)));
+        // They are only looked at for what they have in common with this one, and may be in repositories of their own.
+        let around = Boundary::around(&above(folder), &[]);
+        clusters.extend(others.map(|sibling| cluster_files(sibling, true, &around)));
     }
-    Ok(Located { clusters })
+    Ok(Located { clusters, boundary })
 }
 
 /// The folder above, written without `..` where that is possible.
@@ -145,19 +173,30 @@ fn beside(folder: &Path, name: &str) -> PathBuf {
     above(folder).join(name)
 }
 
-fn cluster_files(folder: &Path, is_neighbour: bool) -> ClusterFiles {
+fn cluster_files(folder: &Path, is_neighbour: bool, boundary: &Boundary) -> ClusterFiles {
     ClusterFiles {
         default_name: folder_name(folder),
-        defaults: read_if_there(&beside(folder, "defaults.yaml")),
-        cluster: Some(read(&folder.join("cluster.yaml"))),
-        nodes: read_if_there(&folder.join("nodes.yaml")),
+        defaults: defaults_of(folder, boundary),
+        cluster: Some(read(&folder.join("cluster.yaml"), boundary)),
+        nodes: read_if_there(&folder.join("nodes.yaml"), boundary),
         is_neighbour,
     }
 }
 
+/// The defaults.yaml above a cluster's folder.
+fn defaults_of(folder: &Path, boundary: &Boundary) -> Option<File> {
+    let path = beside(folder, "defaults.yaml");
+    if is_planted(&path) {
+        let problem = "its folder can be written by everybody, and it belongs to another user";
+        return Some(File { path, content: Err(problem.to_owned()) });
+    }
+    read_if_there(&path, boundary)
+}
+
 /// The clusters of a folder, for one that is to be put beside them.
 pub(crate) fn neighbours(root: &Path) -> Vec<ClusterFiles> {
-    clusters_in(root).iter().map(|folder| cluster_files(folder, true)).collect()
+    let boundary = Boundary::around(root, &[]);
+    clusters_in(root).iter().map(|folder| cluster_files(folder, true, &boundary)).collect()
 }
 
 /// The folders with a cluster.yaml, by name.
@@ -192,8 +231,8 @@ fn folder_name(folder: &Path) -> String {
 
 /// Anything that stands under the name is the file, also what cannot be read: a folder, a pipe or a
 /// link that leads nowhere is reported and not passed over.
-fn read_if_there(path: &Path) -> Option<File> {
-    path.symlink_metadata().is_ok().then(|| read(path)).or_else(|| {
+fn read_if_there(path: &Path, boundary: &Boundary) -> Option<File> {
+    path.symlink_metadata().is_ok().then(|| read(path, boundary)).or_else(|| {
         // People mean the same by it; silence would hide half of their inventory.
         let other = path.with_extension("yml");
         let name = path.file_name()?.to_string_lossy();
@@ -202,39 +241,7 @@ fn read_if_there(path: &Path) -> Option<File> {
     })
 }
 
-fn read(path: &Path) -> File {
-    File { path: path.to_owned(), content: content(path, ReferenceKind::Other) }
-}
-
-/// No file of an inventory is larger; what is, is not read into memory.
-const LARGEST_FILE: u64 = 4 << 20;
-
-/// What is in a file that the inventory consists of or names. Only regular files are opened: a pipe
-/// would wait for ever and a device never end.
-pub(crate) fn content(path: &Path, kind: ReferenceKind) -> Content {
-    let told = |error: io::Error| match error.kind() {
-        io::ErrorKind::NotFound if path.symlink_metadata().is_ok() => {
-            "a link that leads nowhere".to_owned()
-        }
-        io::ErrorKind::NotFound => "no such file".to_owned(),
-        io::ErrorKind::PermissionDenied => "permission denied".to_owned(),
-        _ => error.to_string(),
-    };
-    let metadata = fs::metadata(path).map_err(told)?;
-    if metadata.is_dir() && kind == ReferenceKind::Manifests {
-        return Ok(vec![]);
-    }
-    if metadata.is_dir() {
-        return Err("a folder, not a file".to_owned());
-    }
-    if !metadata.is_file() {
-        return Err("not a regular file".to_owned());
-    }
-    let mut bytes = vec![];
-    let file = fs::File::open(path).map_err(told)?;
-    file.take(LARGEST_FILE + 1).read_to_end(&mut bytes).map_err(told)?;
-    if bytes.len() as u64 > LARGEST_FILE {
-        return Err(format!("larger than {} MiB; is this the right file?", LARGEST_FILE >> 20));
-    }
-    Ok(bytes)
+fn read(path: &Path, boundary: &Boundary) -> File {
+    let content: Content = boundary.content(path, ReferenceKind::Other);
+    File { path: path.to_owned(), content }
 }

@@ -4,25 +4,35 @@ use std::process::ExitCode;
 
 mod args;
 mod ask;
+mod boundary;
 mod choose;
 mod columns;
 mod command;
+mod command_consent;
+mod core_dump;
 mod disk;
 mod environment;
 mod error;
+mod git_index;
+mod gitignore;
 mod interrupt;
 mod locate;
 mod new_file;
 mod printer;
+mod process;
 mod reference;
+mod regular_file;
 mod rehearsal;
 mod render;
 mod report;
 mod runtime;
 mod secrets;
 mod session;
+mod visible;
 mod words;
 
 fn main() -> ExitCode {
+    // Before anything secret is in memory.
+    core_dump::disable();
     command::run()
 }

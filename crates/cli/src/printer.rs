@@ -1,10 +1,16 @@
 //! Where output goes: results to stdout, so that they can be piped; the rest to stderr.
+//!
+//! Everything that is printed passes through here, and through `visible.rs`: what came from outside cannot control the terminal.
+//! Two kinds of results are written byte for byte where stdout is not a terminal: files (configs, kubeconfigs), which another program
+//! reads, and logs of nodes, which `grep` searches and a file keeps as they are.
 
+use std::borrow::Cow;
 use std::io::{self, IsTerminal, Write};
 
 use crate::args::{Color, Format};
 use crate::environment;
 use crate::error::CommandError;
+use crate::visible::{self, Escapes, Pieces};
 
 #[derive(Clone, Debug)]
 pub(crate) struct Printer {
@@ -62,23 +68,28 @@ impl Printer {
 
     /// A result. A reader that has seen enough (`| head`) is no error.
     pub(crate) fn result(&self, text: &str) -> Result<(), CommandError> {
-        let mut stdout = io::stdout().lock();
-        match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
-            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-                Err(CommandError::failed("cannot write the result").because(error))
-            }
-            _ => Ok(()),
-        }
+        write_result(self.shown_result(text).as_bytes()).map(|_| ())
     }
 
-    /// A piece of a result that goes on. Says whether anybody still reads it.
-    pub(crate) fn piece(&self, bytes: &[u8]) -> Result<bool, CommandError> {
-        let mut stdout = io::stdout().lock();
-        match stdout.write_all(bytes).and_then(|()| stdout.flush()) {
-            Ok(()) => Ok(true),
-            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
-            Err(error) => Err(CommandError::failed("cannot write the result").because(error)),
+    fn shown_result<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        let escapes = match self.format {
+            Format::Text => Escapes::Text,
+            Format::Json => Escapes::Json,
+        };
+        visible::shown(text, escapes)
+    }
+
+    /// A result that is a file for another program: exact, unless a person looks at it.
+    pub(crate) fn file(&self, text: &str) -> Result<(), CommandError> {
+        if io::stdout().is_terminal() {
+            return write_result(visible::shown(text, Escapes::Text).as_bytes()).map(|_| ());
         }
+        write_result(text.as_bytes()).map(|_| ())
+    }
+
+    /// A log that comes piece by piece.
+    pub(crate) fn log(&self) -> LogPrinter {
+        LogPrinter { pieces: io::stdout().is_terminal().then(Pieces::default) }
     }
 
     /// Everything else, line by line.
@@ -86,8 +97,14 @@ impl Printer {
         self.say_raw(&format!("{text}\n"));
     }
 
+    /// The same without the end of the line.
     pub(crate) fn say_raw(&self, text: &str) {
-        io::stderr().lock().write_all(text.as_bytes()).ok();
+        write_to_stderr(&visible::shown(text, Escapes::Text));
+    }
+
+    /// A view that moves the cursor. Its texts from outside must be [`visible::plain`].
+    pub(crate) fn draw(&self, text: &str) {
+        write_to_stderr(&visible::drawn(text));
     }
 
     /// For people on stderr; for programs also on stdout, where they look for the result.
@@ -124,15 +141,98 @@ impl Printer {
             [("+ ", "32"), ("~ ", "33"), ("- ", "31"), ("error:", "1;31"), ("warning:", "1;33")];
         let line = |line: &str| match colors.iter().find(|(head, _)| line.starts_with(head)) {
             Some((head, sgr)) if head.len() > 2 => {
-                format!("\x1b[{sgr}m{head}\x1b[0m{}\n", &line[head.len()..])
+                format!("{}{}\n", visible::styled(head, sgr), &line[head.len()..])
             }
-            Some((_, sgr)) => format!("\x1b[{sgr}m{line}\x1b[0m\n"),
+            Some((_, sgr)) => format!("{}\n", visible::styled(line, sgr)),
             None => format!("{line}\n"),
         };
         text.lines().map(line).collect()
     }
 
     pub(crate) fn paint(&self, text: &str, sgr: &str) -> String {
-        if self.color { format!("\x1b[{sgr}m{text}\x1b[0m") } else { text.to_owned() }
+        if self.color { visible::styled(text, sgr) } else { text.to_owned() }
+    }
+}
+
+/// Prints a log: as it is, or on a terminal with everything visible.
+#[derive(Debug)]
+pub(crate) struct LogPrinter {
+    pieces: Option<Pieces>,
+}
+
+impl LogPrinter {
+    /// Prints a piece. Says whether anybody still reads it.
+    pub(crate) fn piece(&mut self, bytes: &[u8]) -> Result<bool, CommandError> {
+        match &mut self.pieces {
+            Some(pieces) => write_result(pieces.take(bytes).as_bytes()),
+            None => write_result(bytes),
+        }
+    }
+
+    pub(crate) fn end(self) -> Result<(), CommandError> {
+        let rest = self.pieces.map(Pieces::end).unwrap_or_default();
+        write_result(rest.as_bytes()).map(|_| ())
+    }
+}
+
+/// Writes to stdout. Says whether anybody still reads it.
+fn write_result(bytes: &[u8]) -> Result<bool, CommandError> {
+    let mut stdout = io::stdout().lock();
+    match stdout.write_all(bytes).and_then(|()| stdout.flush()) {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
+        Err(error) => Err(CommandError::failed("cannot write the result").because(error)),
+    }
+}
+
+fn write_to_stderr(text: &str) {
+    io::stderr().lock().write_all(text.as_bytes()).ok();
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// What is left of an output besides plain text and the program's own colours.
+    fn hidden(text: &str) -> bool {
+        let colors = ["0", "1", "2", "31", "32", "33", "1;31", "1;33", "1;36"];
+        let text = colors
+            .iter()
+            .fold(text.to_owned(), |text, sgr| text.replace(&format!("\x1b[{sgr}m"), ""));
+        text.replace("\r\n", "\n").chars().any(|c| c.is_control() && !matches!(c, '\n' | '\t'))
+    }
+
+    fn printers() -> [Printer; 3] {
+        [(Format::Text, true), (Format::Text, false), (Format::Json, true)]
+            .map(|(format, color)| Printer { format, color })
+    }
+
+    proptest! {
+        #[test]
+        fn no_printing_path_passes_control_characters_on(text in "(?s).{0,48}") {
+            for printer in printers() {
+                let painted = format!("{} {text}", printer.paint(&text, "1;31"));
+                let plan = printer.plan(&format!("+ vm {text}\nerror: {text}\n{text}"), printer.color);
+                let error = CommandError::failed(text.clone()).hint(text.clone());
+                let json = format!("{}\n", error.to_json());
+                for printed in [&text, &painted, &plan, &error.chain(), &json] {
+                    let shown = visible::shown(printed, Escapes::Text);
+                    prop_assert!(!hidden(&shown), "{shown:?}");
+                    let result = printer.shown_result(printed);
+                    prop_assert!(!hidden(&result), "{result:?}");
+                    let has_colors = printer.color && printer.format == Format::Text;
+                    prop_assert!(has_colors || !result.contains('\x1b'), "{result:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn errors_for_programs_have_no_colours() {
+        let [printer, ..] = printers();
+        let error = CommandError::failed(format!("{} no", printer.paint("hint:", "1;36")));
+        assert_eq!(error.to_json()["error"]["message"], "hint: no");
     }
 }

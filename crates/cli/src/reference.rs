@@ -4,11 +4,12 @@ use std::cell::{OnceCell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::{Command, Stdio};
 
-use talmox_model::value::SecretRef;
-use talmox_model::{Span, Spanned};
+use talmox_model::value::{SecretCommand, SecretRef};
+use talmox_model::{Cluster, Span, Spanned};
 use talmox_talos_config::secret::SecretText;
 
 use crate::choose::Chosen;
+use crate::command_consent::{self, Asking};
 use crate::environment;
 use crate::error::CommandError;
 use crate::printer::Printer;
@@ -21,6 +22,8 @@ const AUTH_KEY: &str = "HEADSCALE_AUTH_KEY";
 pub(crate) struct Resolver<'a> {
     chosen: &'a Chosen,
     printer: &'a Printer,
+    /// Whether a person may be asked about a command.
+    asking: Asking,
     /// Opened when the first reference needs it: an inventory without `{secret: …}` needs no key.
     file: OnceCell<Option<SecretsFile>>,
     found: RefCell<Vec<(SecretRef, SecretText)>>,
@@ -61,10 +64,16 @@ impl<'a> Resolver<'a> {
         Self {
             chosen,
             printer,
+            asking: Asking::Once,
             file: OnceCell::new(),
             found: RefCell::default(),
             overriding_auth_key: OnceCell::new(),
         }
+    }
+
+    /// The same for a lab, which needs no real secret and so asks nobody for one.
+    pub(crate) fn for_lab(chosen: &'a Chosen, printer: &'a Printer) -> Self {
+        Self { asking: Asking::Never, ..Self::new(chosen, printer) }
     }
 
     /// The secret that a setting refers to. The environment overrides the key for Tailscale.
@@ -93,20 +102,27 @@ impl<'a> Resolver<'a> {
         named.map(|found| Ok((found.secret.span, self.resolve(*found)?))).collect()
     }
 
-    /// The same for a rehearsal: what cannot be found has a stand-in there.
+    /// The same for a lab: what is not found there, or not run, is replaced by a placeholder.
     pub(crate) fn by_place_or(
         &self,
         wanted: &[&Spanned<SecretRef>],
-        stand_in: &str,
+        placeholder: &str,
     ) -> BTreeMap<Span, SecretText> {
         let known = all(self.chosen);
         let named = known.iter().filter(|found| wanted.iter().any(|w| w.span == found.secret.span));
         named
             .map(|found| {
                 let text = self.resolve(*found).unwrap_or_else(|_| {
-                    self.printer
-                        .say(&format!("{}: not found; the lab takes a stand-in", found.setting));
-                    SecretText::new(stand_in)
+                    let setting = found.setting;
+                    self.printer.say(&match &found.secret.value {
+                        SecretRef::Command(command) => format!(
+                            "{setting}: the command `{}` did not run; the lab uses a placeholder \
+                             (--allow-commands runs it)",
+                            program(command)
+                        ),
+                        _ => format!("{setting}: not found; the lab uses a placeholder"),
+                    });
+                    SecretText::new(placeholder)
                 });
                 (found.secret.span, text)
             })
@@ -129,7 +145,7 @@ impl<'a> Resolver<'a> {
             SecretRef::Clear(text) => SecretText::new(text.reveal()),
             SecretRef::Env(name) => variable(name, setting)?,
             SecretRef::Secret(path) => self.in_file(path, setting)?,
-            SecretRef::Command(words) => self.output(words, setting)?,
+            SecretRef::Command(command) => self.output(command, setting)?,
         };
         if text.is_empty() {
             let what = describe(&reference.secret.value);
@@ -168,16 +184,44 @@ impl<'a> Resolver<'a> {
 
     /// Runs a command in the folder of the inventory, so that a script beside it is found from
     /// anywhere. Nothing that it prints on stdout is ever shown.
-    fn output(&self, words: &[String], setting: Name<'_>) -> Result<SecretText, CommandError> {
-        let program = &words[0];
+    ///
+    /// It gets no variable that its reference does not name: what else is in the environment of a shell, such as
+    /// credentials of a cloud, is not for the author of the inventory.
+    fn output(
+        &self,
+        command: &SecretCommand,
+        setting: Name<'_>,
+    ) -> Result<SecretText, CommandError> {
+        let name = program(command);
         let failed =
-            |what: &str| CommandError::failed(format!("{setting}: the command `{program}` {what}"));
+            |what: &str| CommandError::failed(format!("{setting}: the command `{name}` {what}"));
+        let consent = command_consent::may_run(
+            command,
+            &setting.to_string(),
+            self.chosen,
+            self.asking,
+            self.printer,
+        );
+        if !consent? {
+            let message = format!(
+                "{setting}: the inventory names a command that was not allowed to run: {}",
+                command_consent::shown(command)
+            );
+            return Err(CommandError::usage(message).hint(
+                "look at the command; then pass --allow-commands, or run talmox on a terminal and answer the question",
+            ));
+        }
         let folder = self.chosen.folder();
         let folder = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
         // Without a slash it is looked for in PATH.
+        let program = &command.words[0];
         let found = if program.contains('/') { folder.join(program) } else { program.into() };
+        let variables = command_consent::variables(command);
+        let variables = variables.iter().filter_map(|name| Some((name, environment::raw(name)?)));
         let output = Command::new(found)
-            .args(&words[1..])
+            .args(&command.words[1..])
+            .env_clear()
+            .envs(variables)
             .current_dir(&folder)
             .stdin(Stdio::null())
             .output()
@@ -185,12 +229,19 @@ impl<'a> Resolver<'a> {
         if !output.status.success() {
             // What it said may hold what it was asked for, so it is not shown.
             let error = failed(&format!("failed ({})", output.status));
-            return Err(error.hint("run it by hand to see what it says"));
+            return Err(error.hint(
+                "run it by hand to see what it says; it gets only PATH, HOME and the variables that `env: […]` names",
+            ));
         }
         let text = String::from_utf8(output.stdout).map_err(|_| failed("printed no text"))?;
         let text = SecretText::new(text);
         Ok(SecretText::new(text.expose().trim_end_matches(['\n', '\r'])))
     }
+}
+
+/// The program of a command, without control characters.
+pub(crate) fn program(command: &SecretCommand) -> String {
+    command.words[0].escape_debug().to_string()
 }
 
 fn variable(name: &str, setting: Name<'_>) -> Result<SecretText, CommandError> {
@@ -208,14 +259,18 @@ pub(crate) fn describe(secret: &SecretRef) -> String {
     match secret {
         SecretRef::Secret(path) => format!("secret `{path}`"),
         SecretRef::Env(name) => format!("environment variable {name}"),
-        SecretRef::Command(words) => format!("output of `{}`", words[0]),
+        SecretRef::Command(command) => format!("output of `{}`", program(command)),
         SecretRef::Clear(_) => "clear text in the inventory".to_owned(),
     }
 }
 
-/// Every reference of a cluster.
+/// Every reference of the cluster.
 pub(crate) fn all(chosen: &Chosen) -> Vec<Reference<'_>> {
-    let cluster = chosen.cluster();
+    all_of(chosen.cluster())
+}
+
+/// Every reference of a cluster.
+pub(crate) fn all_of(cluster: &Cluster) -> Vec<Reference<'_>> {
     let mut found: Vec<Reference<'_>> = [
         (Name::Cluster("proxmox.token"), &cluster.file.proxmox.token),
         (Name::Cluster("proxmox.password"), &cluster.file.proxmox.password),

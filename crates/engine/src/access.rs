@@ -61,6 +61,8 @@ pub struct ClusterAccess {
     pub settings: Settings,
     /// Every way to the Kubernetes API: the shared address first, then the control planes.
     pub api: Vec<Address>,
+    /// Where the cluster was when its client files were written, whatever the inventory says now.
+    pub earlier: Vec<IpAddr>,
     pub write_files: WriteFiles,
 }
 

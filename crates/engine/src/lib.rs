@@ -10,6 +10,7 @@
 
 pub mod access;
 mod addon;
+pub mod cluster_lock;
 pub mod desired;
 pub mod event;
 pub mod execute;

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use talmox_model::value::Boot;
 use talmox_model::{Cluster, Node};
 
+use crate::cluster_lock;
 use crate::desired::Login;
 use crate::sdn_zone;
 
@@ -31,6 +32,8 @@ pub enum Role {
     Host,
     /// Asking guest agents: on the pool.
     Agent,
+    /// Locking a cluster for other machines: on the pool that locks are in.
+    Lock,
 }
 
 impl Role {
@@ -45,6 +48,7 @@ impl Role {
             Self::Mapping => "TalmoxMapping",
             Self::Host => "TalmoxHost",
             Self::Agent => "TalmoxAgent",
+            Self::Lock => "TalmoxLock",
         }
     }
 
@@ -66,6 +70,7 @@ impl Role {
             Self::Agent => {
                 "$(pveversion | grep -q '^pve-manager/[1-8][.]' && echo VM.Monitor || echo VM.GuestAgent.Audit)"
             }
+            Self::Lock => "Pool.Allocate Pool.Audit",
         }
     }
 
@@ -114,6 +119,7 @@ impl Grants {
             grants.add(format!("/nodes/{host}"), Role::Fetch);
         }
         grants.add(format!("/storage/{}", proxmox.image_datastore.required()), Role::Image);
+        grants.add(cluster_lock::access_path(), Role::Lock);
         grants
     }
 

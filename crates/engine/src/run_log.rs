@@ -1,6 +1,7 @@
 //! The log of runs: one file for each, one event a line, readable while the run goes on.
 //!
-//! Nothing is ever read back to decide anything: the world itself says where a run stopped.
+//! No plan is made from a log: the observed state shows where a run stopped. Logs are evidence that the cluster was created, before a
+//! new secrets bundle is generated and before etcd is bootstrapped.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufRead as _, BufReader, Write as _};
@@ -13,6 +14,8 @@ use crate::event::{Event, RunEnd, Stamped, StepEnd};
 /// Goes up when lines change in a way that an older reader cannot read.
 const FORMAT: u32 = 1;
 const EXTENSION: &str = "jsonl";
+/// The step that makes a cluster of the first control plane.
+const BOOTSTRAP: &str = "etcd/bootstrap";
 
 /// The first line of a log.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -23,6 +26,9 @@ pub struct Header {
     pub cluster: String,
     /// In seconds since 1970.
     pub started: f64,
+    /// Whether it worked in a lab, which says nothing about the real cluster. Logs of older releases do not note it.
+    #[serde(default)]
+    pub is_lab: bool,
 }
 
 /// A log that is being written.
@@ -50,13 +56,20 @@ pub struct RunSummary {
 
 impl RunLog {
     /// Begins a log in `folder`, which is made if need be. Only the owner can read it.
-    pub fn begin(folder: &Path, command: &str, cluster: &str, now: f64) -> io::Result<Self> {
+    pub fn begin(
+        folder: &Path,
+        command: &str,
+        cluster: &str,
+        now: f64,
+        is_lab: bool,
+    ) -> io::Result<Self> {
         fs::create_dir_all(folder)?;
         let header = Header {
             format: FORMAT,
             command: command.to_owned(),
             cluster: cluster.to_owned(),
             started: now,
+            is_lab,
         };
         // Names sort by time; two runs in the same millisecond get different ones.
         for nth in 0..1000_u32 {
@@ -104,9 +117,34 @@ pub fn list(folder: &Path) -> io::Result<Vec<RunSummary>> {
         Err(error) => return Err(error),
     };
     let mut paths: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
-    paths.retain(|path| path.extension().is_some_and(|extension| extension == EXTENSION));
+    // A pipe among them would block for ever.
+    let is_log = |path: &PathBuf| {
+        path.extension().is_some_and(|extension| extension == EXTENSION) && path.is_file()
+    };
+    paths.retain(is_log);
     paths.sort();
     Ok(paths.iter().rev().filter_map(|path| summary(path)).collect())
+}
+
+/// Whether an earlier run bootstrapped etcd, and no later one ended the cluster: then it had data, whatever is left of it.
+pub fn has_bootstrapped(folder: &Path) -> bool {
+    let Ok(runs) = list(folder) else { return false };
+    for run in runs.into_iter().filter(|run| !run.header.is_lab) {
+        if run.header.command == "destroy" && run.end == Some(RunEnd::Done) {
+            return false;
+        }
+        let Ok((_, events)) = read(&folder.join(format!("{}.{EXTENSION}", run.id))) else {
+            continue;
+        };
+        let is_done = |event: &Stamped| {
+            matches!(&event.what, Event::StepEnded { step, end: StepEnd::Done | StepEnd::Already, .. }
+                if step == BOOTSTRAP)
+        };
+        if events.iter().any(is_done) {
+            return true;
+        }
+    }
+    false
 }
 
 /// The events of a run, as far as they can be read.
@@ -168,7 +206,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let runs = folder.path().join("runs");
         assert_eq!(list(&runs).unwrap(), []);
-        let mut log = RunLog::begin(&runs, "up", "home", 1_700_000_000.25).unwrap();
+        let mut log = RunLog::begin(&runs, "up", "home", 1_700_000_000.25, false).unwrap();
         let info = |step: &str| StepInfo { step: step.to_owned(), node: None, after: vec![] };
         let steps = ["a", "b", "c"].map(info).to_vec();
         log.write(&stamped(
@@ -185,12 +223,35 @@ mod tests {
     }
 
     #[test]
+    fn a_log_says_whether_there_was_a_cluster() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut now = 1_700_000_000.0;
+        let mut log = |command: &str, is_lab: bool, events: Vec<Event>| {
+            now += 10.0;
+            let mut log = RunLog::begin(folder.path(), command, "home", now, is_lab).unwrap();
+            for event in events {
+                log.write(&stamped(now, event)).unwrap();
+            }
+            has_bootstrapped(folder.path())
+        };
+        let failed = || StepEnd::Failed { message: String::new(), causes: vec![], hint: None };
+        let end = |end| Event::RunEnded { end, seconds: 1.0 };
+        assert!(!log("up", true, vec![ended(BOOTSTRAP, StepEnd::Done)]), "in a lab");
+        assert!(!log("up", false, vec![ended(BOOTSTRAP, failed()), end(RunEnd::Failed)]));
+        // Killed later on.
+        assert!(log("up", false, vec![ended(BOOTSTRAP, StepEnd::Done)]));
+        assert!(log("up", false, vec![end(RunEnd::Failed)]));
+        assert!(log("destroy", false, vec![end(RunEnd::Failed)]));
+        assert!(!log("destroy", false, vec![end(RunEnd::Done)]));
+    }
+
+    #[test]
     fn runs_are_listed_newest_first_with_their_outcome() {
         let folder = tempfile::tempdir().unwrap();
         for (nth, now) in
             [1_700_000_000.0, 1_700_000_000.0, 1_700_000_100.0].into_iter().enumerate()
         {
-            let mut log = RunLog::begin(folder.path(), "up", "home", now).unwrap();
+            let mut log = RunLog::begin(folder.path(), "up", "home", now, false).unwrap();
             let end = if nth == 2 { RunEnd::Done } else { RunEnd::Cancelled };
             log.write(&stamped(now, Event::RunEnded { end, seconds: 0.0 })).unwrap();
         }

@@ -47,8 +47,13 @@ impl Folder {
         let mut name = [0; 8];
         rand::fill(&mut name).map_err(io::Error::other)?;
         let name: String = name.iter().map(|byte| format!("{byte:02x}")).collect();
-        let path = place.join(format!("{TEMPORARY}{name}"));
-        private_folder(&path)?;
+        Self::temporary_at(place, &format!("{TEMPORARY}{name}"))
+    }
+
+    fn temporary_at(place: &Path, name: &str) -> io::Result<Self> {
+        let path = place.join(name);
+        // A folder or link that is there already was made by somebody else, who could look into it.
+        private_builder().create(&path)?;
         // Whoever sees the lock sees it held: it gets its name afterwards.
         let new = path.join("lock.new");
         let lock = private_options().create_new(true).open(&new)?;
@@ -114,18 +119,17 @@ fn clear(place: &Path, own: &Path) -> io::Result<()> {
     for entry in fs::read_dir(place)?.flatten() {
         let path = entry.path();
         let is_one = entry.file_name().to_str().is_some_and(is_temporary_name);
-        // Neither of these follows a link.
-        let is_mine =
-            || fs::symlink_metadata(&path).is_ok_and(|of| of.is_dir() && is_same_owner(&of, &mine));
+        // Neither of these follows a link. A folder that others can write to is not a lab's: what is in it may be theirs.
+        let is_mine = || {
+            fs::symlink_metadata(&path)
+                .is_ok_and(|of| of.is_dir() && is_same_owner(&of, &mine) && is_private(&of))
+        };
         if path == own || !is_one || !is_mine() {
             continue;
         }
-        let lock = path.join(LOCK);
-        if !fs::symlink_metadata(&lock).is_ok_and(|of| of.is_file()) {
-            continue;
-        }
         // Held until the folder is gone: of two who find it, one takes it away.
-        if let Ok(lock) = File::open(lock)
+        if let Ok(lock) = open_unfollowed(&path.join(LOCK))
+            && lock.metadata().is_ok_and(|of| of.is_file() && is_same_owner(&of, &mine))
             && lock.try_lock().is_ok()
         {
             fs::remove_dir_all(&path).ok();
@@ -150,13 +154,43 @@ fn is_same_owner(_: &fs::Metadata, _: &fs::Metadata) -> bool {
     true
 }
 
+#[cfg(unix)]
+fn is_private(found: &fs::Metadata) -> bool {
+    use std::os::unix::fs::MetadataExt as _;
+    found.mode().trailing_zeros() >= 6
+}
+
+#[cfg(not(unix))]
+fn is_private(_: &fs::Metadata) -> bool {
+    true
+}
+
+/// Opens a file for its lock. A link is an error, and a pipe does not block.
+#[cfg(target_os = "linux")]
+fn open_unfollowed(path: &Path) -> io::Result<File> {
+    use rustix::fs::{Mode, OFlags};
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    Ok(File::from(rustix::fs::open(path, flags, Mode::empty())?))
+}
+
+#[cfg(not(target_os = "linux"))]
+fn open_unfollowed(path: &Path) -> io::Result<File> {
+    if fs::symlink_metadata(path)?.is_file() {
+        return File::open(path);
+    }
+    Err(io::Error::from(io::ErrorKind::InvalidInput))
+}
+
 /// Makes a folder that only its owner can look into, unless it is there.
 pub(crate) fn private_folder(path: &Path) -> io::Result<()> {
+    private_builder().recursive(true).create(path)
+}
+
+fn private_builder() -> DirBuilder {
     let mut builder = DirBuilder::new();
-    builder.recursive(true);
     #[cfg(unix)]
     std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    builder.create(path)
+    builder
 }
 
 fn private_options() -> OpenOptions {
@@ -171,12 +205,26 @@ fn private_options() -> OpenOptions {
 mod tests {
     use super::*;
 
+    #[cfg(unix)]
+    #[test]
+    fn a_folder_that_somebody_made_first_is_not_used() {
+        let place = tempfile::tempdir().unwrap();
+        let elsewhere = tempfile::tempdir().unwrap();
+        fs::create_dir(place.path().join("made")).unwrap();
+        std::os::unix::fs::symlink(elsewhere.path(), place.path().join("linked")).unwrap();
+        for name in ["made", "linked"] {
+            let error = Folder::temporary_at(place.path(), name).unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::AlreadyExists, "{name}");
+        }
+        assert_eq!(fs::read_dir(elsewhere.path()).unwrap().count(), 0);
+    }
+
     #[test]
     fn folders_of_labs_that_were_killed_are_taken_away_and_no_others() {
         let place = tempfile::tempdir().unwrap();
         let make = |name: &str, has_lock: bool| {
             let path = place.path().join(name);
-            fs::create_dir_all(path.join("blobs")).unwrap();
+            private_folder(&path.join("blobs")).unwrap();
             if has_lock {
                 fs::write(path.join(LOCK), "").unwrap();
             }
@@ -194,6 +242,21 @@ mod tests {
         assert!(!killed.exists());
         for left in [&running.path, &next.path, &unknown, &other, &elsewhere.join("blobs")] {
             assert!(left.exists(), "{}", left.display());
+        }
+        // Folders that others may have filled, and one whose lock leads elsewhere, are not a killed lab's.
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::{PermissionsExt as _, chown, symlink};
+            let open = make("talmox-lab-3123456789abcdef", true);
+            fs::set_permissions(&open, fs::Permissions::from_mode(0o777)).unwrap();
+            let linked = make("talmox-lab-4123456789abcdef", false);
+            symlink(elsewhere.join(LOCK), linked.join(LOCK)).unwrap();
+            let foreign = make("talmox-lab-5123456789abcdef", true);
+            // Only root can give a folder away.
+            let is_given = chown(&foreign, Some(65_534), None).is_ok();
+            drop(Folder::temporary_in(place.path()).unwrap());
+            assert!(open.exists() && linked.exists());
+            assert_eq!(foreign.exists(), is_given);
         }
         // Who ends in order takes its own away.
         let path = running.path.clone();

@@ -282,6 +282,12 @@ impl Lab {
         &self.site.faults
     }
 
+    /// How many etcd clusters were bootstrapped since the lab exists, whatever became of them. Two of one Talos cluster are a
+    /// split brain, which no API of a single node shows.
+    pub fn etcd_clusters(&self) -> usize {
+        self.realm.look(|land| land.etcds.len())
+    }
+
     /// Gives a host its power back that a fault took.
     pub fn switch_on(&self, host: &str) {
         self.site.switch_on_host(host);

@@ -86,6 +86,12 @@ codes! {
     Conflict = "conflict",
     /// A secret in clear text where a reference is expected.
     ClearSecret = "clear-secret",
+    /// A file with keys that Git tracks.
+    TrackedKeys = "tracked-keys",
+    /// A download that anybody on the way can replace.
+    Unverified = "unverified",
+    /// Secrets go to a machine that cannot prove its identity.
+    UnprovenPeer = "unproven-peer",
     /// A setting without effect, or with one that is rarely meant.
     Questionable = "questionable",
 }

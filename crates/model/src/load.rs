@@ -1,6 +1,6 @@
 //! From bytes to an [`Inventory`].
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
@@ -52,6 +52,8 @@ pub struct Parsed {
     findings: Findings,
     clusters: Vec<Cluster>,
     neighbours: Vec<Cluster>,
+    /// Files whose text is not shown in findings.
+    outside: BTreeSet<PathBuf>,
 }
 
 impl Parsed {
@@ -61,6 +63,7 @@ impl Parsed {
             findings: Findings::default(),
             clusters: vec![],
             neighbours: vec![],
+            outside: BTreeSet::new(),
         };
         let mut shared = Shared::default();
         for files in clusters {
@@ -88,6 +91,14 @@ impl Parsed {
         paths
     }
 
+    /// Names the files that are outside the repository of the inventory: whoever wrote it chose them, and nothing of
+    /// their text is shown in findings.
+    #[must_use]
+    pub fn with_outside(mut self, is_outside: impl Fn(&Path) -> bool) -> Self {
+        self.outside = self.references().into_keys().filter(|path| is_outside(path)).collect();
+        self
+    }
+
     /// Checks everything. `read` tells what became of reading a file that the inventories name.
     pub fn check_with(self, mut read: impl FnMut(&Path, ReferenceKind) -> Content) -> Inventory {
         let read = |(path, kind): (PathBuf, ReferenceKind)| {
@@ -100,7 +111,7 @@ impl Parsed {
 
     /// Checks everything, given what became of reading the [`references`](Self::references).
     pub fn check(self, references: &BTreeMap<PathBuf, Content>) -> Inventory {
-        let Self { mut sources, mut findings, clusters, neighbours } = self;
+        let Self { mut sources, mut findings, clusters, neighbours, outside } = self;
         let mut opened = BTreeMap::new();
         for cluster in clusters.iter().filter(|cluster| cluster.is_readable()) {
             let mut found = Findings::default();
@@ -110,7 +121,8 @@ impl Parsed {
                 named.push((resolve(&sources, span, file), span, kind));
             });
             for (path, span, kind) in named {
-                let file = check::Referenced { path: &path, span, kind, cluster };
+                let is_outside = outside.contains(&path);
+                let file = check::Referenced { path: &path, span, kind, cluster, is_outside };
                 if let Some(content) = references.get(&path) {
                     file.check(content, &mut opened, &mut sources, &mut found);
                 }

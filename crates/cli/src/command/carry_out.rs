@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use talmox_engine::access::WriteFiles;
+use talmox_engine::cluster_lock::Fence;
 use talmox_engine::event::Events;
 use talmox_engine::execute::Cancel;
 use talmox_engine::plan::Plan;
@@ -22,13 +23,20 @@ pub(super) async fn carry_out(
     plan: &Plan,
     command: &str,
     write_files: WriteFiles,
+    locks: Vec<Fence>,
     printer: &Printer,
 ) -> Result<Tally, CommandError> {
     let _heed = interrupt::heed();
     let log: Option<RunLog> = if session.is_alone() {
         None
     } else {
-        report::log(&session.chosen.run_folder(), command, &plan.cluster, printer)
+        report::log(
+            &session.chosen.run_folder(),
+            command,
+            &plan.cluster,
+            session.stage.is_some(),
+            printer,
+        )
     };
     let path: Option<PathBuf> = log.as_ref().map(|log| log.path().to_owned());
     let (events, listener) = Events::channel(session.clock);
@@ -36,7 +44,7 @@ pub(super) async fn carry_out(
     let is_rehearsal = session.is_alone();
     let watching = tokio::spawn(stop_cleanly(Stops::new()?, cancel.clone()));
     let running = async {
-        let outcome = session.execute(plan, write_files, &cancel, &events).await;
+        let outcome = session.execute(plan, write_files, locks, &cancel, &events).await;
         drop(events);
         outcome
     };

@@ -4,21 +4,23 @@ mod configs;
 mod identity;
 mod live;
 mod patches;
+mod tracked;
 
 use std::path::Path;
 
 use clap::Args;
 use serde_json::{Value as Json, json};
 use talmox_model::load::Parsed;
+use talmox_model::value::SecretRef;
 use talmox_model::{Cluster, Explained, Inventory, Node, Severity};
 
 use super::Outcome;
 use crate::args::{Format, Global};
 use crate::error::{CommandError, Exit};
-use crate::locate::{Located, content, locate};
+use crate::locate::{Located, locate};
 use crate::printer::Printer;
 use crate::rehearsal::RehearsalArgs;
-use crate::render;
+use crate::{reference, render};
 
 const AFTER_HELP: &str = "\
 Examples:
@@ -28,7 +30,8 @@ Examples:
 
 /// Check an inventory, with --live also what it needs of Proxmox
 ///
-/// Reports everything that is wrong in one go, each finding with its place and what to do, and contacts nobody. With --live it also looks at
+/// Reports everything that is wrong in one go, each finding with its place and what to do, contacts nobody and runs no
+/// command that the inventory names. Warns where Git tracks a file with keys. With --live it also looks at
 /// Proxmox, the nodes and the Image Factory, as `up` does before it begins, and changes nothing: whether the token may do what
 /// is needed (and the `pveum` lines if not), storages, bridges, hosts, numbers, addresses, devices and extensions.
 #[derive(Debug, Args)]
@@ -57,8 +60,12 @@ pub(crate) fn run(args: &CheckArgs, global: &Global, printer: &Printer) -> Outco
     if args.rehearsal.is_lab() {
         return Err(CommandError::usage("--lab and --lab-at go with --live"));
     }
-    let mut inventory = load(global.inventory.as_deref(), &args.clusters)?;
-    configs::refuse_bad_configs(&mut inventory);
+    let located = locate(global.inventory.as_deref(), &args.clusters, &global.allow_files)?;
+    let boundary = located.boundary.clone();
+    let tracked = tracked::warnings(&located.clusters);
+    let mut inventory = load_located(located);
+    configs::refuse_bad_configs(&mut inventory, &boundary);
+    inventory.diagnostics.extend(tracked);
     let explained = match &args.explain {
         Some(name) => Some(find_node(&inventory, name)?),
         None => None,
@@ -67,6 +74,7 @@ pub(crate) fn run(args: &CheckArgs, global: &Global, printer: &Printer) -> Outco
         Format::Json => printer.result(&format!("{:#}\n", to_json(&inventory, explained)))?,
         Format::Text => {
             printer.say_raw(&render::text(&inventory, printer.color));
+            say_commands(&inventory, printer);
             if let Some((cluster, node)) = explained {
                 printer.result(&explain(&inventory, cluster, node))?;
             } else {
@@ -77,17 +85,31 @@ pub(crate) fn run(args: &CheckArgs, global: &Global, printer: &Printer) -> Outco
     Ok(if inventory.has_errors() { Exit::Failed } else { Exit::Fine })
 }
 
+/// Says which secrets were not looked at because that would run a command.
+fn say_commands(inventory: &Inventory, printer: &Printer) {
+    for cluster in &inventory.clusters {
+        for found in reference::all_of(cluster) {
+            if let SecretRef::Command(command) = &found.secret.value {
+                let (setting, program) = (found.setting, reference::program(command));
+                printer.say(&format!("{setting}: the command `{program}` was not run"));
+            }
+        }
+    }
+}
+
 /// Reads and checks an inventory, with the files that it names.
 pub(crate) fn load(path: Option<&Path>, clusters: &[String]) -> Result<Inventory, CommandError> {
-    Ok(load_located(locate(path, clusters)?))
+    Ok(load_located(locate(path, clusters, &[])?))
 }
 
 /// The same for files that were found already.
 pub(crate) fn load_located(located: Located) -> Inventory {
     let shared = identity::shared_secrets(&located.clusters);
-    let mut inventory = Parsed::new(located.clusters).check_with(content);
+    let boundary = located.boundary;
+    let parsed = Parsed::new(located.clusters).with_outside(|path| boundary.is_outside(path));
+    let mut inventory = parsed.check_with(|path, kind| boundary.content(path, kind));
     inventory.diagnostics.extend(shared);
-    patches::refuse_newer_documents(&mut inventory);
+    patches::refuse_newer_documents(&mut inventory, &boundary);
     inventory
 }
 

@@ -84,7 +84,7 @@ pub(super) fn deliver(
         return Err(CommandError::usage("--merge needs a file, not stdout"));
     }
     if is_stdout {
-        printer.result(file.text.expose())?;
+        printer.file(file.text.expose())?;
         return Ok(Exit::Fine);
     }
     let (path, context) = if args.merge { merge(args, file)? } else { write(args, file)? };

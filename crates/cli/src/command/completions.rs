@@ -38,6 +38,6 @@ pub(crate) fn run(args: &CompletionsArgs, printer: &Printer) -> Outcome {
     };
     let mut script = vec![];
     clap_complete::generate(shell, &mut Cli::command(), "talmox", &mut script);
-    printer.piece(&script)?;
+    printer.file(&String::from_utf8_lossy(&script))?;
     Ok(Exit::Fine)
 }

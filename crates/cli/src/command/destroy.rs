@@ -6,6 +6,8 @@ use std::sync::Arc;
 
 use clap::Args;
 use serde_json::json;
+use talmox_clock::Clock;
+use talmox_engine::event::{Event, RunEnd, Stamped};
 use talmox_engine::observe::{observe_images, observe_removed};
 use talmox_engine::plan::{self, Action, DestroyOptions, Plan, Step, show};
 
@@ -17,8 +19,8 @@ use crate::error::{CommandError, Exit};
 use crate::interrupt;
 use crate::printer::Printer;
 use crate::rehearsal::RehearsalArgs;
-use crate::session::{NoSecrets, Session};
-use crate::{ask, runtime};
+use crate::session::{NoSecrets, RunLocks, Session};
+use crate::{ask, report as run_report, runtime};
 use leftover::Leftovers;
 
 const AFTER_HELP: &str = "\
@@ -88,14 +90,7 @@ async fn destroy(
     printer: &Printer,
 ) -> Result<(), CommandError> {
     let _lock = session.lock("destroy")?;
-    let mut world = session.observe_only().await?;
-    let has_uploads = session.desired.nodes.iter().any(|node| node.vm.cidata.is_some());
-    if args.images || has_uploads {
-        world.images = observe_images(&session.desired, &session.pve, &world.pve).await;
-    }
-    observe_removed(&session.desired, &session.pve, &mut world.pve).await;
-    let options = DestroyOptions { images: args.images, secrets: args.secrets };
-    let mut plan = plan::destroy(&session.desired, &world, options);
+    let mut plan = plan_of(args, session).await?;
     let leftovers = if args.secrets { Some(Leftovers::find(session)?) } else { None };
     plan.changes.extend(leftovers.iter().flat_map(Leftovers::changes));
     let is_refused = plan.errors().next().is_some();
@@ -127,19 +122,86 @@ async fn destroy(
         ask::word(&question(&plan, &session.desired.cluster), &session.desired.cluster)?;
     }
     if !plan.steps.is_empty() {
-        let write = Arc::new(|_| Ok(()));
-        carry_out(session, &plan, "destroy", write, printer).await?;
+        let locks = session.lock_cluster("destroy", printer).await?;
+        let carried_out = locked(args, session, &plan, &locks, printer).await;
+        locks.release(printer).await;
+        carried_out?;
     }
     match leftovers {
         // Its VMs may have been all that had begun.
         Some(_) if interrupt::is_wanted() => return Err(interrupt::stopped()),
-        Some(leftovers) => leftovers.delete(printer)?,
+        Some(leftovers) => {
+            if plan.steps.is_empty() {
+                log_end(session, printer);
+            }
+            leftovers.delete(session, printer)?;
+        }
         None if printer.format == Format::Text && !session.is_alone() => {
             printer.say("Its secrets stay: `talmox up` makes the same cluster again.");
         }
         None => {}
     }
     report(session, &plan, printer)
+}
+
+async fn plan_of(args: &DestroyArgs, session: &Session) -> Result<Plan, CommandError> {
+    let mut world = session.observe_only().await?;
+    let has_uploads = session.desired.nodes.iter().any(|node| node.vm.cidata.is_some());
+    if args.images || has_uploads {
+        world.images = observe_images(&session.desired, &session.pve, &world.pve).await;
+    }
+    observe_removed(&session.desired, &session.pve, &mut world.pve).await;
+    let options = DestroyOptions { images: args.images, secrets: args.secrets };
+    Ok(plan::destroy(&session.desired, &world, options))
+}
+
+/// Carries out what was agreed to, while no other run can change the cluster. Until the lock was taken another run may
+/// have: nothing is deleted then that was not agreed to.
+async fn locked(
+    args: &DestroyArgs,
+    session: &Session,
+    plan: &Plan,
+    locks: &RunLocks,
+    printer: &Printer,
+) -> Result<(), CommandError> {
+    if locks.are_held() {
+        // Whoever stops now must not leave the lock behind.
+        let _heed = interrupt::heed();
+        let current = plan_of(args, session).await?;
+        if interrupt::is_wanted() {
+            return Err(interrupt::stopped());
+        }
+        let is_refused = current.errors().next().is_some();
+        if is_refused || !plan::has_same_steps(plan, &current) {
+            return Err(CommandError::failed(
+                "nothing was deleted: the cluster changed since the plan was shown",
+            )
+            .hint("run the same command again to see the new plan"));
+        }
+    }
+    let write = Arc::new(|_| Ok(()));
+    carry_out(session, plan, "destroy", write, locks.fences(), printer).await?;
+    Ok(())
+}
+
+/// Writes down that the cluster ended although no VM was left to destroy: the log of an earlier `up` would otherwise show that it
+/// exists, and keep new secrets from being made.
+fn log_end(session: &Session, printer: &Printer) {
+    let folder = session.chosen.run_folder();
+    let Some(mut log) = run_report::log(
+        &folder,
+        "destroy",
+        &session.desired.cluster,
+        session.stage.is_some(),
+        printer,
+    ) else {
+        return;
+    };
+    let what = Event::RunEnded { end: RunEnd::Done, seconds: 0.0 };
+    let time = Clock::real().since_epoch().as_secs_f64();
+    if let Err(error) = log.write(&Stamped { time, what }) {
+        printer.warn(&format!("the log of this run is not complete: {error}"));
+    }
 }
 
 /// The last line for programs.

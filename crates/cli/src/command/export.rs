@@ -3,7 +3,6 @@
 mod nodes_json;
 mod tfvars;
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
@@ -14,6 +13,7 @@ use crate::choose::{self, Chosen};
 use crate::error::Exit;
 use crate::new_file::{NewFile, is_folder, refuse_existing, write_all};
 use crate::printer::Printer;
+use crate::regular_file;
 use crate::secrets::SecretsFile;
 
 const AFTER_HELP: &str = "\
@@ -68,11 +68,12 @@ pub(crate) fn run(args: &ExportArgs, global: &Global, printer: &Printer) -> Outc
     let text = format!("{exported:#}\n");
     let path = form.output.as_deref().unwrap_or(Path::new(file_name));
     if path == Path::new("-") {
-        printer.result(&text)?;
+        printer.file(&text)?;
         return Ok(Exit::Fine);
     }
     let path = if is_folder(path) { path.join(file_name) } else { path.to_owned() };
-    if fs::read(&path).is_ok_and(|known| known == text.as_bytes()) {
+    let known = regular_file::read(&path, regular_file::LARGEST_OWN);
+    if known.is_ok_and(|known| known == text.as_bytes()) {
         printer.say(&format!("{} is up to date", path.display()));
         return Ok(Exit::Fine);
     }

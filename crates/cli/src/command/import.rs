@@ -3,7 +3,6 @@
 mod files;
 mod nodes_json;
 
-use std::fs;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
@@ -13,6 +12,7 @@ use crate::args::Global;
 use crate::error::{CommandError, Exit};
 use crate::new_file::{refuse_existing, write_new};
 use crate::printer::Printer;
+use crate::regular_file;
 
 const AFTER_HELP: &str = "\
 Examples:
@@ -64,7 +64,7 @@ pub(crate) fn run(args: &ImportArgs, global: &Global, printer: &Printer) -> Outc
     refuse_existing([&cluster_path, &nodes_path], hint)?;
 
     let shown = args.file.display();
-    let text = fs::read_to_string(&args.file)
+    let text = regular_file::read_text_argument(&args.file)
         .map_err(|error| CommandError::failed(format!("cannot read {shown}")).because(error))?;
     let mut found = nodes_json::read(&text).map_err(|problem| {
         let error = CommandError::failed(format!("{shown}: {}", problem.message));

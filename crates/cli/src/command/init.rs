@@ -21,7 +21,7 @@ use crate::error::{CommandError, Exit};
 use crate::locate::neighbours;
 use crate::new_file::{self, write_new};
 use crate::printer::Printer;
-use crate::{render, words};
+use crate::{gitignore, render, words};
 use answers::{Answers, Asking};
 
 const AFTER_HELP: &str = "\
@@ -35,7 +35,8 @@ Examples:
 /// Asks a few questions on a terminal; elsewhere, or with --yes, takes its answers from the flags.
 /// Given the address of a Proxmox it shows the fingerprint of its certificate, and pins it once a
 /// person has confirmed it.
-/// Existing files are never overwritten.
+/// Existing files are never overwritten. Only a .gitignore beside cluster.yaml gets the lines that it lacks: kubeconfig,
+/// talosconfig, generated/ and .talmox/ do not belong into Git.
 #[derive(Debug, Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct InitArgs {
@@ -131,6 +132,12 @@ pub(super) fn report(
     written: &[PathBuf],
     printer: &Printer,
 ) -> Outcome {
+    let mut written = written.to_vec();
+    // What is missing there can be added by hand; the inventory itself is written.
+    match gitignore::extend(folder) {
+        Ok(path) => written.extend(path),
+        Err(error) => printer.warn(&error.chain()),
+    }
     let inventory = check::load(Some(folder), &[])?;
     if printer.format == Format::Json {
         let files: Vec<String> = written.iter().map(|path| path.display().to_string()).collect();
@@ -140,7 +147,7 @@ pub(super) fn report(
         });
         printer.result(&format!("{result:#}\n"))?;
     } else {
-        for path in written {
+        for path in &written {
             printer.say(&format!("wrote {}", path.display()));
         }
         printer.say("");

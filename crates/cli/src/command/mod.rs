@@ -23,6 +23,7 @@ pub(crate) mod secrets;
 pub(crate) mod status;
 pub(crate) mod talosconfig;
 pub(crate) mod template;
+pub(crate) mod unlock;
 pub(crate) mod up;
 
 use std::env;
@@ -68,6 +69,7 @@ pub(crate) fn run() -> ExitCode {
         Command::Output(args) => output::run(&args, &cli.global, &printer),
         Command::Template(args) => template::run(&args, &cli.global, &printer),
         Command::Destroy(args) => destroy::run(&args, &cli.global, &printer),
+        Command::Unlock(args) => unlock::run(&args, &cli.global, &printer),
         Command::Runs(args) => runs::run(&args, &cli.global, &printer),
         Command::Render(args) => render::run(&args, &cli.global, &printer),
         Command::Talosconfig(args) => talosconfig::run(&args, &cli.global, &printer),

@@ -71,7 +71,7 @@ async fn print(args: &OutputArgs, session: &Session, printer: &Printer) -> Outco
         _ => None,
     };
     if let Some((path, name)) = file {
-        printer.result(&client_file(&path, name)?)?;
+        printer.file(&client_file(&path, name)?)?;
         return Ok(Exit::Fine);
     }
     let pve = session.observe_proxmox().await?;

@@ -11,7 +11,6 @@ use serde_json::json;
 use talmox_engine::desired::{
     DeriveError, Inputs, Phase, Rendered, Renderer, needed_files, needed_secrets,
 };
-use talmox_model::load::ReferenceKind;
 use talmox_model::value::{Patch, Role};
 use talmox_model::{Cluster, Node, Sources, Span};
 use talmox_talos_config::client::Role as ClientRole;
@@ -22,10 +21,10 @@ use talmox_talos_config::secrets::Bundle;
 pub(crate) use self::output::Output;
 use super::{Outcome, talosconfig as client};
 use crate::args::{Format, Global};
+use crate::boundary::Boundary;
 use crate::choose::{self, Chosen};
 use crate::environment;
 use crate::error::{CommandError, Exit};
-use crate::locate::content;
 use crate::printer::Printer;
 use crate::reference::Resolver;
 use crate::secrets;
@@ -47,6 +46,8 @@ Examples:
 /// Writes NODE.yaml for every node, the schematics and a talosconfig into a folder. The same
 /// inventory gives the same bytes; the talosconfig is kept while it is good. Files of nodes that
 /// left are removed if talmox wrote them and nobody changed them since.
+///
+/// A cluster without secrets gets them, unless a VM, a client file, a run log or a rendered config shows that it exists.
 #[derive(Debug, Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct RenderArgs {
@@ -61,6 +62,10 @@ pub(crate) struct RenderArgs {
     /// Write two sets of configs: phase1 takes addresses from DHCP, phase2 has static ones
     #[arg(long)]
     phases: bool,
+
+    /// The cluster has never been created: make its secrets although Proxmox cannot be asked
+    #[arg(long)]
+    new_cluster: bool,
 }
 
 pub(crate) fn run(args: &RenderArgs, global: &Global, printer: &Printer) -> Outcome {
@@ -74,7 +79,7 @@ pub(crate) fn run(args: &RenderArgs, global: &Global, printer: &Printer) -> Outc
         // Configs that exist were made of secrets that exist: they are never made anew.
         secrets::bundle_of(&chosen)?
     } else {
-        secrets::bundle_or_make(&chosen, printer)?
+        secrets::bundle_or_make(&chosen, args.new_cluster, printer)?
     };
     output.claim(&bundle.cluster.id)?;
     let mut warnings = vec![];
@@ -234,7 +239,8 @@ pub(super) fn without_values(text: &str) -> String {
 
 /// The texts of patches and overlays, as the inventory names them.
 pub(crate) fn read_files(chosen: &Chosen) -> Result<BTreeMap<Span, String>, CommandError> {
-    read_files_of(chosen.cluster(), &chosen.inventory().sources, chosen.folder())
+    let (cluster, sources) = (chosen.cluster(), &chosen.inventory().sources);
+    read_files_of(cluster, sources, chosen.folder(), chosen.boundary())
 }
 
 /// The same for any cluster. The folder is for names that stand in no file.
@@ -242,16 +248,13 @@ pub(super) fn read_files_of(
     cluster: &Cluster,
     sources: &Sources,
     folder: &Path,
+    boundary: &Boundary,
 ) -> Result<BTreeMap<Span, String>, CommandError> {
     let mut files = BTreeMap::new();
     for (span, name) in needed_files(cluster) {
         let source = sources.get(span.source).path();
         let path = source.and_then(Path::parent).unwrap_or(folder).join(name);
-        let failed =
-            |problem: String| CommandError::failed(format!("{}: {problem}", path.display()));
-        let text = String::from_utf8(content(&path, ReferenceKind::Patch).map_err(failed)?)
-            .map_err(|_| failed("not UTF-8 text".to_owned()))?;
-        files.insert(span, text);
+        files.insert(span, boundary.read_text(&path)?);
     }
     Ok(files)
 }

@@ -1,5 +1,6 @@
 //! `talmox runs`
 
+use std::io;
 use std::path::Path;
 use std::time::Duration;
 
@@ -15,7 +16,10 @@ use crate::choose;
 use crate::command::Outcome;
 use crate::error::{CommandError, Exit};
 use crate::printer::Printer;
-use crate::{report, words};
+use crate::{regular_file, report, words};
+
+/// The log of a run with thousands of steps has some megabytes.
+const LARGEST_LOG: u64 = 256 << 20;
 
 const AFTER_HELP: &str = "\
 Examples:
@@ -63,7 +67,10 @@ fn show(path: &Path, id: &str, printer: &Printer) -> Outcome {
             .hint("`talmox runs` lists them")
     };
     let text = match printer.format {
-        Format::Json => std::fs::read_to_string(path).map_err(missing)?,
+        Format::Json => {
+            let bytes = regular_file::read(path, LARGEST_LOG).map_err(io::Error::other);
+            String::from_utf8_lossy(&bytes.map_err(missing)?).into_owned()
+        }
         // It can be piped: colours are for what is shown as it happens.
         Format::Text => {
             let plain = Printer { color: false, ..printer.clone() };

@@ -139,7 +139,7 @@ async fn create(args: &CreateArgs, session: &Session, printer: &Printer) -> Outc
         ask::yes("Do it?")?;
     }
     let write = Arc::new(|_| Ok(()));
-    carry_out(session, &plan, "template create", write, printer).await?;
+    carry_out(session, &plan, "template create", write, vec![], printer).await?;
     report(session, true, printer)
 }
 

@@ -18,8 +18,10 @@ use crate::error::{CommandError, Exit};
 use crate::interrupt::{self, Stops};
 use crate::printer::Printer;
 use crate::rehearsal::RehearsalArgs;
-use crate::session::{Session, client_files};
-use crate::{ask, runtime};
+use crate::report::Tally;
+use crate::secrets::read_input;
+use crate::session::{RunLocks, Session, client_files};
+use crate::{ask, gitignore, runtime};
 use summary::End;
 
 const AFTER_HELP: &str = "\
@@ -35,7 +37,7 @@ Examples:
 /// its own. A second run finds nothing to do. With --lab it rehearses all of that inside this program, without an
 /// inventory on a built-in cluster of five nodes.
 ///
-/// A lock keeps two runs of one inventory on this machine apart; runs on different machines are yours to keep apart.
+/// The cluster is locked in Proxmox while something is changed: no other machine or folder can work on it at the same time.
 #[derive(Debug, Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct UpArgs {
@@ -121,15 +123,16 @@ async fn up(
         .hint("--keep holds the lab up until Ctrl-C"));
     }
     let paths = files.clone().unwrap_or_else(|| session.client_paths());
+    if args.output.is_none() && !session.is_quickstart() {
+        session.chosen.refuse_outside(&paths.kubeconfig)?;
+        session.chosen.refuse_outside(&paths.talosconfig)?;
+    }
     if files.is_some() && session.stage.is_some() {
         client::refuse_real(&paths)?;
     }
     let _lock = session.lock("up")?;
     let world = session.observe().await?;
-    let mut options = session.options_with(&paths, &world);
-    // Who asks for the files gets them, also if nothing else is to be done.
-    options.has_client_files &= !args.merge && args.output.is_none();
-    let mut plan = plan::plan(&session.desired, &world, options);
+    let mut plan = plan_of(args, session, &paths, &world);
     refuse(&plan, printer)?;
     if let Some(path) = &args.plan {
         let agreed = plan::plan(&session.desired, &world, session.options(&world));
@@ -156,14 +159,76 @@ async fn up(
     if is_change && !args.yes && !args.rehearsal.lab && args.plan.is_none() {
         ask::yes("Do it?")?;
     }
-    session.keep_secrets(printer)?;
+    if !session.is_alone() {
+        // A folder that cannot be written to is reported where it matters, by the files themselves.
+        match gitignore::extend(&session.folder()) {
+            Ok(Some(path)) => printer.say(&format!("wrote {}", path.display())),
+            Ok(None) => {}
+            Err(error) => printer.warn(&error.chain()),
+        }
+    }
     let told = Arc::new(Mutex::new(vec![]));
     let is_lab = session.stage.is_some();
     let write = writer(files.clone(), is_lab, args.merge, Arc::clone(&told));
-    let tally = carry_out(session, &plan, "up", write, printer).await?;
+    let locks =
+        if is_change { session.lock_cluster("up", printer).await? } else { RunLocks::default() };
+    let carried_out = locked(args, session, (plan, world), &paths, write, &locks, printer).await;
+    locks.release(printer).await;
+    let (tally, world) = carried_out?;
+    let Some(tally) = tally else { return summary::nothing_to_do(session, &world, printer).await };
     let told = told.lock().map(|told| told.clone()).unwrap_or_default();
     let end = End { is_change, tally, told, files, again };
     summary::done(session, &world, &end, printer).await
+}
+
+fn plan_of(args: &UpArgs, session: &Session, paths: &ClientPaths, world: &World) -> Plan {
+    let mut options = session.options_with(paths, world);
+    // Who asks for the files gets them, also if nothing else is to be done.
+    options.has_client_files &= !args.merge && args.output.is_none();
+    plan::plan(&session.desired, world, options)
+}
+
+/// Carries out what was agreed to, while no other run can change the cluster. Until the lock was taken another run may
+/// have: so the plan is made once more, and must do the same. Nothing, if there is nothing left to do.
+async fn locked(
+    args: &UpArgs,
+    session: &Session,
+    (mut plan, mut world): (Plan, World),
+    paths: &ClientPaths,
+    write: WriteFiles,
+    locks: &RunLocks,
+    printer: &Printer,
+) -> Result<(Option<Tally>, World), CommandError> {
+    if locks.are_held() {
+        // Whoever stops now must not leave the lock behind.
+        let _heed = interrupt::heed();
+        session.refuse_lost_secrets().await?;
+        world = session.observe().await?;
+        let current = plan_of(args, session, paths, &world);
+        if interrupt::is_wanted() {
+            return Err(interrupt::stopped());
+        }
+        if !plan::has_same_steps(&plan, &current) {
+            refuse(&current, printer)?;
+            if current.steps.is_empty() {
+                return Ok((None, world));
+            }
+            if args.plan.is_some() || !(args.yes || args.rehearsal.lab) {
+                return Err(CommandError::failed(
+                    "nothing was changed: the cluster changed since the plan was shown",
+                )
+                .hint("run the same command again to see the new plan"));
+            }
+            printer.say("The cluster changed since; this is what is left to do:");
+            if printer.format == Format::Text {
+                printer.say_raw(&printer.plan(&show::text(&current), printer.color));
+            }
+            plan = current;
+        }
+    }
+    session.keep_secrets(printer)?;
+    let tally = carry_out(session, &plan, "up", write, locks.fences(), printer).await?;
+    Ok((Some(tally), world))
 }
 
 /// What stands in the way is said before anything is begun.
@@ -185,10 +250,8 @@ fn refuse(plan: &Plan, printer: &Printer) -> Result<(), CommandError> {
 }
 
 fn check_saved(path: &Path, plan: &Plan, world: &World) -> Result<(), CommandError> {
-    let text = std::fs::read_to_string(path).map_err(|error| {
-        CommandError::failed(format!("cannot read {}", path.display())).because(error)
-    })?;
-    let saved = SavedPlan::parse(&text).and_then(|saved| saved.check(plan, world));
+    let text = read_input(path)?;
+    let saved = SavedPlan::parse(text.expose()).and_then(|saved| saved.check(plan, world));
     saved.map_err(|error| {
         CommandError::failed(format!("nothing was changed: {} does not hold", path.display()))
             .because(error)

@@ -18,6 +18,7 @@ use talmox_talos_api::Reach;
 use crate::command::lab::serve;
 use crate::error::CommandError;
 use crate::printer::Printer;
+use crate::regular_file;
 
 pub(crate) use known::known;
 pub(crate) use quickstart::Quickstart;
@@ -152,7 +153,7 @@ pub(crate) fn join(file: &Path) -> Result<Stage, CommandError> {
 
 fn authority(ready: &Ready) -> Result<Vec<u8>, CommandError> {
     let path = &ready.pve.ca;
-    std::fs::read(path).map_err(|error| {
+    regular_file::read(path, regular_file::LARGEST).map_err(|error| {
         CommandError::failed(format!("cannot read the lab's certificate {}", path.display()))
             .because(error)
             .hint(

@@ -2,43 +2,36 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::disk;
+use crate::disk::PrivateFolder;
 use crate::error::CommandError;
 
 const INVENTORY: &str = include_str!("quickstart.yaml");
 
 /// A folder with the built-in inventory. It goes when this does.
 ///
-/// It has a folder around it: what lies beside an inventory is checked for clashes, and one that was killed leaves its own
-/// behind.
+/// It has a private folder around it: what is beside an inventory belongs to it, such as a `defaults.yaml`, and must
+/// not come from another user of the machine.
 #[derive(Debug)]
 pub(crate) struct Quickstart {
-    around: PathBuf,
+    /// Kept for its end: the folder is removed then.
+    _around: PrivateFolder,
     folder: PathBuf,
 }
 
 impl Quickstart {
     pub(crate) fn new() -> Result<Self, CommandError> {
-        let around = std::env::temp_dir().join(format!("talmox-quickstart-{}", std::process::id()));
-        let folder = around.join("quickstart");
+        let parent = std::env::temp_dir();
         let failed = |error: std::io::Error| {
-            CommandError::failed(format!("cannot use the folder {}", folder.display()))
+            CommandError::failed(format!("cannot make a folder in {}", parent.display()))
                 .because(error)
         };
-        disk::create_folder(&around).map_err(failed)?;
-        disk::create_folder(&folder).map_err(failed)?;
-        std::fs::write(folder.join("cluster.yaml"), INVENTORY).map_err(failed)?;
-        Ok(Self { around, folder })
+        let around = PrivateFolder::new(&parent).map_err(failed)?;
+        let folder = around.make_folder("quickstart").map_err(failed)?;
+        around.write("quickstart/cluster.yaml", INVENTORY).map_err(failed)?;
+        Ok(Self { _around: around, folder })
     }
 
     pub(crate) fn folder(&self) -> &Path {
         &self.folder
-    }
-}
-
-impl Drop for Quickstart {
-    fn drop(&mut self) {
-        // Nobody misses it, and nobody minds what is left of it.
-        std::fs::remove_dir_all(&self.around).ok();
     }
 }

@@ -10,12 +10,13 @@ use std::path::Path;
 use std::time::Duration;
 
 use talmox_clock::Clock;
-use talmox_engine::event::{Event, Stamped, StepEnd};
+use talmox_engine::event::{Event, Stamped, StepEnd, StepInfo};
 use talmox_engine::run_log::RunLog;
 use tokio::sync::mpsc::UnboundedReceiver;
 
 use crate::args::Format;
 use crate::printer::{Printer, Size};
+use crate::visible;
 pub(crate) use failure::{Rest, not_done};
 use live::Live;
 use plain::Plain;
@@ -90,7 +91,7 @@ pub(crate) async fn follow(
         view.show(&event, printer);
     }
     if let View::Live(live) = &mut view {
-        printer.say_raw(&live.finish(size_now(printer), printer));
+        printer.draw(&live.finish(size_now(printer), printer));
     }
     tally
 }
@@ -105,11 +106,54 @@ pub(crate) fn replay(events: &[Stamped], printer: &Printer) -> String {
     let mut plain = Plain::default();
     let mut text = String::new();
     for event in events {
-        if let Some(line) = plain.take(event) {
+        if let Some(line) = plain.take(&visible_event(event)) {
             text.push_str(&plain.text(&line, None, printer));
         }
     }
     text
+}
+
+/// An event in whose texts everything is visible, so that lines have the width that they are given, and a view may move the cursor.
+fn visible_event(event: &Stamped) -> Stamped {
+    let clean = |text: &String| visible::plain(text).into_owned();
+    let what = match &event.what {
+        Event::RunStarted { cluster, steps } => {
+            let steps = steps.iter().map(|one| StepInfo {
+                step: clean(&one.step),
+                node: one.node.as_ref().map(clean),
+                after: one.after.iter().map(clean).collect(),
+            });
+            Event::RunStarted { cluster: clean(cluster), steps: steps.collect() }
+        }
+        Event::StepStarted { step } => Event::StepStarted { step: clean(step) },
+        Event::StepWaits { step, reason } => {
+            Event::StepWaits { step: clean(step), reason: clean(reason) }
+        }
+        Event::StepProgress { step, bytes, total } => {
+            Event::StepProgress { step: clean(step), bytes: *bytes, total: *total }
+        }
+        Event::StepNote { step, text } => Event::StepNote { step: clean(step), text: clean(text) },
+        Event::StepRetries { step, attempt, seconds, reason } => Event::StepRetries {
+            step: clean(step),
+            attempt: *attempt,
+            seconds: *seconds,
+            reason: clean(reason),
+        },
+        Event::StepEnded { step, end, seconds } => {
+            let end = match end {
+                StepEnd::Failed { message, causes, hint } => StepEnd::Failed {
+                    message: clean(message),
+                    causes: causes.iter().map(clean).collect(),
+                    hint: hint.as_ref().map(clean),
+                },
+                StepEnd::Blocked { by } => StepEnd::Blocked { by: clean(by) },
+                StepEnd::Done | StepEnd::Already | StepEnd::Cancelled => end.clone(),
+            };
+            Event::StepEnded { step: clean(step), end, seconds: *seconds }
+        }
+        Event::RunStopping | Event::RunEnded { .. } => event.what.clone(),
+    };
+    Stamped { time: event.time, what }
 }
 
 enum View {
@@ -130,9 +174,9 @@ impl View {
     fn show(&mut self, event: &Stamped, printer: &Printer) {
         match self {
             Self::Json => json::show(event, printer),
-            Self::Live(live) => live.take(event),
+            Self::Live(live) => live.take(&visible_event(event)),
             Self::Plain(plain) => {
-                if let Some(line) = plain.take(event) {
+                if let Some(line) = plain.take(&visible_event(event)) {
                     printer.say_raw(&plain.text(&line, None, printer));
                 }
             }
@@ -142,7 +186,7 @@ impl View {
     fn draw(&mut self, clock: Clock, printer: &Printer) {
         if let Self::Live(live) = self {
             let size = size_now(printer);
-            printer.say_raw(&live.draw(clock.since_epoch().as_secs_f64(), size, printer));
+            printer.draw(&live.draw(clock.since_epoch().as_secs_f64(), size, printer));
         }
     }
 }
@@ -152,14 +196,73 @@ pub(crate) fn log(
     folder: &Path,
     command: &str,
     cluster: &str,
+    is_lab: bool,
     printer: &Printer,
 ) -> Option<RunLog> {
     let now = Clock::real().since_epoch().as_secs_f64();
-    match RunLog::begin(&folder.join("runs"), command, cluster, now) {
+    match RunLog::begin(&folder.join("runs"), command, cluster, now, is_lab) {
         Ok(log) => Some(log),
         Err(error) => {
             printer.warn(&format!("there is no log of this run: {error}"));
             None
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::args::Color;
+
+    /// Whether something besides the view's own movements and colours would be obeyed by a terminal.
+    fn is_obeyed(drawn: &str) -> bool {
+        let rows = (0..40).map(|rows| format!("\r\x1b[{rows}A\x1b[J"));
+        let colors = ["0", "1", "2", "32", "33", "1;31", "1;33", "1;36"];
+        let colors = colors.iter().map(|sgr| format!("\x1b[{sgr}m"));
+        let own = rows.chain(colors);
+        let rest = own.fold(visible::drawn(drawn), |text, own| text.replace(&own, ""));
+        rest.replace("\r\n", "\n").chars().any(|c| c.is_control() && !matches!(c, '\n' | '\t'))
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_of_an_event_controls_the_terminal(text in "(?s).{0,40}", colors: bool) {
+            let color = if colors { Color::Always } else { Color::Never };
+            let printer = Printer::new(Format::Text, color);
+            let size = Size { columns: 60, rows: 24 };
+            let step = || text.clone();
+            let info = StepInfo { step: step(), node: Some(step()), after: vec![step()] };
+            let failed = StepEnd::Failed {
+                message: step(),
+                causes: vec![step()],
+                hint: Some(step()),
+            };
+            let events = [
+                Event::RunStarted { cluster: step(), steps: vec![info] },
+                Event::StepStarted { step: step() },
+                Event::StepWaits { step: step(), reason: step() },
+                Event::StepProgress { step: step(), bytes: 5, total: Some(10) },
+                Event::StepNote { step: step(), text: step() },
+                Event::StepRetries { step: step(), attempt: 2, seconds: 1.0, reason: step() },
+                Event::RunStopping,
+                Event::StepEnded { step: step(), end: failed, seconds: 1.0 },
+                Event::StepEnded { step: step(), end: StepEnd::Blocked { by: step() }, seconds: 1.0 },
+            ];
+            let events: Vec<Stamped> =
+                events.into_iter().map(|what| Stamped { time: 1.0, what }).collect();
+            let mut live = Live::default();
+            for event in &events {
+                live.take(&visible_event(event));
+                let drawn = live.draw(2.0, size, &printer);
+                prop_assert!(!is_obeyed(&drawn), "{drawn:?}");
+            }
+            let finished = live.finish(size, &printer);
+            prop_assert!(!is_obeyed(&finished), "{finished:?}");
+            let replayed = replay(&events, &printer);
+            let shown = visible::shown(&replayed, visible::Escapes::Text);
+            prop_assert!(!is_obeyed(&shown), "{shown:?}");
         }
     }
 }

@@ -9,6 +9,7 @@ use talmox_talos_config::sops::creation_rules::{CreationRule, creation_rule_for}
 use talmox_yaml::Node;
 
 use super::keys::{self, Keyring};
+use crate::boundary;
 use crate::disk;
 use crate::environment;
 use crate::error::CommandError;
@@ -113,7 +114,8 @@ fn find_config(path: &Path) -> Option<PathBuf> {
     }
     let start = absolute(path);
     let found = start.ancestors().skip(1).map(|folder| folder.join(".sops.yaml"));
-    found.into_iter().find(|config| config.is_file())
+    // One that another user put into `/tmp` would have the secrets encrypted for that user too.
+    found.into_iter().find(|config| config.is_file() && !boundary::is_planted(config))
 }
 
 /// The path as the rules see it: from the folder of their file.

@@ -5,8 +5,11 @@
 
 pub(crate) mod audience;
 mod keys;
+mod lock;
+pub(crate) mod witness;
 
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 
 use talmox_talos_config::age::Recipient;
 use talmox_talos_config::secret::SecretText;
@@ -15,12 +18,17 @@ use talmox_talos_config::sops::{self, Document, SopsError};
 use talmox_yaml::{Node, Value};
 
 pub(crate) use keys::Keyring;
+pub(crate) use lock::lock;
 
+use audience::Audience;
+
+use crate::boundary::{Boundary, RefusedFile};
 use crate::choose::Chosen;
 use crate::disk::{self, Before};
 use crate::environment;
 use crate::error::CommandError;
 use crate::printer::Printer;
+use crate::regular_file::{self, LARGEST_OWN, ReadError};
 
 /// Where the bundle stands in the file.
 pub(crate) const TALOS: &str = "talos";
@@ -32,22 +40,24 @@ pub(crate) struct SecretsFile {
     pub(crate) document: Document,
     /// What is on the disk; nothing yet for a new file.
     on_disk: Option<String>,
+    /// The keys that must open it again.
+    keyring: Rc<Keyring>,
 }
 
 impl SecretsFile {
     /// Reads the secrets of a cluster; nothing if it has none yet.
     pub(crate) fn open(chosen: &Chosen) -> Result<Option<Self>, CommandError> {
         let path = chosen.secrets_path();
-        let Some(text) = disk::read_secret(&path)? else {
+        let Some(text) = read_inside(&path, chosen.boundary())? else {
             let plain = chosen.plain_secrets_path();
             if plain.exists() {
                 return Err(not_imported(&plain));
             }
             return Ok(None);
         };
-        let text = text.expose().to_owned();
-        let document = decrypt(&path, &text)?;
-        Ok(Some(Self { path, document, on_disk: Some(text) }))
+        let keyring = Rc::new(Keyring::find()?);
+        let document = decrypt_with(&keyring, &path, &text)?;
+        Ok(Some(Self { path, document, on_disk: Some(text), keyring }))
     }
 
     /// The same where there must be secrets.
@@ -72,14 +82,14 @@ impl SecretsFile {
         let audience = audience::for_new_file(&path, recipients, &keyring, printer)?;
         let keyring = if keyring.identities.is_empty() { Keyring::find()? } else { keyring };
         if !keyring.opens_any(&audience.recipients) {
-            printer.warn("none of your age keys will open the file; its recipients can");
+            return Err(unopenable(&path, &audience));
         }
         let names: Vec<String> = audience.recipients.iter().map(ToString::to_string).collect();
         printer.say(&format!("encrypting for {} ({})", names.join(", "), audience.origin));
         let mut randomness = environment::Kernel;
         let document = sops::create("", &audience.recipients, audience.settings, &mut randomness)
             .map_err(|error| CommandError::failed("cannot encrypt").because(error))?;
-        Ok(Self { path, document, on_disk: None })
+        Ok(Self { path, document, on_disk: None, keyring: Rc::new(keyring) })
     }
 
     /// The bundle, checked; nothing if the file has none.
@@ -92,7 +102,8 @@ impl SecretsFile {
 
     /// The same file with other content, for a look at it before it is taken over.
     pub(crate) fn with(&self, document: Document) -> Self {
-        Self { path: self.path.clone(), document, on_disk: self.on_disk.clone() }
+        let keyring = Rc::clone(&self.keyring);
+        Self { path: self.path.clone(), document, on_disk: self.on_disk.clone(), keyring }
     }
 
     /// Takes the bundle out, and writes what is left.
@@ -105,13 +116,22 @@ impl SecretsFile {
         self.document.set(TALOS, bundle.to_node());
     }
 
-    /// Encrypts and writes the file, unless somebody else wrote it since it was read.
+    /// Encrypts and writes the file, unless somebody else wrote it since it was read, or the keys at hand would not
+    /// open it again. Whoever reads, changes and saves a file has the lock meanwhile.
     pub(crate) fn save(&mut self) -> Result<(), CommandError> {
         let mut randomness = environment::Kernel;
         let text = self.document.encrypt(environment::now(), &mut randomness).map_err(|error| {
             CommandError::failed(format!("cannot encrypt {}", self.path.display())).because(error)
         })?;
         self.refuse_clear_text(&text)?;
+        // The last moment at which the secrets of a running cluster can still be kept from becoming unreadable.
+        sops::decrypt(&text, &self.keyring.identities).map_err(|error| {
+            let message = format!(
+                "nothing was written: your age keys would not open {} again",
+                self.path.display()
+            );
+            CommandError::failed(message).because(error).hint(self.keyring.hint())
+        })?;
         let before = self.on_disk.as_deref().map_or(Before::Absent, Before::Holds);
         disk::write_private(&self.path, &text, before)?;
         self.on_disk = Some(text);
@@ -121,16 +141,17 @@ impl SecretsFile {
     /// A rule of `.sops.yaml` that was made for other files may leave our secrets readable.
     fn refuse_clear_text(&self, encrypted: &str) -> Result<(), CommandError> {
         let documents = talmox_yaml::read(encrypted).unwrap_or_default();
-        let mut leaves = vec![];
+        let mut clear = None;
         if let Some(root) = documents.first() {
-            collect(root, &mut String::new(), &mut leaves);
+            visit(root, &mut String::new(), &mut |path, text| {
+                if is_secret(path) && !text.is_empty() && !text.starts_with("ENC[") {
+                    clear.get_or_insert_with(|| path.to_owned());
+                }
+            });
         }
-        let is_clear = |(path, text): &&(String, String)| {
-            is_secret(path) && !text.is_empty() && !text.starts_with("ENC[")
-        };
-        match leaves.iter().find(is_clear) {
+        match clear {
             None => Ok(()),
-            Some((path, _)) => {
+            Some(path) => {
                 let message =
                     format!("`{path}` would stand in {} in clear text", self.path.display());
                 Err(CommandError::failed(message).hint(
@@ -143,10 +164,13 @@ impl SecretsFile {
 
     /// The paths of all values outside the bundle.
     pub(crate) fn other_paths(&self) -> Vec<String> {
-        let mut leaves = vec![];
-        collect(&self.document.root().without_comments(), &mut String::new(), &mut leaves);
-        let paths = leaves.into_iter().map(|(path, _)| path);
-        paths.filter(|path| path != TALOS && !path.starts_with("talos.")).collect()
+        let mut paths = vec![];
+        visit(self.document.root(), &mut String::new(), &mut |path, _| {
+            if path != TALOS && !path.starts_with("talos.") {
+                paths.push(path.to_owned());
+            }
+        });
+        paths
     }
 }
 
@@ -159,17 +183,29 @@ pub(crate) fn bundle_of(chosen: &Chosen) -> Result<Bundle, CommandError> {
     })
 }
 
-/// The bundle of a cluster, which is made if there is none. Whoever can see the Proxmox looks there
-/// first: a cluster that has VMs has a bundle somewhere.
-pub(crate) fn bundle_or_make(chosen: &Chosen, printer: &Printer) -> Result<Bundle, CommandError> {
-    let file = SecretsFile::open(chosen)?;
-    match file.as_ref().map(SecretsFile::bundle).transpose()?.flatten() {
-        Some(bundle) => Ok(bundle),
-        None => Ok(make(chosen, file, &[], printer)?.1),
+/// The bundle of a cluster, which is generated if there is none and nothing shows that the cluster exists.
+pub(crate) fn bundle_or_make(
+    chosen: &Chosen,
+    is_new: bool,
+    printer: &Printer,
+) -> Result<Bundle, CommandError> {
+    let known = |file: Option<&SecretsFile>| -> Result<Option<Bundle>, CommandError> {
+        Ok(file.map(SecretsFile::bundle).transpose()?.flatten())
+    };
+    // Who only reads needs no lock, and may not be able to write one.
+    if let Some(bundle) = known(SecretsFile::open(chosen)?.as_ref())? {
+        return Ok(bundle);
     }
+    let _lock = lock(chosen, printer)?;
+    let file = SecretsFile::open(chosen)?;
+    if let Some(bundle) = known(file.as_ref())? {
+        return Ok(bundle);
+    }
+    witness::refuse_offline(chosen, is_new, printer)?;
+    Ok(make(chosen, file, &[], printer)?.1)
 }
 
-/// Makes the bundle of a cluster that has none, and writes it.
+/// Makes the bundle of a cluster that has none, and writes it. The caller has the lock.
 pub(crate) fn make(
     chosen: &Chosen,
     file: Option<SecretsFile>,
@@ -192,6 +228,7 @@ pub(crate) fn keep(
     bundle: &Bundle,
     printer: &Printer,
 ) -> Result<(), CommandError> {
+    let _lock = lock(chosen, printer)?;
     let file = SecretsFile::open(chosen)?;
     if file.as_ref().map(SecretsFile::bundle).transpose()?.flatten().is_some() {
         let message =
@@ -220,7 +257,10 @@ fn put(
 
 /// Reads a file that sops encrypted.
 pub(crate) fn decrypt(path: &Path, text: &str) -> Result<Document, CommandError> {
-    let keyring = Keyring::find()?;
+    decrypt_with(&Keyring::find()?, path, text)
+}
+
+fn decrypt_with(keyring: &Keyring, path: &Path, text: &str) -> Result<Document, CommandError> {
     sops::decrypt(text, &keyring.identities).map_err(|error| {
         let hint = match &error {
             SopsError::WrongKey { .. } | SopsError::DataKey { .. } => keyring.hint(),
@@ -236,6 +276,32 @@ pub(crate) fn decrypt(path: &Path, text: &str) -> Result<Document, CommandError>
         };
         CommandError::failed(format!("cannot decrypt {}", path.display())).because(error).hint(hint)
     })
+}
+
+/// The encrypted text of a secrets file, which must be in the repository of the inventory: a link to the secrets of
+/// another cluster would hand them to the Proxmox that this inventory names.
+fn read_inside(path: &Path, boundary: &Boundary) -> Result<Option<String>, CommandError> {
+    match boundary.read(path) {
+        Ok(bytes) => String::from_utf8(bytes)
+            .map(Some)
+            .map_err(|_| CommandError::failed(format!("{} is not text", path.display()))),
+        Err(RefusedFile::Read(ReadError::Missing)) => Ok(None),
+        Err(error) => {
+            Err(CommandError::failed(format!("cannot read {}", path.display())).because(error))
+        }
+    }
+}
+
+/// The secrets of a cluster are worth nothing to somebody who cannot read them again.
+fn unopenable(path: &Path, audience: &Audience) -> CommandError {
+    let names: Vec<String> = audience.recipients.iter().map(ToString::to_string).collect();
+    let message = format!(
+        "nothing was written: none of your age keys would open {} again, which is for {} ({})",
+        path.display(),
+        names.join(", "),
+        audience.origin
+    );
+    CommandError::failed(message).hint("name your own recipient as well")
 }
 
 /// Reads a bundle, which must be whole.
@@ -270,27 +336,29 @@ fn is_secret(path: &str) -> bool {
     is_key || path == "proxmox.token" || path == "tailscale.auth_key"
 }
 
-/// All scalars below a node with their paths.
-fn collect(node: &Node, path: &mut String, leaves: &mut Vec<(String, String)>) {
-    let mut below = |name: &str, child: &Node| {
+/// Calls `seen` with the path and the text of every scalar below a node, and makes no copy of any text. Comments do
+/// not count.
+fn visit(node: &Node, path: &mut String, seen: &mut dyn FnMut(&str, &str)) {
+    let mut below = |name: &str, child: &Node, seen: &mut dyn FnMut(&str, &str)| {
         let length = path.len();
         if length > 0 {
             path.push('.');
         }
         path.push_str(name);
-        collect(child, path, leaves);
+        visit(child, path, seen);
         path.truncate(length);
     };
     match &node.value {
-        Value::Scalar(scalar) => leaves.push((path.clone(), scalar.text.clone())),
+        Value::Scalar(scalar) => seen(path, &scalar.text),
         Value::Seq(seq) => {
-            for (index, item) in seq.items.iter().enumerate() {
-                below(&index.to_string(), item);
+            let own = seq.items.iter().filter(|item| item.as_comment().is_none());
+            for (index, item) in own.enumerate() {
+                below(&index.to_string(), item, seen);
             }
         }
         Value::Map(map) => {
-            for entry in &map.entries {
-                below(entry.key.as_str().unwrap_or_default(), &entry.value);
+            for entry in map.entries.iter().filter(|entry| entry.as_comment().is_none()) {
+                below(entry.key.as_str().unwrap_or_default(), &entry.value, seen);
             }
         }
     }
@@ -303,6 +371,10 @@ pub(crate) fn read_input(path: &Path) -> Result<SecretText, CommandError> {
         let text = text.map_err(|error| CommandError::failed("cannot read stdin").because(error));
         return text.map(SecretText::new);
     }
-    let missing = || CommandError::failed(format!("there is no file {}", path.display()));
-    disk::read_secret(path)?.ok_or_else(missing)
+    let read = regular_file::read_argument(path, LARGEST_OWN);
+    let bytes = read.map_err(|error| match error {
+        ReadError::Missing => CommandError::failed(format!("there is no file {}", path.display())),
+        error => CommandError::failed(format!("cannot read {}", path.display())).because(error),
+    })?;
+    disk::secret_text(path, bytes)
 }

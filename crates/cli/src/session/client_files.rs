@@ -1,6 +1,7 @@
 //! Whether kubeconfig and talosconfig on the disk lead to the cluster, and to no other; and whether a lab's or a real
 //! cluster's are there, which have the same secrets.
 
+use std::net::IpAddr;
 use std::path::Path;
 use std::time::Duration;
 
@@ -30,6 +31,24 @@ pub(crate) fn marked_for_lab(kubeconfig: &SecretText) -> SecretText {
 /// Whether a kubeconfig is for a lab.
 pub(crate) fn is_for_lab(kubeconfig: &SecretText) -> bool {
     kubeconfig.expose().ends_with(LAB_MARK) || ways(kubeconfig).iter().any(Way::is_into_lab)
+}
+
+/// Whether a kubeconfig or talosconfig leads to a cluster outside of labs. One that cannot be parsed may.
+pub(crate) fn leads_to_real_cluster(text: &SecretText) -> bool {
+    if text.expose().ends_with(LAB_MARK) {
+        return false;
+    }
+    let is_parsed = talmox_yaml::read(text.expose()).is_ok();
+    !is_parsed || ways(text).iter().any(|way| !way.is_into_lab())
+}
+
+/// The names of the contexts of a talosconfig; none if it is not one.
+pub(crate) fn contexts(talosconfig: &SecretText) -> Vec<String> {
+    let documents = talmox_yaml::read(talosconfig.expose()).unwrap_or_default();
+    let root = documents.first().and_then(Node::as_map);
+    let contexts = root.and_then(|root| root.get("contexts")).and_then(Node::as_map);
+    let entries = contexts.into_iter().flat_map(|contexts| &contexts.entries);
+    entries.filter_map(|entry| Some(entry.key.as_str()?.to_owned())).collect()
 }
 
 /// Where the Kubernetes API of a cluster is found from here.
@@ -91,6 +110,30 @@ pub(super) fn standing(
         is_around: is_provisional && leads_around && is_good,
         was_up,
     }
+}
+
+/// Where the cluster was when its client files were written. A cluster that was moved to other addresses, or whose nodes have
+/// other names by now, is found there.
+pub(super) fn addresses(paths: &ClientPaths, bundle: &Bundle) -> Vec<IpAddr> {
+    let own = [bundle.certs.k8s.crt_base64(), bundle.certs.os.crt_base64()];
+    let mut all = vec![];
+    for path in [&paths.kubeconfig, &paths.talosconfig] {
+        let Ok(Some(text)) = disk::read_secret(path) else { continue };
+        let ways = ways(&text).into_iter().filter(|way| own.contains(&way.authority));
+        all.extend(ways.flat_map(|way| way.places).filter_map(|place| address(&place)));
+    }
+    all.sort_unstable();
+    all.dedup();
+    // A lab is left with the program that ran it.
+    all.retain(|address| !address.is_loopback());
+    all
+}
+
+/// The address in `https://ADDRESS:PORT` or `ADDRESS`; none where it is a name.
+fn address(place: &str) -> Option<IpAddr> {
+    let authority = place.strip_prefix("https://").unwrap_or(place).split('/').next()?;
+    let host = authority.rsplit_once(':').map_or(authority, |(host, _)| host);
+    authority.parse().ok().or_else(|| host.trim_matches(['[', ']']).parse().ok())
 }
 
 /// What leads to another cluster is not replaced. Labs come and go, and the ways into them with them.

@@ -1,11 +1,13 @@
 //! The manifests of add-ons that are files beside the inventory.
 
 use std::collections::BTreeMap;
+use std::error::Error;
 use std::path::{Path, PathBuf};
 
 use talmox_engine::plan::Manifest;
 use talmox_model::Span;
 
+use crate::boundary::Boundary;
 use crate::choose::Chosen;
 use crate::error::CommandError;
 
@@ -14,12 +16,10 @@ pub(super) fn read(chosen: &Chosen) -> Result<BTreeMap<Span, Vec<Manifest>>, Com
     let mut all = BTreeMap::new();
     for addon in chosen.cluster().file.addons.values() {
         for file in addon.files.iter() {
-            let source = chosen.inventory().sources.get(file.span.source).path();
-            let folder = source.and_then(|path| path.parent()).unwrap_or(chosen.folder());
-            let path = folder.join(&file.value.0);
+            let path = chosen.path_at(file.span, &file.value.0);
             let mut texts = vec![];
-            for path in paths(&path)? {
-                let text = std::fs::read_to_string(&path).map_err(|error| failed(&path, error))?;
+            for path in paths(&path, chosen.boundary())? {
+                let text = chosen.boundary().read_text(&path)?;
                 texts.push(Manifest { origin: path.display().to_string(), text });
             }
             all.insert(file.span, texts);
@@ -29,15 +29,16 @@ pub(super) fn read(chosen: &Chosen) -> Result<BTreeMap<Span, Vec<Manifest>>, Com
 }
 
 /// The file, or the manifests of the folder in the order of their names.
-fn paths(path: &Path) -> Result<Vec<PathBuf>, CommandError> {
+fn paths(path: &Path, boundary: &Boundary) -> Result<Vec<PathBuf>, CommandError> {
     if !path.is_dir() {
         return Ok(vec![path.to_owned()]);
     }
+    boundary.admit(path).map_err(|error| failed(path, error))?;
     let mut found = vec![];
     for entry in std::fs::read_dir(path).map_err(|error| failed(path, error))? {
         let inner = entry.map_err(|error| failed(path, error))?.path();
         let extension = inner.extension().and_then(|extension| extension.to_str());
-        if matches!(extension, Some("yaml" | "yml" | "json")) && inner.is_file() {
+        if matches!(extension, Some("yaml" | "yml" | "json")) && !inner.is_dir() {
             found.push(inner);
         }
     }
@@ -49,6 +50,6 @@ fn paths(path: &Path) -> Result<Vec<PathBuf>, CommandError> {
     Ok(found)
 }
 
-fn failed(path: &Path, error: std::io::Error) -> CommandError {
+fn failed(path: &Path, error: impl Error + Send + Sync + 'static) -> CommandError {
     CommandError::failed(format!("cannot read {}", path.display())).because(error)
 }

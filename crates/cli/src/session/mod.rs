@@ -2,8 +2,9 @@
 //! should be, and clients for all that there is.
 
 pub(crate) mod client_files;
+mod cluster_lock;
 mod manifests;
-mod proxmox;
+pub(crate) mod proxmox;
 pub(crate) mod secrets;
 pub(crate) mod templates;
 
@@ -14,6 +15,7 @@ use std::time::Duration;
 
 use talmox_clock::Clock;
 use talmox_engine::access::{ClusterAccess, WriteFiles, kubernetes_server};
+use talmox_engine::cluster_lock::Fence;
 use talmox_engine::desired::{Desired, Inputs, Phase, needed_secrets};
 use talmox_engine::event::Events;
 use talmox_engine::execute::{Cancel, Outcome, execute};
@@ -21,6 +23,7 @@ use talmox_engine::kube::KubeClient;
 use talmox_engine::lock::Lock;
 use talmox_engine::observe::{self, Pve, Sources, TalosAccess, World};
 use talmox_engine::plan::{Options, Plan, leads_around};
+use talmox_engine::run_log;
 use talmox_engine::step::Context;
 use talmox_engine::web::{Web, WebSettings};
 use talmox_model::{Cluster, Node};
@@ -32,11 +35,14 @@ use talmox_talos_config::secrets::Bundle;
 use crate::args::Global;
 use crate::choose::{self, Chosen, ClientPaths};
 use crate::command::render::{derive_error, read_files};
+use crate::disk;
 use crate::environment;
 use crate::error::CommandError;
 use crate::printer::Printer;
 use crate::reference::Resolver;
 use crate::rehearsal::{self, Quickstart, RehearsalArgs, Stage};
+use crate::secrets::witness;
+pub(crate) use cluster_lock::RunLocks;
 
 /// How long a certificate lives that a command makes for itself. Long runs outlast short ones.
 const TTL: Duration = Duration::from_hours(12);
@@ -131,16 +137,19 @@ impl Session {
         let stage = rehearsal.stage(cluster, &bundle.cluster.id, printer)?;
         let clock = stage.as_ref().map_or_else(Clock::real, |stage| stage.clock);
         let (pve, login) = proxmox::client(&chosen, stage.as_ref(), clock, printer)?;
-        if let (true, false, NoSecrets::Draft) = (is_draft, rehearsal.lab, no_secrets) {
-            secrets::refuse_lost(&chosen, &pve).await?;
+        match (is_draft, rehearsal.lab, no_secrets) {
+            (true, false, NoSecrets::Draft) => witness::refuse(&chosen, &pve).await?,
+            (false, false, NoSecrets::Draft) => {
+                witness::refuse_second(&chosen, &pve, &bundle).await?;
+            }
+            _ => {}
         }
         secrets::check(&bundle)?;
-        let resolver = Resolver::new(&chosen, printer);
         let wanted = needed_secrets(cluster);
         let secrets = if rehearsal.is_lab() {
-            resolver.by_place_or(&wanted, "rehearsal")
+            Resolver::for_lab(&chosen, printer).by_place_or(&wanted, "rehearsal")
         } else {
-            resolver.by_place(&wanted)?
+            Resolver::new(&chosen, printer).by_place(&wanted)?
         };
         let inputs = Inputs {
             cluster,
@@ -166,6 +175,14 @@ impl Session {
     pub(crate) fn keep_secrets(&self, printer: &Printer) -> Result<(), CommandError> {
         if self.is_draft && !self.is_alone() {
             crate::secrets::keep(&self.chosen, &self.bundle, printer)?;
+        }
+        Ok(())
+    }
+
+    /// Refuses to make secrets beside anything that shows the cluster. Asked again once no other run can create any.
+    pub(crate) async fn refuse_lost_secrets(&self) -> Result<(), CommandError> {
+        if self.is_draft && !self.is_alone() {
+            witness::refuse(&self.chosen, &self.pve).await?;
         }
         Ok(())
     }
@@ -204,7 +221,8 @@ impl Session {
         let sources =
             Sources { pve: &self.pve, talos: &self.access, kube: &kube, web: &self.web, is_making };
         let seen = observe::observe(&self.desired, &sources).await;
-        seen.map_err(proxmox::unreachable)
+        let seen = seen.map_err(proxmox::unreachable)?;
+        Ok(World { are_secrets_new: self.is_draft, ..seen })
     }
 
     /// Carries out a plan.
@@ -212,6 +230,7 @@ impl Session {
         &self,
         plan: &Plan,
         write_files: WriteFiles,
+        locks: Vec<Fence>,
         cancel: &Cancel,
         events: &Events,
     ) -> Outcome {
@@ -220,6 +239,7 @@ impl Session {
             pve: self.pve.clone(),
             web: self.web.clone(),
             cluster: Some(self.cluster_access(write_files)),
+            locks,
             seed: 0,
             cut: None,
         };
@@ -233,6 +253,7 @@ impl Session {
             credentials: self.access.credentials.clone(),
             settings: self.access.settings.clone(),
             api: self.api(),
+            earlier: client_files::addresses(&self.client_paths(), &self.bundle),
             write_files,
         }
     }
@@ -253,9 +274,11 @@ impl Session {
         let servers = client_files::Servers { server: &server, around: &around, is_lab };
         let known = client_files::standing(paths, &self.bundle, servers, now);
         let goes_around = leads_around(desired, world);
+        let was_bootstrapped =
+            !is_lab && run_log::has_bootstrapped(&self.chosen.run_folder().join("runs"));
         Options {
             has_client_files: if goes_around { known.is_around } else { known.is_current },
-            was_up: known.was_up || (goes_around && known.is_around),
+            was_up: known.was_up || (goes_around && known.is_around) || was_bootstrapped,
         }
     }
 
@@ -282,10 +305,8 @@ impl Session {
         if self.is_alone() {
             return Ok(None);
         }
-        let runs = self.chosen.run_folder();
-        std::fs::create_dir_all(&runs).map_err(|error| {
-            CommandError::failed(format!("cannot make {}", runs.display())).because(error)
-        })?;
+        let runs = self.chosen.make_run_folder()?;
+        disk::refuse_link(&runs.join("lock"))?;
         let me = format!("talmox {command} of {}", self.desired.cluster);
         Lock::take(&runs.join("lock"), &me).map(Some).map_err(|error| {
             let hint = "wait for it to end, or stop it with Ctrl-C";

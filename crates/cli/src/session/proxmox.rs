@@ -15,7 +15,7 @@ use crate::printer::Printer;
 use crate::reference::{Name, Reference, Resolver};
 use crate::rehearsal::Stage;
 
-pub(super) fn client(
+pub(crate) fn client(
     chosen: &Chosen,
     stage: Option<&Stage>,
     clock: Clock,
@@ -103,9 +103,9 @@ fn real(chosen: &Chosen, printer: &Printer) -> Result<Way, CommandError> {
     } else if let Some(fingerprint) = proxmox.fingerprint.get() {
         let fingerprint = Fingerprint(fingerprint.0);
         Trust::Pinned(BTreeSet::from([fingerprint]))
-    } else if let Some(file) = proxmox.ca_file.get() {
-        let path = chosen.folder().join(&file.0);
-        Trust::Authorities(std::fs::read(&path).map_err(|error| {
+    } else if let Some(file) = proxmox.ca_file.spanned() {
+        let path = chosen.path_at(file.span, &file.value.0);
+        Trust::Authorities(chosen.boundary().read(&path).map_err(|error| {
             CommandError::failed(format!("cannot read {}", path.display())).because(error)
         })?)
     } else {
@@ -140,7 +140,7 @@ fn credentials(chosen: &Chosen, printer: &Printer) -> Result<Credentials, Comman
 }
 
 /// Names what stands between us and Proxmox, and what to do about it.
-pub(super) fn unreachable(error: PveError) -> CommandError {
+pub(crate) fn unreachable(error: PveError) -> CommandError {
     let failed = CommandError::failed("cannot look at Proxmox");
     if let Some(distrust) = error.distrust() {
         let hint = match distrust {

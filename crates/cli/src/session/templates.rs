@@ -32,7 +32,7 @@ pub(super) async fn make_missing(session: &Session, printer: &Printer) -> Result
     let plan = plan(session, &world, FIRST).await;
     let events = Events::unheard(session.clock);
     let write = Arc::new(|_| Ok(()));
-    let outcome = session.execute(&plan, write, &Cancel::default(), &events).await;
+    let outcome = session.execute(&plan, write, vec![], &Cancel::default(), &events).await;
     if outcome.is_done() {
         return Ok(());
     }

@@ -79,7 +79,7 @@ fn a_cluster_lives_and_dies_in_a_lab_of_its_inventory() {
     assert_eq!(before["nodes"][0]["role"], "controlplane");
     assert_eq!(
         before["nodes"][0]["drift"][0],
-        "create vm cp-1: vmid, host, cores, memory, scsi0, ipconfig0, net0"
+        "create vm cp-1: vmid, host, cores, memory, scsi0, net0"
     );
 
     let run = cluster.run(&up);

@@ -163,7 +163,7 @@ fn an_inventory_is_made_from_a_nodes_json() {
     talos_version: v1.13.9               # which one do the nodes run?
     # kubernetes_version: v1.36.3        # default: the one that this Talos brings
     # endpoint: https://HOST:6443        # where clients find the Kubernetes API
-    boot: dhcp                           # `cloudinit` needs no DHCP: give every node an `ip`
+    boot: dhcp                           # without this line no DHCP is needed: give every node an `ip`
 
     network:
       # subnet: 10.0.0.0/24              # the network of the nodes

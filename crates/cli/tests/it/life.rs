@@ -45,6 +45,8 @@ fn secrets_come_with_up_and_go_only_when_they_are_told_to() {
     assert!(has(&cluster, SECRETS));
     assert!(up.contains("2 nodes are Ready: Kubernetes v1."), "{up}");
     assert!(up.contains("  talmox status --lab-at lab.json\n"), "{up}");
+    let ignored = cluster.folder.read("inventory/dev/.gitignore");
+    assert!(ignored.contains("\nkubeconfig\n") && ignored.contains("\n.talmox/\n"), "{ignored}");
 
     // Files that are asked for, or missing, are written although nothing else is to be done.
     let merged = fine(cluster.run(&format!("up --merge {IN_FILE}"))).stdout;
@@ -115,11 +117,17 @@ fn a_second_up_in_a_lab_knows_its_own_kubeconfig() {
 #[test]
 fn a_token_outlives_the_cluster() {
     let cluster = Cluster::with_secrets();
+    let path = "inventory/dev/cluster.yaml";
+    let text = cluster.folder.read(path).replace("https://pve:8006", "https://127.0.0.1:1");
+    cluster.folder.write(path, &text);
     fine(cluster.run_with("secrets set proxmox.token", "talmox@pve!ci=secret"));
     let _lab = Served::in_file(&cluster, "--inventory inventory/dev --speed 20");
     let gone = fine(cluster.run(&format!("destroy --secrets --yes {IN_FILE}"))).stderr;
     assert!(gone.contains("proxmox.token stay"), "{gone}");
-    let again = fine(cluster.run_with("secrets init", ""));
+    // With a token that works Proxmox has to be asked.
+    let unasked = cluster.run("secrets init");
+    assert!(unasked.code == 1 && unasked.stderr.contains("--new-cluster"), "{}", unasked.stderr);
+    let again = fine(cluster.run("secrets init --new-cluster"));
     assert!(again.stderr.contains("wrote"), "{}", again.stderr);
     let nothing = fine(cluster.run(&format!("destroy --format json {IN_FILE}"))).stdout;
     assert_eq!(nothing, "{\"cluster\":\"dev\",\"changed\":false,\"findings\":[]}\n");

@@ -10,6 +10,7 @@ mod ending;
 mod example;
 mod exchange;
 mod facts;
+mod git;
 mod help;
 mod init;
 mod keep;
@@ -29,3 +30,6 @@ mod support;
 mod talos;
 #[path = "../common/truth.rs"]
 mod truth;
+mod two_checkouts;
+mod untrusted;
+mod witness;

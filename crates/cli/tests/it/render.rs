@@ -156,7 +156,14 @@ fn lost_secrets_are_not_made_anew_over_configs_that_exist() {
         "{}",
         run.stderr
     );
+    let run = cluster.run("secrets init");
+    assert_eq!(run.code, 1);
+    assert!(run.stderr.contains("generated holds configs of its nodes"), "{}", run.stderr);
+    // Secrets that were made while the configs were elsewhere.
+    let folder = cluster.folder.path();
+    fs::rename(folder.join("generated"), folder.join("aside")).unwrap();
     assert_eq!(cluster.run("secrets init").code, 0);
+    fs::rename(folder.join("aside"), folder.join("generated")).unwrap();
     let run = cluster.run("render");
     assert_eq!(run.code, 1);
     assert!(run.stderr.contains("holds the configs of another cluster"), "{}", run.stderr);

@@ -345,7 +345,7 @@ fn import_reads_the_config_of_a_control_plane() {
 
 #[test]
 fn references_are_looked_up_and_a_missing_one_is_named() {
-    let resolve = |cluster: &Cluster| cluster.run("secrets show --resolve");
+    let resolve = |cluster: &Cluster| cluster.run("secrets show --resolve --allow-commands");
     let mut cluster = Cluster::with_secrets();
     let run = resolve(&cluster);
     assert_eq!(run.code, 1);
@@ -396,6 +396,83 @@ fn headscale_auth_key_overrides() {
         run.stderr,
         "tailscale.auth_key: taken from HEADSCALE_AUTH_KEY in the environment\n"
     );
+}
+
+#[test]
+fn secrets_that_nobody_here_could_open_again_are_not_written() {
+    let (stranger, _) = new_key();
+    // With a key of one's own and without: no key is made for nothing either.
+    let mut own = Cluster::new();
+    let (_, key) = new_key();
+    own.folder.write("key", &key);
+    own.set("SOPS_AGE_KEY_FILE", "key");
+    for cluster in [own, Cluster::new()] {
+        let refused = |cluster: &Cluster, command: &str| {
+            let run = cluster.run_with(command, "x");
+            assert_eq!(run.code, 1, "{command}: {}", run.stderr);
+            let told = "nothing was written: none of your age keys would open";
+            assert!(run.stderr.contains(told), "{command}: {}", run.stderr);
+            assert!(!cluster.folder.path().join(SECRETS).exists(), "{command}");
+        };
+        refused(&cluster, &format!("secrets init --recipient {stranger}"));
+        let rule = format!("creation_rules: [{{age: {stranger}}}]");
+        cluster.folder.write(".sops.yaml", &rule);
+        let cluster = cluster.with_token("{env: HOME}");
+        for command in ["secrets init", "secrets set values.a", "render"] {
+            refused(&cluster, command);
+        }
+    }
+}
+
+#[test]
+fn a_recipient_of_low_order_is_refused_and_does_not_panic() {
+    let zero = "age1qqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqq5cu47z";
+    let mut cluster = Cluster::new();
+    let run = cluster.run(&format!("secrets init --recipient {zero}"));
+    assert_eq!(run.code, 64, "{}", run.stderr);
+    assert!(run.stderr.contains("low order"), "{}", run.stderr);
+    cluster.set("SOPS_AGE_RECIPIENTS", zero);
+    let run = cluster.run("secrets init");
+    assert_eq!(run.code, 1, "{}", run.stderr);
+    assert!(run.stderr.contains("low order"), "{}", run.stderr);
+    assert!(!cluster.folder.path().join(SECRETS).exists());
+}
+
+#[test]
+fn no_secret_is_lost_when_several_are_set_at_once() {
+    let cluster = Cluster::with_secrets();
+    std::thread::scope(|scope| {
+        for nth in 0..6 {
+            let cluster = &cluster;
+            scope.spawn(move || {
+                let run = cluster.run_with(&format!("secrets set values.s{nth}"), "x");
+                assert_eq!(run.code, 0, "{}", run.stderr);
+            });
+        }
+    });
+    let shown = cluster.run("secrets show").stdout;
+    for nth in 0..6 {
+        assert!(shown.contains(&format!("values.s{nth}")), "{nth}: {shown}");
+    }
+}
+
+#[test]
+fn set_waits_for_an_editor() {
+    let mut cluster = Cluster::with_secrets();
+    let program = env!("CARGO_BIN_EXE_talmox");
+    // The editor starts a `set`, which must not be done before the editor is.
+    let editor = cluster.script(
+        "editor",
+        &format!("(echo y | {program} secrets set values.set) 2> told &\nfor n in $(seq 400); do grep -q waiting told && break; sleep 0.05; done\necho 'values: {{edited: x}}' >> \"$1\""),
+    );
+    cluster.set("EDITOR", editor);
+    let run = cluster.run("secrets edit");
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    let keys = cluster.folder.read(KEYS);
+    // Both are done: the output of the other goes to the same pipe.
+    let document = decrypted(&cluster, &keys);
+    assert_eq!(document.get_text("values.edited").unwrap().expose(), "x");
+    assert_eq!(document.get_text("values.set").unwrap().expose(), "y");
 }
 
 #[test]

@@ -27,7 +27,7 @@ fn clusters(signal: &str) -> Cluster {
 fn one_signal_stops_all_clusters_and_says_how_to_go_on() {
     for (signal, command) in [("TERM", "plan"), ("INT", "up dev ops --yes")] {
         let cluster = clusters(signal);
-        let run = cluster.run(command);
+        let run = cluster.run(&format!("{command} --allow-commands"));
         assert_eq!(run.code, 1, "{command}: {}", run.stderr);
         let said = "error: stopped: nothing was begun that is not done\n\n\
             hint: the same command goes on from here\n";

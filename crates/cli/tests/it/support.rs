@@ -141,6 +141,17 @@ impl Cluster {
         cluster
     }
 
+    /// Another checkout of the same repository, on the same machine.
+    pub(crate) fn checkout(&self) -> Self {
+        let folder = Folder::new();
+        copy(self.folder.path(), folder.path());
+        let runs = folder.path().join("inventory/dev/.talmox");
+        if runs.exists() {
+            fs::remove_dir_all(runs).unwrap();
+        }
+        Self { folder, variables: self.variables.clone() }
+    }
+
     /// With `{secret: proxmox.token}` replaced.
     pub(crate) fn with_token(self, reference: &str) -> Self {
         let text = CLUSTER.replace("{secret: proxmox.token}", reference);

@@ -137,33 +137,43 @@ impl Floor {
         self.configured(node) + self.time(Work::Service) * if node.is_control_plane { 2 } else { 1 }
     }
 
+    /// Its time is in sync, which trustd, etcd and the kubelet wait for.
+    fn in_time(&self, node: Node) -> Duration {
+        self.configured(node) + self.time(Work::TimeSync)
+    }
+
+    /// Its image was pulled, which is done once containers run and the time is in sync.
+    fn pulled(&self, node: Node) -> Duration {
+        self.runtime(node).max(self.in_time(node)) + self.time(Work::Pull)
+    }
+
     /// From when on a configured node answers. A worker gets its certificate from trustd.
     fn answers(&self, node: Node) -> Duration {
         let planes = self.nodes.values().filter(|other| other.is_control_plane);
-        let trustd = planes.map(|plane| self.runtime(*plane)).min().unwrap_or_default();
+        let signs = |plane: &Node| self.in_time(*plane) + self.time(Work::Service);
+        let trustd = planes.map(signs).min().unwrap_or_default();
         let signed = if node.is_control_plane { Duration::ZERO } else { trustd };
         self.configured(node).max(signed) + self.time(Work::Service)
     }
 
-    /// Who votes in etcd from when on: the first once it was told to, with the right time; then the others, as they
-    /// come, for there is one learner at a time.
+    /// Who votes in etcd from when on: the first once it was told to; then the others, as they come, for there is one
+    /// learner at a time. All pull the image before they look for a cluster.
     fn elect(&mut self, first: &str) {
         let node = self.nodes[first];
-        let in_time = self.configured(node) + self.time(Work::TimeSync);
-        let ready = self.answers(node).max(in_time).max(self.runtime(node));
-        let mut last = ready + self.container() + ELECTION;
+        let ready = self.answers(node).max(self.pulled(node));
+        let mut last = ready + self.time(Work::Service) + ELECTION;
         self.nodes.get_mut(first).unwrap().votes = Some(last);
         let is_other = |(name, node): &(&String, &Node)| *name != first && node.is_control_plane;
         let mut others: Vec<(Duration, String)> = self
             .nodes
             .iter()
             .filter(is_other)
-            .map(|(name, node)| (self.runtime(*node), name.clone()))
+            .map(|(name, node)| (self.pulled(*node), name.clone()))
             .collect();
         others.sort();
-        for (runtime, name) in others {
-            let asked = last.max(runtime) + self.time(Work::Service);
-            last = asked + self.container() + self.time(Work::Service);
+        for (pulled, name) in others {
+            // It asks to be a learner, starts, and has learnt.
+            last = last.max(pulled) + self.time(Work::Service) * 3;
             self.nodes.get_mut(&name).unwrap().votes = Some(last);
         }
     }
@@ -179,7 +189,7 @@ impl Floor {
     }
 
     fn registered(&self, node: Node) -> Duration {
-        self.first_api_server().max(self.runtime(node) + self.container())
+        self.first_api_server().max(self.pulled(node) + self.time(Work::Service))
     }
 
     /// All pods run: those of the network on each node, CoreDNS once one node has a network, and on each control plane

@@ -90,6 +90,7 @@ impl Rig {
             api: addresses
                 .map(|address| Address { host: address.to_string(), port: 6443 })
                 .collect(),
+            earlier: vec![],
             write_files: Arc::new(|_| Ok(())),
         }
     }
@@ -146,6 +147,7 @@ impl Rig {
             pve: self.client(),
             web: self.web(),
             cluster: Some(self.cluster(&desired)),
+            locks: vec![],
             seed: 7,
             cut: None,
         };

@@ -30,6 +30,7 @@ impl Size {
              talos_version: v1.13.6\n\
              network: {{subnet: 10.0.{nth}.0/24, gateway: 10.0.{nth}.1, nameservers: [1.1.1.1], vip: 10.0.{nth}.2}}\n\
              proxmox: {{endpoint: 'https://pve1:8006', hosts: [{}], vmid_range: {first}-{}}}\n\
+             boot: cloudinit\n\
              timeouts: {{task: 600m, image: 600m, boot: 600m, bootstrap: 600m, health: 600m}}\n\
              controlplane:\n",
             hosts(self.hosts()),

@@ -111,6 +111,22 @@ impl BootImage {
         Ok(Self { file, url, checksum, source: ImageSource::Url })
     }
 
+    /// Where its source may publish its checksum, most likely first. One that comes without TLS proves nothing.
+    pub(crate) fn sums(&self) -> Vec<String> {
+        if self.checksum.is_some() || !self.url.starts_with("https://") {
+            return vec![];
+        }
+        match &self.source {
+            // Factories with a subscription do.
+            ImageSource::Factory { .. } => vec![format!("{}.sha256", self.url)],
+            ImageSource::Url => {
+                let path = self.url.split(['?', '#']).next().unwrap_or_default();
+                let folder = path.rsplit_once('/').map_or(path, |(folder, _)| folder);
+                ["SHA256SUMS", "SHA512SUMS"].map(|name| format!("{folder}/{name}")).into()
+            }
+        }
+    }
+
     /// What it is called on a storage.
     pub fn volume(&self, storage: &StorageId) -> VolumeId {
         import_volume(storage, &self.file)

@@ -1,11 +1,13 @@
 //! A whole cluster, as it should be.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::time::Duration;
 
 use talmox_model::value::{Boot, Cni, Role, VipBy};
 use talmox_model::{Node, Span};
+use talmox_pve::config::VmConfig;
 use talmox_pve::id::{NodeName, PoolId, StorageId, VmId};
 use talmox_talos_api::Expected;
 use talmox_talos_config::network::{FirstLink, FirstNetwork, MacAddress, Prefix};
@@ -129,6 +131,14 @@ impl DesiredNode {
     /// What a first boot from a volume is called: a new one for each VM that is made.
     pub fn instance_id(&self) -> String {
         self.identity.uuid.to_string()
+    }
+
+    /// The node as its VM was created, where that was with a cloud-init drive and `boot:` says otherwise by now.
+    pub(crate) fn as_created(&self, config: &VmConfig) -> Cow<'_, Self> {
+        match self.vm.with_kept_drive(config) {
+            Some(vm) => Cow::Owned(Self { vm, ..self.clone() }),
+            None => Cow::Borrowed(self),
+        }
     }
 
     /// What the node's machine must say of itself. A volume of ours names it; what a drive of Proxmox's calls it only

@@ -6,7 +6,7 @@
 use talmox_model::inventory::Gpu;
 use talmox_model::value::{Bios, Boot, DiskBus, DiskSize, MachineType};
 use talmox_model::{Cluster, Node};
-use talmox_pve::config::VmOptions;
+use talmox_pve::config::{VmConfig, VmOptions};
 use talmox_pve::id::{BadId, ConfigId, DiskSlot, MacAddress, StorageId, VolumeId};
 use talmox_pve::property::{
     Agent, BootOrder, Drive, GIB, HostPci, Net, PciSource, Properties, Smbios, Tags,
@@ -19,6 +19,9 @@ use super::{DeriveError, cloud_config, disk_identity, first_address};
 /// The tag that every VM of ours has beside the name of its cluster. It makes no VM ours; one with the name of another cluster is
 /// left alone.
 pub const TAG: &str = "talmox";
+
+/// The slot of Proxmox's cloud-init drive.
+const CLOUDINIT: &str = "ide2";
 
 /// The options that all clones of a template have in common.
 const SHARED: &[&str] = &[
@@ -79,6 +82,8 @@ pub struct VmSpec {
     pub has_cloudinit: bool,
     /// Where a volume with the config is attached, if the config comes that way.
     pub cidata: Option<DiskSlot>,
+    /// The options beside a cloud-init drive that a VM may have from an earlier `boot:`.
+    kept_drive: Option<VmOptions>,
     pub gpu: Option<GpuSpec>,
     pub memory_mib: u64,
     pub cores: u32,
@@ -135,6 +140,8 @@ impl VmSpec {
         if has_cloudinit {
             options = cloudinit(options, cluster, node)?;
         }
+        let may_have_drive = by_volume && node.is_talos();
+        let kept_drive = may_have_drive.then(|| cloudinit(VmOptions::new(), cluster, node));
         Ok(Self {
             options,
             tags: tags(cluster, node),
@@ -144,6 +151,7 @@ impl VmSpec {
             has_tpm: *hardware.tpm.required(),
             has_cloudinit,
             cidata: by_volume.then(|| cidata_slot(bus)).transpose()?,
+            kept_drive: kept_drive.transpose()?,
             gpu: gpu(&hardware.gpu)?,
             memory_mib,
             cores,
@@ -155,6 +163,28 @@ impl VmSpec {
         })
     }
 
+    /// The VM with the cloud-init drive that it was created with. `boot:` is about the first boot: a VM that had its own keeps
+    /// its drive, and another `boot:` (or another default of it) makes no difference to it.
+    pub(super) fn with_kept_drive(&self, config: &VmConfig) -> Option<Self> {
+        let kept = self.kept_drive.as_ref()?;
+        let has_drive =
+            config.get(CLOUDINIT).is_some_and(|drive| Drive::parse(drive).is_cloudinit());
+        has_drive.then(|| {
+            let options = self.options.clone();
+            let options = kept.iter().fold(options, |set, (key, value)| set.set(key, value));
+            Self { options, has_cloudinit: true, kept_drive: None, ..self.clone() }
+        })
+    }
+
+    /// Whether the volume with its config is detached once its node runs: only Talos reads it once.
+    pub(crate) fn loses_volume(&self) -> bool {
+        self.cidata.is_some() && self.kept_drive.is_some()
+    }
+
+    pub(crate) fn is_protected(&self) -> bool {
+        self.options.get("protection") == Some("1")
+    }
+
     /// All that a call to create needs, tags apart.
     pub fn create(
         &self,
@@ -164,7 +194,11 @@ impl VmSpec {
         description: &str,
     ) -> VmOptions {
         // A host that boots in the meantime must not start what is half made.
-        let half_made = self.options.clone().description(description).onboot(false);
+        let mut half_made = self.options.clone().description(description).onboot(false);
+        if self.loses_volume() {
+            // Proxmox removes no drive of a protected VM.
+            half_made = half_made.protection(false);
+        }
         let mut options = self.firmware(half_made);
         for (index, disk) in self.disks.iter().enumerate() {
             let mut drive = match index {
@@ -251,7 +285,7 @@ impl VmSpec {
     }
 
     fn with_cloudinit(&self, options: VmOptions) -> VmOptions {
-        options.set("ide2", Drive::cloudinit(&self.storage))
+        options.set(CLOUDINIT, Drive::cloudinit(&self.storage))
     }
 }
 

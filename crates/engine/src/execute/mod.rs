@@ -16,6 +16,7 @@ use std::sync::{Arc, PoisonError};
 use tokio::sync::Mutex;
 use tokio::task::JoinSet;
 
+use crate::cluster_lock::{self, LockLost};
 use crate::event::{Event, Events, RunEnd, StepEnd, StepInfo};
 use crate::plan::{Plan, Step, StepId};
 use crate::step::{Context, Done, ErrorKind, Seen, StepContext, StepDeadline, StepError, Undone};
@@ -80,6 +81,7 @@ pub async fn execute(plan: &Plan, context: &Context, cancel: &Cancel, events: &E
         seen: Seen::default(),
         undone: Undone::default(),
         stop: Cancel::default(),
+        lost: None,
         quorum: Arc::default(),
         graph: Graph::new(plan.steps.iter().map(|step| (&step.id, step.after.as_slice()))),
         results: steps.iter().map(|_| None).collect(),
@@ -110,6 +112,8 @@ struct Run<'a> {
     undone: Undone,
     /// Stops the steps, after it was said that somebody wants to stop.
     stop: Cancel,
+    /// Why nothing more may be changed, once another run may work on the cluster.
+    lost: Option<LockLost>,
     /// Held by a step that changes who has a vote in etcd.
     quorum: Arc<Mutex<()>>,
     steps: Vec<Arc<Step>>,
@@ -120,7 +124,17 @@ struct Run<'a> {
 
 impl Run<'_> {
     async fn go_on(&mut self) {
+        let locks = self.context.locks.clone();
+        let mut losing = std::pin::pin!(cluster_lock::lost(&locks));
         loop {
+            if let Some(lost) = &self.lost {
+                let mut failed = Some(StepError::lock_lost(lost.clone()));
+                self.stop.cancel();
+                for step in self.graph.give_up() {
+                    let failed = failed.take().map(StepResult::Failed);
+                    self.end(step, failed.unwrap_or(StepResult::Cancelled));
+                }
+            }
             if self.cancel.is_cancelled() {
                 if !self.stop.is_cancelled() {
                     self.events.send(Event::RunStopping);
@@ -137,6 +151,10 @@ impl Run<'_> {
                 ended = self.running.join_next() => ended,
                 // Once is enough: after that there is nothing left to give up.
                 () = self.cancel.cancelled(), if !self.cancel.is_cancelled() => continue,
+                lost = &mut losing, if self.lost.is_none() => {
+                    self.lost = Some(lost);
+                    continue;
+                }
             };
             // Steps keep their panics to themselves, and only a cut aborts them.
             let Some(Ok((step, result))) = ended else { return };
@@ -228,6 +246,7 @@ impl Run<'_> {
     fn end(&mut self, step: usize, result: StepResult) {
         let end = match &result {
             StepResult::Blocked { by } => StepEnd::Blocked { by: by.to_string() },
+            StepResult::Failed(error) => error.end(),
             _ => StepEnd::Cancelled,
         };
         let id = self.steps[step].id.to_string();
@@ -236,8 +255,17 @@ impl Run<'_> {
     }
 
     fn outcome(self) -> Outcome {
-        let results =
-            self.results.into_iter().map(|result| result.unwrap_or(StepResult::Cancelled));
+        let mut results: Vec<StepResult> = self
+            .results
+            .into_iter()
+            .map(|result| result.unwrap_or(StepResult::Cancelled))
+            .collect();
+        // Steps that were under way when the lock was lost were only told to stop: one of them has to say why.
+        let is_failed = results.iter().any(|result| matches!(result, StepResult::Failed(_)));
+        let stopped = results.iter_mut().find(|result| matches!(result, StepResult::Cancelled));
+        if let (Some(lost), Some(stopped), false) = (self.lost, stopped, is_failed) {
+            *stopped = StepResult::Failed(StepError::lock_lost(lost));
+        }
         let steps: Vec<_> = self.steps.iter().map(|step| step.id.clone()).zip(results).collect();
         let any = |is: fn(&StepResult) -> bool| steps.iter().any(|(_, result)| is(result));
         let end = if any(|result| matches!(result, StepResult::Failed(_))) {

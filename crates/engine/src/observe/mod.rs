@@ -104,5 +104,16 @@ pub async fn observe(desired: &Desired, sources: &Sources<'_>) -> Result<World, 
     let (kubernetes, addons) = kubernetes::observe(desired, &nodes, sources, read).await;
     let (vip, images) = (vip.finish().await, ImagesSeen::default());
     let sources = offers;
-    Ok(World { pve, nodes, ports, silent, vip, kubernetes, addons, sources, images })
+    Ok(World {
+        pve,
+        nodes,
+        ports,
+        silent,
+        vip,
+        kubernetes,
+        addons,
+        sources,
+        images,
+        are_secrets_new: false,
+    })
 }

@@ -13,7 +13,7 @@ use talmox_pve::id::{NodeName, Upid, VmId};
 use talmox_pve::{Client, PveError, Request};
 use tokio::task::JoinSet;
 
-use super::world::{IdSeen, Pve, Told, VmSeen};
+use super::world::{IdSeen, Pve, Told, Unread, VmSeen};
 use super::{device, removed};
 use crate::desired::{Desired, TAG};
 use crate::plan::missing_templates;
@@ -220,7 +220,7 @@ async fn numbers(desired: &Desired, client: &Client, pve: &mut Pve) -> Result<()
                 let id = number(&client, &login, vmid, host.clone(), guest, &templates).await;
                 let is_made = matches!(id, Ok(IdSeen::Taken { making: None, .. }));
                 let new = match host {
-                    Some(host) if is_made && !is_known => new_vm(&client, &host, vmid).await,
+                    Some(host) if is_made && !is_known => Some(new_vm(&client, &host, vmid).await),
                     _ => None,
                 };
                 (vmid, id, new)
@@ -228,7 +228,19 @@ async fn numbers(desired: &Desired, client: &Client, pve: &mut Pve) -> Result<()
         }
         for (vmid, id, new) in looks.join_all().await {
             pve.ids.insert(vmid, id?);
-            pve.vms.extend(new.map(|new| (vmid, new)));
+            let Some(new) = new else { continue };
+            // One that the token may not see is reported by its number; every other one may be of this cluster.
+            let is_listed = pve.guest(vmid).is_some() && !pve.vms.contains_key(&vmid);
+            match &new.config {
+                Ok(_) => {
+                    pve.vms.insert(vmid, new);
+                }
+                Err(reason) if is_listed => {
+                    let (host, reason) = (new.host.clone(), reason.clone());
+                    pve.unread.insert(vmid, Unread { host, reason });
+                }
+                Err(_) => {}
+            }
         }
     }
     Ok(())
@@ -236,13 +248,13 @@ async fn numbers(desired: &Desired, client: &Client, pve: &mut Pve) -> Result<()
 
 /// What has a number and was not seen before, or half made. An earlier run may have begun it, and it may have
 /// been finished since: then it must be seen, or it would be made twice.
-async fn new_vm(client: &Client, host: &NodeName, vmid: VmId) -> Option<VmSeen> {
+async fn new_vm(client: &Client, host: &NodeName, vmid: VmId) -> VmSeen {
     let vm = Vm::new(host, vmid);
     let seen = see(client, &vm).await;
     if seen.config.is_err() {
-        return None;
+        return seen;
     }
-    Some(VmSeen { is_running: is_running(client, &vm).await, ..seen })
+    VmSeen { is_running: is_running(client, &vm).await, ..seen }
 }
 
 /// `guest` is what the list shows at this number, if we may see it; `templates` are what our nodes are

@@ -37,17 +37,10 @@ pub(super) async fn look_without_tags(desired: &Desired, client: &Client, pve: &
 /// Where a node has no VM, looks for one under any name before a second one is made. Who has all of them asks nothing.
 pub(super) async fn look_for_missing(desired: &Desired, client: &Client, pve: &mut Pve) {
     if locations(desired, pve).iter().any(|(_, vm)| vm.is_none()) {
-        look(desired, client, pve, |guest| !is_of_others(guest)).await;
-        look_at_others(desired, client, pve).await;
+        // Tags of another cluster prove nothing: with copied secrets, or after `cluster_name` was edited, such a VM has this
+        // cluster's marker. So one that cannot be read counts like any other.
+        look(desired, client, pve, |_| true).await;
     }
-}
-
-/// Looks at what has the tags of other clusters: with secrets that were copied it has our mark all the same. What cannot
-/// be read is theirs, as its tags say.
-async fn look_at_others(desired: &Desired, client: &Client, pve: &mut Pve) {
-    let unread = pve.unread.clone();
-    look(desired, client, pve, is_of_others).await;
-    pve.unread = unread;
 }
 
 /// Whether its tags tell that a VM is of another cluster; the tags of ours were looked for before.
@@ -81,8 +74,13 @@ async fn look(desired: &Desired, client: &Client, pve: &mut Pve, may_be: impl Fn
     let mut signed = vec![];
     for (guest, config) in proxmox::configs(client, guests).await {
         match config {
-            Ok(config) if has_sign(&config) => signed.push(guest),
-            Ok(_) => {}
+            Ok(config) if has_sign(&config) => {
+                pve.unread.remove(&guest.vmid);
+                signed.push(guest);
+            }
+            Ok(_) => {
+                pve.unread.remove(&guest.vmid);
+            }
             Err(reason) => {
                 pve.unread.insert(guest.vmid, Unread { host: guest.node, reason });
             }

@@ -37,6 +37,9 @@ pub struct World {
     pub sources: BTreeMap<String, SourceSeen>,
     /// Where somebody wants to clean up.
     pub images: ImagesSeen,
+    /// Whether the secrets bundle was generated in this run. No VM can carry the marker or a UUID of such a cluster, so a VM
+    /// that cannot be read is not one of its VMs.
+    pub are_secrets_new: bool,
 }
 
 /// What a place says that images come from.
@@ -60,7 +63,7 @@ pub struct Pve {
     pub resources: Resources,
     /// The VMs that may be ours, by what their configs say.
     pub vms: BTreeMap<VmId, VmSeen>,
-    /// VMs that nothing tells to be ours, and that could not be looked at.
+    /// VMs without a number, name or tags of this cluster whose configs could not be read. Any of them may have its marker.
     pub unread: BTreeMap<VmId, Unread>,
     /// What became of the numbers that were asked about.
     pub ids: BTreeMap<VmId, IdSeen>,

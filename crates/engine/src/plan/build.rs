@@ -1,3 +1,4 @@
+use super::action::Action;
 use super::change::{Change, Finding, Severity};
 use super::place::{Places, State, places};
 use super::steps::Steps;
@@ -46,6 +47,7 @@ pub fn plan(desired: &Desired, world: &World, options: Options) -> Plan {
         findings,
         steps: Steps::default(),
     };
+    unread::block(&mut builder);
     let nodes = builder.places.nodes.clone();
     let vms = nodes
         .iter()
@@ -54,7 +56,6 @@ pub fn plan(desired: &Desired, world: &World, options: Options) -> Plan {
     talos::plan(&mut builder, &vms);
     split::check(&mut builder);
     removed::plan(&mut builder);
-    unread::check(&mut builder);
     addon::left(&mut builder);
     addon::check(&mut builder);
     preflight::check(&mut builder);
@@ -78,6 +79,17 @@ impl Plan {
     /// Why it cannot be carried out.
     pub fn errors(&self) -> impl Iterator<Item = &Finding> {
         self.findings.iter().filter(|finding| finding.severity == Severity::Error)
+    }
+
+    /// The nodes whose VMs the run may reset, and how often. All of them are VMs that the run creates.
+    pub fn may_reset(&self) -> Vec<(&str, u32)> {
+        let resets = self.steps.iter().filter_map(|step| match &step.action {
+            Action::ApplyConfig(apply) if apply.resets > 0 => {
+                Some((apply.node.name.as_str(), apply.resets))
+            }
+            _ => None,
+        });
+        resets.collect()
     }
 
     /// Changes that the inventory asks for and no step makes.

@@ -8,7 +8,7 @@ use super::cleaning::Cleaning;
 use super::doubt::Doubts;
 use super::place::{Found, State, being_made, places};
 use super::steps::Steps;
-use super::{Plan, destroy_right, shared};
+use super::{Plan, destroy_right, preflight, shared};
 use crate::desired::Desired;
 use crate::observe::World;
 
@@ -41,6 +41,7 @@ pub fn destroy(desired: &Desired, world: &World, options: DestroyOptions) -> Pla
     }
     plan.findings.extend(places.troubles.iter().cloned());
     plan.findings.extend(shared::spare(desired, &places, options.secrets));
+    plan.findings.extend(shared::unnamed(desired, &places));
     plan.findings.extend(destroy_right::check(desired, world, &places));
     let doubts = Doubts { desired, world, places: &places, secrets: options.secrets };
     plan.findings.extend(doubts.all());
@@ -50,8 +51,11 @@ pub fn destroy(desired: &Desired, world: &World, options: DestroyOptions) -> Pla
         cleaning.images();
     }
     plan.changes.sort_by(|a, b| a.object.cmp(&b.object));
-    Finding::sort(&mut plan.findings);
     plan.steps = steps.in_order();
+    if !plan.steps.is_empty() {
+        plan.findings.extend(preflight::lock_finding(&world.pve, &desired.login, false));
+    }
+    Finding::sort(&mut plan.findings);
     plan
 }
 

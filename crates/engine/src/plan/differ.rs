@@ -23,7 +23,8 @@ const OTHER_SLOT: &str = "the system stays on the disk that it was installed on"
 const FIRST_BOOT: &str = "systems other than Talos read their settings at their first boot";
 
 pub(super) fn vm(builder: &mut Builder<'_>, placed: &Placed<'_>, found: &Found<'_>) {
-    let node = placed.node;
+    let node = placed.node.as_created(found.config);
+    let node = &*node;
     let pve = &builder.world.pve;
     let host = &found.seen.host;
     let hostpci = node.vm.gpu.as_ref().and_then(|gpu| gpu::wanted(gpu, found.config, host, pve));
@@ -32,6 +33,10 @@ pub(super) fn vm(builder: &mut Builder<'_>, placed: &Placed<'_>, found: &Found<'
     let mut notes: BTreeSet<&str> = BTreeSet::new();
     let mut fields: Vec<(Class, FieldChange)> = vec![];
     for one in drifted.iter().filter_map(without_added_tags) {
+        // It is protected when its volume is detached, which a protected VM would not allow.
+        if one.key == "protection" && has_volume(node, found.config) {
+            continue;
+        }
         if one.key == "tags" && found.marker.are_tags_rejected {
             builder.findings.push(tags_rejected(placed, &one));
             continue;
@@ -105,6 +110,12 @@ pub(super) fn vm(builder: &mut Builder<'_>, placed: &Placed<'_>, found: &Found<'
     let change = Change::open(Object::Vm(node.name.clone()), class, fields);
     let notes: Vec<&str> = notes.into_iter().collect();
     builder.changes.push(if notes.is_empty() { change } else { change.note(notes.join("; ")) });
+}
+
+/// Whether a VM still has the volume with its config, which it loses once its node runs.
+fn has_volume(node: &DesiredNode, config: &VmConfig) -> bool {
+    let slot = node.vm.cidata.as_ref().filter(|_| node.is_talos);
+    slot.is_some_and(|slot| config.drive(slot).is_some())
 }
 
 /// Disks that are larger than they should be, each with what it is and what is wanted.

@@ -13,6 +13,13 @@ use crate::desired::{Desired, DesiredNode};
 use crate::observe::{IdSeen, TalosSeen, VmSeen, World};
 use crate::ownership::{Marker, Owner};
 
+/// For a VM with the marker of this cluster and another UUID: a copy that somebody made of one of its VMs.
+const NOT_TOUCHED: &str = "talmox never touches it; if it is a copy that another person uses, take talmox's line out of its notes";
+
+/// For a VM with the UUID of a node. Nobody else has that UUID, so it is the VM of this node, of this inventory or of a copy of it.
+const RESTORE_MARKER: &str = "talmox never touches it; if it is the VM of this node, restore talmox's line in its notes; if this \
+                              inventory is a copy of another one, give it secrets of its own";
+
 pub(super) struct Doubts<'a> {
     pub(super) desired: &'a Desired,
     pub(super) world: &'a World,
@@ -54,7 +61,11 @@ impl Doubts<'_> {
             let finding = stranger.finding(&node.name);
             let has_sign = vms.get(&stranger.vmid).is_some_and(|seen| self.sign(seen).is_some());
             told.insert(stranger.vmid);
+            let has_uuid = vms.get(&stranger.vmid).is_some_and(|seen| self.has_uuid(seen));
             findings.push(match finding.hint {
+                _ if has_uuid => {
+                    Finding::error(&finding.subject, finding.message).hint(RESTORE_MARKER)
+                }
                 Some(hint) if has_sign => self.finding(&finding.subject, finding.message, &hint),
                 _ => finding,
             });
@@ -63,11 +74,22 @@ impl Doubts<'_> {
             let Some((node, reason)) = self.sign(seen) else { continue };
             let message =
                 format!("VM {vmid} on {} has a sign of it, and is not ours: {reason}", seen.host);
-            let hint =
-                "talmox never touches it; if it is a copy that nobody needs, delete it in Proxmox";
-            findings.push(self.finding(&node, message, hint));
+            let finding = if self.has_uuid(seen) {
+                Finding::error(&node, message).hint(RESTORE_MARKER)
+            } else {
+                self.finding(&node, message, NOT_TOUCHED)
+            };
+            findings.push(finding);
         }
         findings
+    }
+
+    /// Whether a VM has the SMBIOS UUID of a node. Where its marker does not match, the inventory may be a copy whose cluster
+    /// is in use: then nothing of it is destroyed.
+    fn has_uuid(&self, seen: &VmSeen) -> bool {
+        let uuid = seen.config.as_ref().ok().and_then(|config| config.smbios().uuid);
+        let is_of = |node: &DesiredNode| uuid == Some(node.identity.uuid.to_string());
+        uuid.is_some() && self.desired.nodes.iter().any(is_of)
     }
 
     /// Whether a VM is known that may be this node's.
@@ -100,8 +122,7 @@ impl Doubts<'_> {
         let told = unread.filter_map(|(vmid, seen)| {
             let reason = seen.config.as_ref().err()?;
             let message = format!("VM {vmid} may be of this cluster, and cannot be read: {reason}");
-            let hint =
-                "bring the host up, or take it out of the Proxmox cluster if it is gone for good";
+            let hint = unread::hint(*vmid, &seen.host, pve);
             Some(Finding::error(seen.host.as_str(), message).hint(hint))
         });
         told.collect()

@@ -42,6 +42,7 @@ pub(super) fn fetch(
         volume: volume.clone(),
         url: image.url.clone(),
         checksum: image.checksum.clone(),
+        sums: image.sums(),
         ways,
         is_present,
         deadline: builder.desired.timeouts.image,

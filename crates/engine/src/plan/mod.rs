@@ -35,6 +35,7 @@ mod stranger;
 mod surplus;
 mod talos;
 mod template;
+mod unproven;
 mod unread;
 mod vip;
 mod vm;
@@ -44,17 +45,18 @@ use build::Builder;
 
 pub use action::{
     Action, AddonSource, ApplyAddon, ApplyConfig, AwaitHealth, AwaitMember, AwaitUbuntu, AwaitVip,
-    BootstrapEtcd, Burden, CloneVm, ConfigBy, Contact, CreateMapping, CreateVm, DeleteImage,
-    DestroyVm, DetachCidata, Evidence, FetchImage, FetchWay, FinishVm, HealthGoal, MakeTemplate,
-    Manifest, Meanwhile, OwnVm, PostSchematic, ResizeDisk, SCRUBBED, ScrubCidata, SharedAddress,
-    StartVm, StopVm, TalosNode, UploadCidata, VipBringer, Witness, WriteClientFiles,
+    BootstrapEtcd, Burden, CloneVm, ClusterSigns, ConfigBy, Contact, CreateMapping, CreateVm,
+    DeleteImage, DestroyVm, DetachCidata, Evidence, FetchImage, FetchWay, FinishVm, HealthGoal,
+    MakeTemplate, Manifest, Meanwhile, NodeSign, OwnVm, PostSchematic, ResizeDisk, SCRUBBED,
+    ScrubCidata, SharedAddress, StartVm, StopVm, TalosNode, UploadCidata, VipBringer, Witness,
+    WriteClientFiles,
 };
 pub use build::{Options, plan};
 pub use change::{Change, Class, FieldChange, Finding, Object, Severity};
 pub(crate) use destroy::unprotect;
 pub use destroy::{DestroyOptions, destroy};
 pub use place::{absent, future_locations, locations};
-pub use saved::{SavedPlan, SavedPlanError};
+pub use saved::{SavedPlan, SavedPlanError, has_same_steps};
 pub use source::template_doubts;
 pub use step::{Step, StepId};
 pub use stranger::strangers;

@@ -10,7 +10,7 @@ use super::action::OwnVm;
 use super::change::Finding;
 use super::spread::spread;
 use super::vm::user_data_mark;
-use super::{hidden, shared, stranger};
+use super::{hidden, shared, stranger, unread};
 use crate::desired::{Desired, DesiredNode};
 use crate::observe::{IdSeen, Pve, VmSeen};
 use crate::ownership::{Marker, Owner, Stage};
@@ -120,6 +120,7 @@ pub(crate) fn places<'a>(desired: &'a Desired, pve: &'a Pve) -> Places<'a> {
         last: desired.vmid_range.1,
     };
     numbers.taken.extend(owned.values().map(|(vmid, _)| *vmid));
+    let names: BTreeSet<String> = owned.keys().cloned().collect();
     let places_of: BTreeMap<VmId, String> =
         owned.iter().map(|(name, (vmid, _))| (*vmid, name.clone())).collect();
     let standing = owned.iter().map(|(name, (_, found))| (&**name, found.seen.host.clone()));
@@ -132,7 +133,7 @@ pub(crate) fn places<'a>(desired: &'a Desired, pve: &'a Pve) -> Places<'a> {
                 Lock::None => State::Ours(found),
                 Lock::Making(upid) => State::BeingMade(upid),
                 Lock::Stuck(lock) => {
-                    places.troubles.push(stuck(&node.name, vmid, &lock));
+                    places.troubles.push(locked(&node.name, &vm, &lock));
                     State::Blocked
                 }
             };
@@ -143,11 +144,9 @@ pub(crate) fn places<'a>(desired: &'a Desired, pve: &'a Pve) -> Places<'a> {
             places.findings.push(finding);
             continue;
         }
-        // One that cannot be looked at may be the one that we are about to make.
-        if node.vmid.is_none()
-            && let Some(message) = unread(node, pve)
-        {
-            let hint = "bring the host up, or give the node its `vmid:`";
+        // A VM that cannot be read may be the one that is about to be created: an edited `vmid:` or `host:` proves nothing.
+        if let Some(found) = unread::of_node(desired, node, pve, &names) {
+            let (message, hint) = (found.message(), found.hint(pve));
             places.findings.push(Finding::error(&node.name, message).hint(hint));
             continue;
         }
@@ -190,7 +189,7 @@ pub(crate) fn places<'a>(desired: &'a Desired, pve: &'a Pve) -> Places<'a> {
         places.troubles.extend(match lock_of(&found, pve.ids.get(&vmid)) {
             Lock::None => None,
             Lock::Making(upid) => Some(being_made(&name, &upid)),
-            Lock::Stuck(lock) => Some(stuck(&name, vmid, &lock)),
+            Lock::Stuck(lock) => Some(locked(&name, &own.vm, &lock)),
         });
         places.removed.push((own, found));
     }
@@ -234,6 +233,18 @@ pub(super) fn being_made(node: &str, upid: &Upid) -> Finding {
         .hint("wait for the task, and run this again")
 }
 
+/// An owned VM with the lock of a create or clone that no known task holds. A restore from a backup takes the same lock, so
+/// the VM may hold data: the hint never deletes it.
+fn locked(node: &str, vm: &Vm, lock: &str) -> Finding {
+    let Vm { node: host, vmid } = vm;
+    let message = format!("VM {vmid} is locked ({lock}), and no task of this token holds the lock");
+    Finding::error(node, message).hint(format!(
+        "wait until no task works on VM {vmid} (a restore from a backup takes this lock too); if none does, on {host}: \
+         qm unlock {vmid}. Then run the same command"
+    ))
+}
+
+/// A number that a create or clone of this token reserved and left behind: the VM has neither a marker nor a name yet.
 pub(super) fn stuck(node: &str, vmid: VmId, lock: &str) -> Finding {
     let message = format!("VM {vmid} was left behind half made, and locked ({lock})");
     Finding::error(node, message)
@@ -263,21 +274,13 @@ fn estranged(desired: &Desired, node: &DesiredNode, pve: &Pve) -> Option<Finding
 }
 
 /// What may be the VM of a node, and cannot be read: the one of its number, or else of its name, or else any.
-pub(super) fn unread(node: &DesiredNode, pve: &Pve) -> Option<String> {
-    if let Some(vmid) = node.vmid {
-        let VmSeen { host, config: Err(reason), .. } = pve.vms.get(&vmid)? else { return None };
+pub(super) fn unread_vm(desired: &Desired, node: &DesiredNode, pve: &Pve) -> Option<String> {
+    let numbered = node.vmid.and_then(|vmid| pve.vms.get_key_value(&vmid));
+    if let Some((vmid, VmSeen { host, config: Err(reason), .. })) = numbered {
         return Some(format!("VM {vmid} on {host} cannot be read: {reason}"));
     }
-    let unread: Vec<(VmId, &VmSeen, &String)> = pve
-        .vms
-        .iter()
-        .filter_map(|(vmid, seen)| Some((*vmid, seen, seen.config.as_ref().err()?)))
-        .collect();
-    let is_named =
-        |vmid: VmId| pve.guest(vmid).is_some_and(|guest| guest.name.as_ref() == Some(&node.name));
-    let named = unread.iter().find(|(vmid, ..)| is_named(*vmid));
-    let (vmid, seen, reason) = named.or(unread.first())?;
-    Some(format!("it may be VM {vmid} on {}, which cannot be read: {reason}", seen.host))
+    let owned = ours(desired, pve).into_iter().map(|(_, found)| found.marker.node).collect();
+    unread::of_node(desired, node, pve, &owned).map(|found| found.message())
 }
 
 /// The number of a node is that of another node's VM.
@@ -321,7 +324,7 @@ fn state_of<'a>(
     }
     if let Some(VmSeen { host, config: Err(reason), .. }) = pve.vms.get(&vmid) {
         let message = format!("VM {vmid} on {host} cannot be read: {reason}");
-        let hint = "without its config nobody knows whose it is; is its host up?";
+        let hint = unread::hint(vmid, host, pve);
         return (State::Blocked, Some(Finding::error(name, message).hint(hint)));
     }
     let called = pve.guest(vmid).and_then(|guest| guest.name.clone());

@@ -75,9 +75,17 @@ impl SavedPlan {
     }
 }
 
-/// Debug hides secrets, so they are added: a changed key is a changed plan.
+/// Whether two plans do the same, however they describe it.
+pub fn has_same_steps(one: &Plan, other: &Plan) -> bool {
+    of_text(format!("{:?}", one.steps), one) == of_text(format!("{:?}", other.steps), other)
+}
+
 fn of_plan(plan: &Plan) -> String {
-    let mut text = format!("{plan:?}");
+    of_text(format!("{plan:?}"), plan)
+}
+
+/// Debug hides secrets, so they are added: a changed key is a changed plan.
+fn of_text(mut text: String, plan: &Plan) -> String {
     for step in &plan.steps {
         let secret = match &step.action {
             Action::ApplyConfig(apply) => &apply.config,

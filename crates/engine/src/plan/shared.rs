@@ -74,6 +74,35 @@ pub(super) fn spare(desired: &Desired, places: &Places<'_>, secrets: bool) -> Ve
     findings
 }
 
+/// Owned VMs that neither tags nor notes assign to this cluster. Marker and UUID are the same for a copy of the inventory with
+/// its secrets, so only the cluster's name tells which of the two a VM belongs to: without it nothing is destroyed.
+pub(super) fn unnamed(desired: &Desired, places: &Places<'_>) -> Vec<Finding> {
+    let placed = places.nodes.iter().filter_map(|placed| match &placed.state {
+        State::Ours(found) => Some((&placed.own, found)),
+        _ => None,
+    });
+    let removed = places.removed.iter().map(|(own, found)| (own, found));
+    let unnamed = placed.chain(removed).filter(|(_, found)| {
+        let config = found.config;
+        !config.tags().contains(&desired.cluster)
+            && Marker::told_cluster(config.description()).is_none()
+    });
+    let finding = |(own, found): (&OwnVm, &Found<'_>)| {
+        let (vmid, host) = (own.vm.vmid, &own.vm.node);
+        let message = format!(
+            "VM {vmid} on {host} has its marker and UUID, but neither tags ({}) nor notes name the cluster {}",
+            found.config.tags(),
+            desired.cluster
+        );
+        let hint = format!(
+            "is this inventory a copy of one that is in use? If the VM is to go, on its host: {}",
+            retag(desired, own)
+        );
+        Finding::error(&own.identity.node, message).hint(hint)
+    };
+    unnamed.map(finding).collect()
+}
+
 fn told(desired: &Desired, shared: &[(OwnVm, Found<'_>)]) -> String {
     let vms: Vec<String> = shared
         .iter()

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use talmox_pve::id::VmId;
 
 use super::change::Finding;
-use super::place::{Places, State, places, unread};
+use super::place::{Places, State, places, unread_vm};
 use crate::desired::{Desired, DesiredNode};
 use crate::observe::{Pve, VmSeen};
 use crate::ownership::Owner;
@@ -26,7 +26,7 @@ pub fn strangers(desired: &Desired, pve: &Pve) -> BTreeMap<String, String> {
     let places = places(desired, pve);
     let told = missing(desired, &places).into_iter().filter_map(|node| {
         let stranger = find(desired, node, pve).map(|stranger| stranger.to_string());
-        Some((node.name.clone(), stranger.or_else(|| unread(node, pve))?))
+        Some((node.name.clone(), stranger.or_else(|| unread_vm(desired, node, pve))?))
     });
     told.collect()
 }
@@ -44,7 +44,8 @@ pub(super) fn warnings<'a>(
 
 impl Stranger {
     pub(super) fn finding(&self, node: &str) -> Finding {
-        let hint = "talmox never touches it; if it is of this cluster, delete it in Proxmox";
+        let hint = "talmox never touches it; if it is the VM of this node, restore talmox's line in its notes; if it is not, give the \
+                    node another name or `vmid:`";
         Finding::warning(node, self.to_string()).hint(hint)
     }
 }

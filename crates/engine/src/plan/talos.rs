@@ -1,17 +1,19 @@
 //! What is to be done about nodes: their configs, and etcd.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use super::action::{
-    Action, ApplyConfig, AwaitMember, BootstrapEtcd, ConfigBy, Evidence, TalosNode, Witness,
+    Action, ApplyConfig, AwaitMember, BootstrapEtcd, ClusterSigns, ConfigBy, Evidence, NodeSign,
+    TalosNode, Witness,
 };
 use super::change::{Change, Class, FieldChange, Finding, Object};
-use super::place::Placed;
+use super::place::{Placed, State};
 use super::step::StepId;
 use super::vm::{self, VmPlan};
-use super::{Builder, config_diff, lost, other_system, preflight, whole};
+use super::{Builder, config_diff, lost, other_system, preflight, unproven, unread, whole};
 use crate::observe::{EtcdSeen, KubernetesSeen, TalosSeen};
+use crate::ownership::Stage;
 use crate::settled::Shape;
 
 /// How often a machine that does not come up is reset.
@@ -67,6 +69,7 @@ pub(super) fn plan(builder: &mut Builder<'_>, vms: &BTreeMap<String, VmPlan>) {
         let name = &placed.node.name;
         joined.push(builder.steps.add(format!("talos/{name}/join"), Some(name), after, action));
     }
+    unproven::warn(builder, &nodes, vms);
     whole::plan(builder, &nodes, bootstrap.as_ref(), &joined);
 }
 
@@ -109,7 +112,10 @@ fn node(
     }
     match &seen {
         TalosSeen::Ours(found) if vm.runs_after.is_none() => {
-            config_diff::node(builder, node, found);
+            match &placed.state {
+                State::Ours(vm) => config_diff::node(builder, &node.as_created(vm.config), found),
+                _ => config_diff::node(builder, node, found),
+            }
             vm::detach(builder, placed, None);
             let has_joined = found.has_joined(node.is_control_plane);
             if !has_joined {
@@ -124,6 +130,12 @@ fn node(
                 builder.changes.push(Change::planned(object, Class::Live, fields));
             }
             return NodePlan { apply: None, has_joined };
+        }
+        TalosSeen::Maintenance { .. }
+            if vm.runs_after.is_none() && unproven::lacks_volume(placed) =>
+        {
+            builder.findings.push(unproven::no_volume(placed));
+            return NodePlan::default();
         }
         TalosSeen::Maintenance { mismatch: Some(mismatch) } if vm.runs_after.is_none() => {
             let message = format!("another machine answers at its address: {mismatch}");
@@ -167,8 +179,10 @@ fn apply(
     let timeouts = builder.desired.timeouts;
     let by = if node.vm.cidata.is_some() { ConfigBy::Volume } else { ConfigBy::Maintenance };
     let is_new = vm.is_fresh || !was_there(builder, &node.name);
-    // Only a VM that this run creates is reset. Any other may hold data and work, and only the way to it be closed.
-    let resets = if vm.is_fresh { RESETS } else { 0 };
+    // Only a VM that this run creates is reset: any other one may be healthy, and only the network path to it closed. A node
+    // that reads its config from a volume joins an existing cluster without talmox, so beside older VMs it is not reset either.
+    let joins_alone = by == ConfigBy::Volume && has_older_vm(builder);
+    let resets = if vm.is_created && !joins_alone { RESETS } else { 0 };
     let action = ApplyConfig {
         node: talos_node(placed),
         by,
@@ -188,6 +202,16 @@ fn apply(
     builder.steps.add(id, Some(&node.name), after, Action::ApplyConfig(action))
 }
 
+/// Whether a VM of this cluster was finished before this run, so that etcd may run somewhere.
+fn has_older_vm(builder: &Builder<'_>) -> bool {
+    let is_older = |placed: &Placed<'_>| match &placed.state {
+        State::Ours(found) => found.marker.stage == Stage::Made,
+        State::Blocked => true,
+        State::Absent | State::BeingMade(_) => false,
+    };
+    builder.places.nodes.iter().any(is_older) || !builder.places.removed.is_empty()
+}
+
 /// What it means for a node that it is given its config, or waited for: one that was there before
 /// comes back as it was.
 fn come_up(
@@ -199,7 +223,9 @@ fn come_up(
     let node = placed.node;
     let object = Object::Node(node.name.clone());
     let is_empty = vm.is_fresh || matches!(seen, TalosSeen::Maintenance { .. });
-    if !is_empty && was_there(builder, &node.name) {
+    // A VM that was finished before this run may be a healthy node that cannot be reached from here, also where no client
+    // files are at hand: it is waited for, and nothing is created.
+    if !is_empty {
         let (old, new) = (Some("does not answer".to_owned()), Some("runs".to_owned()));
         let fields = vec![FieldChange::new("talos", old, new)];
         // With a VM that is started, all is said.
@@ -255,6 +281,10 @@ fn bootstrap(
         // A control plane that cannot be gone on with might be the one that has the data.
         return None;
     }
+    if let Some(finding) = unread::keeps_from_bootstrap(builder) {
+        builder.findings.push(finding);
+        return None;
+    }
     builder.findings.extend(lost::finding(builder, nodes, vms));
     let mut after: Vec<StepId> = plans[&first.node.name].apply.iter().cloned().collect();
     // A first control plane is not even made before the older ones tell whether there is a cluster.
@@ -277,16 +307,46 @@ fn bootstrap(
     let action = BootstrapEtcd {
         node: talos_node(first),
         witnesses: witnesses.collect(),
+        signs: signs(builder),
         deadline: builder.desired.timeouts.bootstrap,
     };
     let name = &first.node.name;
     let is_fresh = control_planes.iter().any(|placed| vms[&placed.node.name].is_fresh);
     if is_fresh || !was_there(builder, name) {
-        let fields = vec![FieldChange::set("etcd", format!("bootstrapped on {name}"))];
+        let is_new = control_planes.iter().all(|placed| vms[&placed.node.name].is_fresh);
+        let unless = if is_new { "" } else { ", unless a control plane has etcd data" };
+        let fields = vec![FieldChange::set("etcd", format!("bootstrapped on {name}{unless}"))];
         let object = Object::Cluster(builder.desired.cluster.clone());
         builder.changes.push(Change::planned(object, Class::Create, fields));
     }
     Some(builder.steps.add(BOOTSTRAP, Some(name), after, Action::BootstrapEtcd(action)))
+}
+
+/// By what VMs and addresses of the cluster are recognised.
+fn signs(builder: &Builder<'_>) -> ClusterSigns {
+    let desired = builder.desired;
+    let nodes = builder.places.nodes.iter().map(|placed| NodeSign {
+        name: placed.node.name.clone(),
+        uuid: placed.node.identity.uuid.to_string(),
+        vmid: placed.own.vm.vmid,
+        has_etcd: placed.node.is_talos && placed.node.is_control_plane,
+    });
+    let endpoint = desired.endpoint.as_deref().and_then(address_of_url);
+    let addresses: BTreeSet<IpAddr> = desired.vip.into_iter().chain(endpoint).collect();
+    ClusterSigns {
+        cluster: desired.cluster.clone(),
+        mark: desired.mark.clone(),
+        nodes: nodes.collect(),
+        addresses: addresses.into_iter().collect(),
+    }
+}
+
+/// The address in `https://ADDRESS:6443`; none where it is a name.
+fn address_of_url(url: &str) -> Option<IpAddr> {
+    let authority = url.strip_prefix("https://")?.split('/').next()?;
+    let plain = authority.parse().ok();
+    let host = authority.rsplit_once(':').map_or(authority, |(host, _)| host);
+    plain.or_else(|| host.trim_matches(['[', ']']).parse().ok())
 }
 
 /// Who is in etcd.

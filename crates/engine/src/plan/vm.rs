@@ -14,7 +14,7 @@ use super::change::{Change, Class, FieldChange, Finding, Object};
 use super::place::{Found, Placed, State};
 use super::source::{Template, surplus_of_template, template};
 use super::step::StepId;
-use super::{Builder, differ, gpu, image, talos};
+use super::{Builder, differ, gpu, image, talos, unproven};
 use crate::desired::{Desired, DesiredNode, hash, import_volume};
 use crate::ownership::{Marker, Stage};
 
@@ -25,6 +25,8 @@ pub(super) struct VmPlan {
     pub(super) runs_after: Option<StepId>,
     /// Whether its disk has never been started from.
     pub(super) is_fresh: bool,
+    /// Whether this run creates it. A VM that an earlier run left unfinished may have been started by hand since.
+    pub(super) is_created: bool,
     /// Whether it can be gone on with at all.
     pub(super) is_sound: bool,
 }
@@ -95,6 +97,7 @@ fn make(builder: &mut Builder<'_>, placed: &Placed<'_>, running: Option<Upid>) -
         let id = format!("vm/{}/upload-config", node.name);
         after.push(builder.steps.add(id, Some(&node.name), [], action));
     }
+    let is_created = running.is_none();
     let note = running.as_ref().map(|_| "is being made by an earlier run");
     builder.changes.push(created(node, placed, hostpci.as_ref(), note));
     let deadline = builder.desired.timeouts.image;
@@ -131,7 +134,7 @@ fn make(builder: &mut Builder<'_>, placed: &Placed<'_>, running: Option<Upid>) -
         }
     };
     let start = finish(builder, placed, Some(step), set, delete);
-    VmPlan { runs_after: Some(start), is_fresh: true, is_sound: true }
+    VmPlan { runs_after: Some(start), is_fresh: true, is_created, is_sound: true }
 }
 
 enum Source {
@@ -142,6 +145,10 @@ enum Source {
 /// Goes on with a VM that was made and never started.
 fn go_on(builder: &mut Builder<'_>, placed: &Placed<'_>, found: &Found<'_>) -> VmPlan {
     let node = placed.node;
+    if unproven::lacks_volume(placed) {
+        builder.findings.push(unproven::unfinished(placed));
+        return VmPlan::default();
+    }
     let device = gpu::device(builder.desired, node, &placed.own.vm.node, &builder.world.pve);
     let hostpci = match device {
         Ok(device) => device.map(|device| device.hostpci),
@@ -161,13 +168,15 @@ fn go_on(builder: &mut Builder<'_>, placed: &Placed<'_>, found: &Found<'_>) -> V
         _ => (changed_since(node, hostpci.as_ref(), found), vec![]),
     };
     let start = finish(builder, placed, None, set, delete);
-    VmPlan { runs_after: Some(start), is_fresh: true, is_sound: true }
+    VmPlan { runs_after: Some(start), is_fresh: true, is_created: false, is_sound: true }
 }
 
 /// What the inventory says by now about a VM that was created and not finished. Drives stay.
 fn changed_since(node: &DesiredNode, hostpci: Option<&HostPci>, found: &Found<'_>) -> VmOptions {
     let drifted = drift(&node.vm.wanted(hostpci), found.config);
-    let plain = drifted.iter().filter(|one| one.key.parse::<DiskSlot>().is_err());
+    let waits = |key: &str| key == "protection" && node.vm.loses_volume();
+    let plain =
+        drifted.iter().filter(|one| one.key.parse::<DiskSlot>().is_err() && !waits(&one.key));
     plain.fold(VmOptions::new(), |set, one| set.set(&one.key, &one.wanted))
 }
 
@@ -219,15 +228,14 @@ fn made(builder: &mut Builder<'_>, placed: &Placed<'_>, found: &Found<'_>) -> Vm
     let before = builder.changes.len();
     differ::vm(builder, placed, found);
     let is_changed = builder.changes.len() > before;
-    let mut plan = VmPlan { runs_after: None, is_fresh: false, is_sound: true };
+    let mut plan = VmPlan { runs_after: None, is_fresh: false, is_created: false, is_sound: true };
     if !found.seen.is_running {
-        // Nothing in Proxmox tells whether it has ever run, so it is for people to say that nothing is on its disks.
+        // Nothing in Proxmox shows whether it has ever run: its disks may hold data, so no hint deletes it.
         if is_changed && !talos::was_there(builder, &node.name) {
             let message = "the inventory changed since its VM was made, and the VM does not run";
             let hint = format!(
-                "if it was never started, or nothing on its disks is needed, on {}: qm destroy {} --purge; the same \
-                 command then makes it anew",
-                placed.own.vm.node, placed.own.vm.vmid
+                "VM {} is started as it is; undo the change in the inventory, or change the VM by hand on {}: qm set {}",
+                placed.own.vm.vmid, placed.own.vm.node, placed.own.vm.vmid
             );
             builder.findings.push(Finding::warning(&node.name, message).hint(hint));
         }
@@ -261,7 +269,8 @@ pub(super) fn detach(builder: &mut Builder<'_>, placed: &Placed<'_>, after: Opti
         builder.changes.push(Change::planned(Object::Vm(node.name.clone()), Class::Live, fields));
     }
     let deadline = builder.desired.timeouts.task;
-    let detach = DetachCidata { own: placed.own.clone(), slot: slot.clone(), deadline };
+    let protect = node.vm.is_protected();
+    let detach = DetachCidata { own: placed.own.clone(), slot: slot.clone(), protect, deadline };
     let id = format!("vm/{}/detach-config", node.name);
     builder.steps.add(id, Some(&node.name), after, Action::DetachCidata(detach));
 }

@@ -12,6 +12,7 @@ use talmox_pve::Client;
 use super::seen::Seen;
 use super::{ErrorKind, StepDeadline, StepError, Undone};
 use crate::access::ClusterAccess;
+use crate::cluster_lock::{Fence, Unconfirmed};
 use crate::event::{Event, Events};
 use crate::execute::Cancel;
 use crate::plan::StepId;
@@ -25,6 +26,8 @@ pub struct Context {
     pub web: Web,
     /// How the cluster itself is spoken to; nothing where a plan is about VMs alone.
     pub cluster: Option<ClusterAccess>,
+    /// The locks of the run in Proxmox. Each must be held at every change.
+    pub locks: Vec<Fence>,
     /// What jitter is drawn from.
     pub seed: u64,
     /// For tests that cut a run off at a certain point.
@@ -170,10 +173,27 @@ impl StepContext {
         if self.cancel.is_cancelled() {
             return Err(StepError::cancelled());
         }
+        Box::pin(self.check_locks()).await?;
         self.cut(Moment::BeforeAct)?;
         let done = act.await?;
         self.cut(Moment::AfterAct)?;
         Ok(done)
+    }
+
+    /// Keeps a run that lost its lock from changing anything: another run works on the cluster.
+    async fn check_locks(&self) -> Result<(), StepError> {
+        for lock in &self.run.locks {
+            match lock.check().await {
+                Ok(()) => {}
+                Err(Unconfirmed::Lost(lost)) => return Err(StepError::lock_lost(lost)),
+                // Proxmox is asked again for as long as the step has time.
+                Err(unconfirmed) => {
+                    return Err(StepError::locked("this run must know that it holds its lock")
+                        .caused_by(unconfirmed));
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Waits for something that goes on without us, until somebody wants to stop.

@@ -4,6 +4,7 @@ use std::error::Error;
 use std::fmt;
 use std::time::Duration;
 
+use crate::cluster_lock::LockLost;
 use crate::event::StepEnd;
 use crate::plan::StepId;
 use crate::web::WebError;
@@ -51,6 +52,13 @@ impl StepError {
 
     pub fn cancelled() -> Self {
         Self { kind: ErrorKind::Cancelled, ..Self::failed("cancelled") }
+    }
+
+    /// Another run may work on the cluster now.
+    pub fn lock_lost(lost: LockLost) -> Self {
+        Self::failed("stopped before the next change: this run no longer holds its lock")
+            .caused_by(lost)
+            .hint("see who works on the cluster; when that run has ended, run the same command to resume")
     }
 
     pub fn blocked(by: StepId) -> Self {

@@ -18,6 +18,8 @@ pub(crate) struct Seen {
     sights: Arc<Mutex<Sights>>,
     /// Whoever does not know what the policy says holds it until the answer has come, so that a run asks once.
     pub(super) tag_policy: Arc<tokio::sync::Mutex<TagPolicy>>,
+    /// Held from the reset of a control plane until it answers or its boot has timed out, so that no two are reset at a time.
+    pub(super) control_plane_reset: Arc<tokio::sync::Mutex<()>>,
 }
 
 #[derive(Debug, Default)]
@@ -25,6 +27,10 @@ struct Sights {
     configs: BTreeMap<VmId, VmConfig>,
     /// Made in this run, and not started since.
     fresh: BTreeSet<VmId>,
+    /// Whose numbers Proxmox reserved for a task of this run: nobody else made their disks.
+    created: BTreeSet<VmId>,
+    /// VMs that a step of this run was to create and found in existence.
+    found: BTreeSet<VmId>,
 }
 
 impl Seen {
@@ -39,6 +45,26 @@ impl Seen {
 
     pub(super) fn made(&self, vmid: VmId) {
         self.sights().fresh.insert(vmid);
+    }
+
+    /// Proxmox accepted the task that makes it, and with that reserved its number.
+    pub(super) fn creates(&self, vmid: VmId) {
+        self.sights().created.insert(vmid);
+    }
+
+    /// Whether this run made its disks, or is about to: they hold nothing that this run did not put there.
+    pub(super) fn is_created(&self, vmid: VmId) -> bool {
+        self.sights().created.contains(&vmid)
+    }
+
+    pub(super) fn found(&self, vmid: VmId) {
+        self.sights().found.insert(vmid);
+    }
+
+    /// Whether somebody else created a VM that this run was to create: it may have been started before this run, and is never
+    /// reset.
+    pub(super) fn was_found(&self, vmid: VmId) -> bool {
+        self.sights().found.contains(&vmid)
     }
 
     /// Whether it was made in this run and not started since.

@@ -194,12 +194,21 @@ fn context(lab: &Lab, files: &Arc<Mutex<Vec<ClientFiles>>>) -> Context {
             limits: Limits { connect: Duration::from_secs(20), ..Limits::default() },
         },
         api: endpoints(["10.0.0.20", "10.0.0.11", "10.0.0.12", "10.0.0.13"]).to_vec(),
+        earlier: vec![],
         write_files: Arc::new(move |made| {
             files.lock().unwrap().push(made);
             Ok(())
         }),
     };
-    Context { clock, pve, web: Web::new(web).unwrap(), cluster: Some(cluster), seed: 7, cut: None }
+    Context {
+        clock,
+        pve,
+        web: Web::new(web).unwrap(),
+        cluster: Some(cluster),
+        locks: vec![],
+        seed: 7,
+        cut: None,
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

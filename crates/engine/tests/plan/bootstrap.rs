@@ -1,9 +1,12 @@
 //! etcd is bootstrapped once, and never where data might be.
 
+use talmox_engine::desired::Desired;
 use talmox_engine::observe::{EtcdSeen, KubernetesSeen, Registered, TalosSeen, World};
-use talmox_engine::plan::{self, Action, BootstrapEtcd, Evidence, Options, Plan};
+use talmox_engine::plan::{
+    self, Action, BootstrapEtcd, Class, Evidence, Object, Options, Plan, show,
+};
 
-use crate::support::{errors, home, plan, warnings};
+use crate::support::{HEAD, HOME, desired, errors, home, plan, plan_with, warnings};
 use crate::world::{carry_out, empty, settled, vmid};
 
 fn bootstrap(plan: &Plan) -> Option<&BootstrapEtcd> {
@@ -130,7 +133,7 @@ fn control_planes_lost() -> World {
 }
 
 fn told(world: &World, was_up: bool) -> (Vec<String>, Vec<String>) {
-    let plan = plan::plan(&home(), world, Options { has_client_files: was_up, was_up });
+    let plan = plan_with(&home(), world, Options { has_client_files: was_up, was_up });
     (errors(&plan), warnings(&plan))
 }
 
@@ -238,6 +241,12 @@ fn only_vms_that_this_run_creates_are_reset() {
         apply.unwrap()
     };
     assert_eq!(resets(&empty(), true), 2, "it is made in this run");
+    // An earlier run was killed after it created the VM: somebody may have started it by hand.
+    let first = plan(&home(), &empty());
+    let created = first.steps.iter().position(|step| step.id.as_str() == "vm/wk-1/create").unwrap();
+    let mut unfinished = empty();
+    carry_out(&home(), &first, &mut unfinished, created + 1);
+    assert_eq!(resets(&unfinished, false), 0, "an earlier run created it");
     let mut world = settled(&home());
     for name in ["cp-1", "cp-2", "cp-3", "wk-1", "wk-2"] {
         world.nodes.insert(name.to_owned(), TalosSeen::Nothing("timed out".to_owned()));
@@ -253,4 +262,57 @@ fn only_vms_that_this_run_creates_are_reset() {
     assert_eq!(resets(&world, false), 0, "Kubernetes knows it");
     world.kubernetes = known(&["cp-1"]);
     assert_eq!(resets(&world, true), 0, "it was there before this run, and may have data");
+}
+
+#[test]
+fn a_plan_that_may_reset_says_so() {
+    let plan = plan(&home(), &empty());
+    let shown = show::text(&plan);
+    let told = "may reset (new VMs only, at most 2 times, if Talos does not answer on the first boot): cp-1,";
+    assert!(shown.contains(told), "{shown}");
+    let json = show::json(&plan);
+    assert_eq!(json["may_reset"].as_array().unwrap().len(), 5);
+    assert_eq!(json["may_reset"][0], serde_json::json!({ "node": "cp-1", "at_most": 2 }));
+    let settled = plan_of_silent_cluster();
+    assert_eq!(show::json(&settled)["may_reset"], serde_json::json!([]));
+    assert!(!show::text(&settled).contains("may reset"));
+}
+
+/// A fresh clone: no client files, and no node can be reached.
+fn plan_of_silent_cluster() -> Plan {
+    let mut world = settled(&home());
+    for name in ["cp-1", "cp-2", "cp-3", "wk-1", "wk-2"] {
+        world.nodes.insert(name.to_owned(), TalosSeen::Nothing("timed out".to_owned()));
+    }
+    plan::plan(&home(), &world, Options { has_client_files: false, was_up: false })
+}
+
+#[test]
+fn vms_that_exist_are_not_created_where_nothing_tells_that_the_cluster_was_up() {
+    let plan = plan_of_silent_cluster();
+    let is_made = |change: &&plan::Change| {
+        matches!(change.object, Object::Vm(_) | Object::Node(_)) && change.class == Class::Create
+    };
+    let made: Vec<_> = plan.changes.iter().filter(is_made).collect();
+    assert!(made.is_empty(), "{made:?}");
+    let shown = show::text(&plan);
+    assert!(shown.contains("does not answer → runs"), "{shown}");
+    assert!(
+        shown.contains("bootstrapped on cp-1, unless a control plane has etcd data"),
+        "{shown}"
+    );
+}
+
+/// A node that reads its config from a volume joins a cluster without talmox.
+#[test]
+fn a_node_that_may_join_by_itself_is_not_reset() {
+    let of = |text: &str| desired(&format!("{HEAD}machine: {{boot: cidata}}\n{text}"));
+    let resets = |desired: &Desired, world: &World| {
+        let plan = plan(desired, world);
+        plan.may_reset().into_iter().map(|(name, _)| name.to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(resets(&of(HOME), &empty()).len(), 5, "there is no cluster that it could join");
+    let world = settled(&of(HOME));
+    let grown = of(&format!("{HOME}  - {{name: wk-3, ip: 10.0.0.23}}\n"));
+    assert_eq!(resets(&grown, &world), Vec::<String>::new());
 }

@@ -326,7 +326,7 @@ fn a_vm_whose_marker_is_gone() {
     assert!(ids.contains(&"vm/cp-2/destroy"), "{ids:?}");
     let expected: Vec<String> =
         ["cp-1", "wk-1"].iter().map(|name| format!("{name}: {}", told[*name])).collect();
-    assert_eq!(warnings(&end), expected);
+    assert_eq!(errors(&end), expected, "with the UUIDs of nodes they keep everything from going");
 }
 
 #[test]

@@ -82,15 +82,39 @@ fn while_a_vm_cannot_be_read_nothing_goes() {
     assert_eq!(errors(&end(&desired, &world)), [why]);
 }
 
+/// Nobody else has the UUID of a node, so the VM may be in use under a copy of the inventory.
 #[test]
-fn a_vm_without_its_marker_keeps_the_secrets() {
+fn a_vm_with_the_uuid_of_a_node_and_without_its_marker_keeps_everything() {
     let desired = home();
     let mut world = settled(&desired);
     put(&mut world.pve, vmid(303), &VmOptions::new().description("my notes"), &[]);
     world.nodes.insert("wk-1".to_owned(), TalosSeen::Nothing("off".to_owned()));
     let place = "wk-1: VM 303 (wk-1) on pve1 is there in its place, and is not ours";
     let why = "it does not carry talmox's marker";
-    assert_doubt(&desired, &world, &format!("{place}: {why}"));
+    for secrets in [false, true] {
+        let plan = destroy(&desired, &world, DestroyOptions { images: false, secrets });
+        assert_eq!(errors(&plan), [format!("{place}: {why}")]);
+    }
+}
+
+/// Marker and UUID are those of a copied inventory too: only tags and notes name the cluster.
+#[test]
+fn a_vm_that_neither_tags_nor_notes_assign_to_the_cluster_keeps_everything() {
+    let desired = home();
+    let settled = settled(&desired);
+    let description = config_of(&settled.pve, vmid(303)).description().to_owned();
+    let bare = description.lines().last().unwrap().to_owned();
+    let told = |tags: &str, description: &str| {
+        let mut world = settled.clone();
+        let set = VmOptions::new().set("tags", tags).description(description);
+        put(&mut world.pve, vmid(303), &set, &[]);
+        errors(&end(&desired, &world))
+    };
+    let none = Vec::<String>::new();
+    assert_eq!(told("mine", &description), none, "its notes name the cluster");
+    assert_eq!(told("talmox;home", &bare), none, "its tags do");
+    let expected = "wk-1: VM 303 on pve1 has its marker and UUID, but neither tags (mine) nor notes name the cluster home";
+    assert_eq!(told("mine", &bare), [expected]);
 }
 
 #[test]

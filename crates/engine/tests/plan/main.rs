@@ -14,6 +14,7 @@ mod spelling;
 mod stories;
 mod support;
 mod template;
+mod unproven;
 mod vip;
 mod vms;
 mod world;

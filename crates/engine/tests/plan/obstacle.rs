@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 use insta::assert_snapshot;
 use talmox_engine::factory::Offer;
 use talmox_engine::observe::{
-    KubernetesSeen, PassedOn, PortSeen, Registered, SourceSeen, TalosSeen, Unread, VipSeen, World,
+    KubernetesSeen, PassedOn, PortSeen, Registered, SourceSeen, TalosSeen, Unread, VipSeen, VmSeen,
+    World,
 };
 use talmox_engine::plan::{self, Options, Severity, show};
 use talmox_pve::api::mapping::{Mapped, MappedDevice, PciMapping};
@@ -83,9 +84,12 @@ fn a_node_that_may_be_on_a_host_that_is_down_is_not_made_anew() {
         )]
     };
     let none = Vec::<String>::new();
-    assert_eq!(told(world.clone(), "pve1", true), missing("pve1"));
-    assert_eq!(told(world.clone(), "pve1", false), none, "there was no cluster");
-    assert_eq!(told(world.clone(), "pve2", true), none, "it was not made there");
+    for (host, was_up) in [("pve1", true), ("pve1", false), ("pve2", true), ("pve2", false)] {
+        // A fresh clone has no client files, and hosts can be edited in the inventory.
+        assert_eq!(told(world.clone(), host, was_up), missing(host));
+    }
+    let new = World { are_secrets_new: true, ..world.clone() };
+    assert_eq!(told(new, "pve1", false), none, "no VM can have its marker yet");
     let known = |names: &[&str]| {
         let nodes = names.iter().map(|name| (*name).to_owned()).collect();
         KubernetesSeen::Answers(Registered { nodes, ..Registered::default() })
@@ -94,6 +98,35 @@ fn a_node_that_may_be_on_a_host_that_is_down_is_not_made_anew() {
     assert_eq!(told(world.clone(), "pve2", false), missing("pve2"), "it is somewhere");
     world.kubernetes = known(&["cp-1"]);
     assert_eq!(told(world, "pve1", true), none, "it is a new one");
+}
+
+/// The VM of cp-3 was created under another name, and the inventory has other names by now.
+#[test]
+fn what_cannot_be_read_keeps_etcd_from_being_bootstrapped() {
+    let bootstraps = |world: &World| {
+        let plan = plan::plan(&home(), world, Options { has_client_files: false, was_up: false });
+        let is_bootstrap = |step: &plan::Step| step.id.as_str() == "etcd/bootstrap";
+        (plan.steps.iter().any(is_bootstrap), errors(&plan))
+    };
+    let mut world = settled(&home());
+    for name in ["cp-1", "cp-2", "cp-3"] {
+        world.nodes.insert(name.to_owned(), TalosSeen::Nothing("timed out".to_owned()));
+    }
+    assert_eq!(
+        bootstraps(&world),
+        (true, vec![]),
+        "each of them must still say that it has no data"
+    );
+    let told = "home: etcd is not bootstrapped: a VM that cannot be read may be a control plane with etcd data: ";
+    let mut unread = world.clone();
+    let (host, reason) = (host("pve2"), "no such file".to_owned());
+    unread.pve.unread.insert(vmid(700), Unread { host: host.clone(), reason: reason.clone() });
+    assert_eq!(bootstraps(&unread), (false, vec![format!("{told}VM 700 on pve2 (no such file)")]));
+    unread.are_secrets_new = true;
+    assert_eq!(bootstraps(&unread), (true, vec![]));
+    let seen = VmSeen { host, is_running: true, config: Err(reason), pending: vec![] };
+    world.pve.vms.insert(vmid(701), seen);
+    assert_eq!(bootstraps(&world), (false, vec![format!("{told}VM 701 on pve2 (no such file)")]));
 }
 
 #[test]

@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 
 use insta::assert_snapshot;
-use talmox_engine::observe::IdSeen;
+use talmox_engine::observe::{IdSeen, TalosSeen};
+use talmox_engine::plan::{DestroyOptions, destroy};
 use talmox_pve::api::access::Permissions;
 use talmox_pve::api::mapping::{Mapped, MappedDevice, PciMapping};
 use talmox_pve::api::node::{Bridge, PciDevice};
 
-use crate::support::{desired_of, errors, home, ids, plan, single, text, token};
-use crate::world::{empty, host, template, vmid};
+use crate::support::{desired_of, errors, home, ids, plan, single, text, token, warnings};
+use crate::world::{empty, host, settled, template, vmid};
 
 /// The roles of the narrow token, each on its paths.
 fn narrow() -> Permissions {
@@ -32,7 +33,9 @@ fn narrow() -> Permissions {
         let rights = rights.iter().map(|right| ((*right).to_owned(), false)).collect();
         (path.to_owned(), rights)
     };
+    let lock = ["Pool.Allocate", "Pool.Audit"].map(|right| (right.to_owned(), true));
     Permissions(BTreeMap::from([
+        ("/pool/talmox-lock".to_owned(), BTreeMap::from(lock)),
         on("/pool/talos", &vm),
         on("/storage/local-lvm", &["Datastore.AllocateSpace"]),
         on("/storage/local", &["Datastore.Audit", "Datastore.AllocateTemplate"]),
@@ -77,6 +80,49 @@ fn each_missing_right_is_named_with_the_lines_that_give_it() {
         .map(|one| format!("{}: {}\n{}", one.subject, one.message, one.hint.as_ref().unwrap()))
         .collect();
     assert_snapshot!(shown.join("\n\n"));
+}
+
+/// Tokens from before there was such a lock go on working, with a warning; but not where a second run would make a second
+/// etcd.
+#[test]
+fn a_token_that_cannot_lock_the_cluster_is_told_of_and_never_bootstraps() {
+    let desired = home();
+    let mut world = empty();
+    world.pve.permissions = narrow();
+    world.pve.permissions.0.remove("/pool/talmox-lock");
+    let lacks = "/pool/talmox-lock: the token lacks Pool.Allocate, Pool.Audit: runs from other machines or folders are not \
+                 kept away from this cluster";
+    let first = plan(&desired, &world);
+    let bootstraps = ", and two that bootstrap etcd at once make two clusters of it";
+    assert_eq!(errors(&first), [format!("{lacks}{bootstraps}")]);
+    let hint = first.errors().next().unwrap().hint.clone().unwrap();
+    let line = "pveum acl modify /pool/talmox-lock --tokens 'talmox@pve!ci' --roles TalmoxLock";
+    assert!(hint.contains(line) && hint.contains("pveum pool add talmox-lock"), "{hint}");
+
+    let mut world = settled(&desired);
+    let settled = plan(&desired, &world);
+    assert!(
+        settled.is_empty() && settled.findings.is_empty(),
+        "nothing is changed, nothing is locked"
+    );
+    world.pve.permissions.0.get_mut("/").unwrap().remove("Pool.Allocate");
+    let unchanged = plan(&desired, &world);
+    assert!(unchanged.findings.is_empty(), "{:?}", unchanged.findings);
+    world.pve.vms.get_mut(&vmid(303)).unwrap().is_running = false;
+    world.nodes.insert("wk-1".to_owned(), TalosSeen::Nothing("timed out".to_owned()));
+    let later = plan(&desired, &world);
+    assert_eq!(errors(&later), Vec::<String>::new());
+    let warned = warnings(&later).into_iter().any(|one| {
+        one.starts_with("/pool/talmox-lock: the token lacks Pool.Allocate: ")
+            && one.ends_with("make sure that nobody else runs `up` or `destroy`")
+    });
+    assert!(warned, "{:?}", later.findings);
+    let end = destroy(&desired, &world, DestroyOptions::default());
+    assert!(
+        warnings(&end).iter().any(|one| one.starts_with("/pool/talmox-lock: ")),
+        "{:?}",
+        end.findings
+    );
 }
 
 #[test]

@@ -34,6 +34,7 @@ fn all_rights() -> Permissions {
         "Datastore.Audit",
         "Mapping.Modify",
         "Mapping.Use",
+        "Pool.Allocate",
         "Pool.Audit",
         "SDN.Use",
         "Sys.AccessNetwork",
@@ -149,7 +150,9 @@ fn carry_out_step(desired: &Desired, step: &Step, world: &mut World) {
             pve.vms.get_mut(&start.own.vm.vmid).unwrap().is_running = true;
         }
         Action::DetachCidata(detach) => {
-            put(pve, detach.own.vm.vmid, &VmOptions::new(), &[detach.slot.to_string()]);
+            let set = VmOptions::new();
+            let set = if detach.protect { set.protection(true) } else { set };
+            put(pve, detach.own.vm.vmid, &set, &[detach.slot.to_string()]);
         }
         Action::StopVm(stop) => pve.vms.get_mut(&stop.own.vm.vmid).unwrap().is_running = false,
         Action::DestroyVm(destroy) => {

@@ -76,22 +76,22 @@ async fn every_step(place: Place) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_end_that_was_killed_before_a_step_acts() {
-    every_step(Place::BeforeAct).await;
+    Box::pin(every_step(Place::BeforeAct)).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_end_that_was_killed_after_a_step_acted() {
-    every_step(Place::AfterAct).await;
+    Box::pin(every_step(Place::AfterAct)).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_end_that_was_killed_while_a_task_runs_on() {
-    every_step(Place::WhileTaskRuns).await;
+    Box::pin(every_step(Place::WhileTaskRuns)).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_end_that_failed_once() {
-    every_step(Place::Failed).await;
+    Box::pin(every_step(Place::Failed)).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -23,6 +23,10 @@ proxmox: {endpoint: 'https://pve1:8006', node: pve1, pool: talos, vmid_range: 30
 timeouts: {task: 30m, image: 60m, boot: 60m, bootstrap: 60m, health: 60m}
 ";
 
+/// Tests are about this way of first boot unless their inventories name another one: it is the one with the most that can go wrong,
+/// and requests are counted for it. The default has tests of its own (`first_config.rs`).
+const DEFAULTS: &str = "boot: cloudinit\n";
+
 pub(crate) const HOME: &str = "
 controlplane:
   - {name: cp-1, ip: 10.0.0.11}
@@ -81,6 +85,10 @@ pub(crate) fn grants(text: &str) -> Grants {
 fn inventory(text: &str) -> Inventory {
     let files = ClusterFiles {
         default_name: "test".to_owned(),
+        defaults: Some(File {
+            path: PathBuf::from("defaults.yaml"),
+            content: Ok(DEFAULTS.as_bytes().to_vec()),
+        }),
         cluster: Some(File {
             path: PathBuf::from("cluster.yaml"),
             content: Ok(text.as_bytes().to_vec()),

@@ -1,12 +1,13 @@
 //! Machines that do not boot as they should.
 
+use talmox_engine::event::Event;
 use talmox_engine::plan::show;
 use talmox_lab::pve::{Action as FaultAction, Fault};
 use talmox_pve::api::cluster;
 use talmox_pve::api::qemu::{self, Vm};
 use talmox_pve::api::task::{self, Filter};
 
-use super::inventory::{HEAD, impatient, impatiently, pair};
+use super::inventory::{HEAD, home, impatient, impatiently, pair};
 use super::rig::{ADMIN, Ran, Rig, Yard};
 
 /// The machine is well again, and stands still in a first boot that an earlier run began. Only a person may reset it now, as the hint
@@ -82,6 +83,35 @@ async fn a_machine_that_says_nothing_is_given_up() {
     assert!(text.contains("wk-1 does not come up"), "{text}");
     assert!(resets(&rig).await <= 2);
     resumes_after_a_reset_by_hand(&rig).await;
+}
+
+/// With two of three control planes reset at a time, etcd would lose its majority.
+#[tokio::test(flavor = "multi_thread")]
+async fn control_planes_that_stall_are_reset_one_after_the_other() {
+    let rig = Rig::start();
+    let faults =
+        ["cp-1", "cp-2", "cp-3"].map(|node| format!("  - {{node: {node}, stall: true}}\n"));
+    for fault in Fault::parse("faults.yaml", &format!("faults:\n{}", faults.concat())).unwrap() {
+        rig.lab.faults().add(fault);
+    }
+    let ran = rig.up(&impatiently(&home())).await;
+    ran.assert_done();
+    assert_eq!(resets(&rig).await, 3);
+    // The step of the control plane that was reset and has not answered since.
+    let mut booting: Option<&str> = None;
+    for event in &ran.events {
+        match &event.what {
+            Event::StepNote { step, text } if text.contains("its VM was reset") => {
+                assert_eq!(booting, None, "{step} is reset");
+                booting = Some(step);
+            }
+            Event::StepWaits { step, reason } if !reason.starts_with("booting") => {
+                booting = booting.filter(|booting| booting != step);
+            }
+            Event::StepEnded { step, .. } => booting = booting.filter(|booting| booting != step),
+            _ => {}
+        }
+    }
 }
 
 /// It comes when the plan is made already, in the way of first boot in which configs are sent.

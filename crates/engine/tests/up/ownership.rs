@@ -138,13 +138,17 @@ async fn a_copy_of_an_inventory_with_its_secrets_neither_joins_nor_ends_the_firs
     assert!(ran.plan.steps.is_empty(), "{}", show::text(&ran.plan));
     assert!(show::text(&ran.plan).contains("301 (wk-1, mine)"), "{}", show::text(&ran.plan));
 
-    // The name alone: nobody can tell a copy from the first. Of wk-1 nothing tells any more.
+    // The name alone: nobody can tell a copy from the first. Nothing names the cluster of wk-1 any more.
     let renamed = pair().replace("cluster_name: home", "cluster_name: copy");
     let ending = rig.end(&renamed, DestroyOptions::default()).await;
     let errors: Vec<_> = ending.errors().map(|error| error.message.as_str()).collect();
-    assert_eq!(errors.len(), 1, "{errors:?}");
+    assert_eq!(errors.len(), 2, "{errors:?}");
     assert!(
         errors[0].contains("is another cluster's by tags or notes (home;talmox)"),
+        "{errors:?}"
+    );
+    assert!(
+        errors[1].contains("neither tags (mine) nor notes name the cluster copy"),
         "{errors:?}"
     );
 }
@@ -182,10 +186,47 @@ async fn what_is_ours_but_for_one_thing_is_not_ours() {
         let shown = show::text(&plan);
         assert!(plan.errors().count() > 0, "{why}: {shown}");
         assert!(shown.contains("300"), "{why}: {shown}");
-        let ran = rig.destroy(&text).await;
-        assert!(ran.plan.steps.is_empty(), "{why}: {}", show::text(&ran.plan));
+        // Nobody else has the UUID of a node: a VM that has it and nothing else may be in use under a copy of the inventory.
+        let end = rig.end(&text, DestroyOptions::default()).await;
+        let shown = show::text(&end);
+        assert!(end.steps.is_empty(), "{why}: {shown}");
+        assert_eq!(end.errors().count() > 0, uuid == own, "{why}: {shown}");
         assert_eq!(rig.vms().await, before, "{why}");
     }
+}
+
+/// The inventory was copied with its secrets, and people took tags and notes away from the VMs.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_copied_inventory_destroys_no_vm_without_tags_and_notes() {
+    let rig = Rig::start();
+    rig.up(&pair()).await.assert_done();
+    let vm = Vm::new(&"pve1".parse().unwrap(), VmId::new(301).unwrap());
+    let marked = marker(&bundle().cluster.id, "wk-1", Stage::Made).to_string();
+    for (description, why) in [
+        (marked.as_str(), "neither tags (mine) nor notes name the cluster home"),
+        ("mine now", "it does not carry talmox's marker"),
+    ] {
+        let set = VmOptions::new().set("tags", "mine").description(description);
+        let change = VmChange { set, ..VmChange::default() };
+        rig.client(ADMIN).send(&qemu::set_config(&vm, &change)).await.unwrap();
+        let end = rig.end(&pair(), DestroyOptions::default()).await;
+        let shown = show::text(&end);
+        let is_told =
+            |error: &plan::Finding| error.subject == "wk-1" && error.message.contains(why);
+        assert!(end.errors().any(is_told), "{shown}");
+        let mut hints = end.findings.iter().filter_map(|finding| finding.hint.as_ref());
+        assert!(
+            hints.all(|hint| !hint.contains("qm destroy") && !hint.contains("delete")),
+            "{shown}"
+        );
+    }
+    assert_eq!(rig.vms().await.keys().copied().collect::<Vec<_>>(), [100, 300, 301]);
+    // With its tags and notes it goes.
+    let set = VmOptions::new().set("tags", "talmox;home").description(&marked);
+    let change = VmChange { set, ..VmChange::default() };
+    rig.client(ADMIN).send(&qemu::set_config(&vm, &change)).await.unwrap();
+    rig.destroy(&pair()).await.assert_done();
+    assert_eq!(rig.vms().await.keys().copied().collect::<Vec<_>>(), [100]);
 }
 
 /// Somebody copied one of our VMs, notes and all. Proxmox gave the copy a UUID of its own.
@@ -367,7 +408,7 @@ async fn vms_on_a_host_that_is_down_are_named_and_hold_up_the_end() {
 
 impl Rig {
     /// A host loses its power, and the list of all hosts shows it.
-    async fn lose(&self, host: &str) {
+    pub(crate) async fn lose(&self, host: &str) {
         let down = FaultAction::Down { host: host.to_owned(), lasts: None };
         self.strike("GET", "/version", 1, down);
         self.client(ADMIN).send(&cluster::version()).await.unwrap();

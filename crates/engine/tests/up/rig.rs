@@ -64,8 +64,12 @@ pub(crate) struct Rig {
     /// With whose rights talmox works.
     pub(crate) token: &'static str,
     pub(crate) files: Arc<Mutex<Vec<ClientFiles>>>,
+    /// Where client files of earlier runs lead.
+    pub(crate) earlier: Vec<IpAddr>,
     /// Addresses of the cluster that cannot be reached from here, by how they begin.
     pub(crate) closed: &'static [&'static str],
+    /// Addresses with their ports whose connections end up elsewhere.
+    pub(crate) detours: Vec<(String, String)>,
     record: PathBuf,
     _folder: TempDir,
 }
@@ -105,7 +109,9 @@ impl Rig {
             bundle: inventory::bundle(),
             token: TALMOX,
             files: Arc::default(),
+            earlier: vec![],
             closed: &[],
+            detours: vec![],
             record,
             _folder: folder,
         }
@@ -122,10 +128,11 @@ impl Rig {
         let credentials =
             TalosCredentials::issue(&self.bundle, &[Role::Admin], day, now, randomness).unwrap();
         let mut settings = TalosSettings::new(self.lab.clock());
-        settings.reach = Reach::new(self.lab.ready().reach.into_iter().map(|(address, at)| {
+        let reach = self.lab.ready().reach.into_iter().map(|(address, at)| {
             let is_closed = self.closed.iter().any(|start| address.starts_with(start));
             (address, if is_closed { "127.0.0.1:1".to_owned() } else { at })
-        }));
+        });
+        settings.reach = Reach::new(reach.chain(self.detours.clone()));
         TalosAccess { credentials, settings }
     }
 
@@ -144,6 +151,7 @@ impl Rig {
             api: addresses
                 .map(|address| Address { host: address.to_string(), port: 6443 })
                 .collect(),
+            earlier: self.earlier.clone(),
             write_files: Arc::new(move |made| {
                 files.lock().unwrap().push(made);
                 Ok(())
@@ -240,19 +248,23 @@ impl Rig {
         KubeClient::new(&access.bundle, &access.api, &access.settings, randomness).unwrap()
     }
 
-    fn context(&self, text: &str, cut: Option<CutHook>) -> Context {
+    pub(crate) fn context(&self, text: &str, cut: Option<CutHook>) -> Context {
         Context {
             clock: self.lab.clock(),
             pve: self.client(self.token),
             web: common::web(&self.lab, []),
             cluster: Some(self.cluster(&self.desired(text))),
+            locks: vec![],
             seed: 7,
             cut,
         }
     }
 
     pub(crate) async fn carry_out(&self, plan: Plan, text: &str, cut: Option<CutHook>) -> Ran {
-        let context = self.context(text, cut);
+        self.carry_out_in(plan, self.context(text, cut)).await
+    }
+
+    pub(crate) async fn carry_out_in(&self, plan: Plan, context: Context) -> Ran {
         let (events, mut heard) = Events::channel(self.lab.clock());
         let cancel = Cancel::default();
         let running = tokio::time::timeout(LIMIT, execute(&plan, &context, &cancel, &events));

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use talmox_engine::plan::show;
+use talmox_engine::plan::{self, Class, Object, show};
 
 use super::inventory::{home, impatient, impatiently, pair};
 use super::machine::resets;
@@ -20,7 +20,10 @@ async fn a_closed_way_to_a_cluster_resets_and_makes_nothing() {
     let ran = rig.up(&text).await;
     let failures = ran.failures();
     assert!(failures.contains("cp-1 does not come up: nothing answers"), "{failures}");
-    assert!(failures.contains("if the node never came up, reset its VM (on pve1: qm reset 300)"), "{failures}");
+    assert!(
+        failures.contains("if the node never came up, reset its VM (on pve1: qm reset 300)"),
+        "{failures}"
+    );
     assert_eq!(resets(&rig).await, 0);
 
     // The first control plane is gone, and nobody can say whether there is a cluster.
@@ -36,6 +39,32 @@ async fn a_closed_way_to_a_cluster_resets_and_makes_nothing() {
     rig.closed = &[];
     let shown = show::text(&rig.plan(&home()).await);
     assert!(shown.contains("remove-member") && !shown.contains("bootstrapped on"), "{shown}");
+}
+
+/// A fresh clone of the inventory: no client files, no run logs, and no way to the nodes.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_fresh_clone_that_cannot_reach_its_nodes_resets_stops_and_creates_nothing() {
+    let mut rig = Rig::start();
+    rig.up(&home()).await.assert_done();
+    let before = rig.vms().await;
+    rig.files.lock().unwrap().clear();
+    rig.closed = &["10.0.0."];
+    let text = impatiently(&home());
+    let plan = rig.plan(&text).await;
+    let shown = show::text(&plan);
+    let is_made = |change: &&plan::Change| {
+        matches!(change.object, Object::Vm(_) | Object::Node(_)) && change.class == Class::Create
+    };
+    assert_eq!(plan.changes.iter().filter(is_made).count(), 0, "{shown}");
+    assert!(plan.may_reset().is_empty() && !shown.contains("may reset"), "{shown}");
+    let asked = rig.asked().len();
+    let ran = rig.carry_out(plan, &text, None).await;
+    assert!(ran.failures().contains("cp-1 does not come up"), "{}", ran.failures());
+    let changed: Vec<String> =
+        rig.asked().split_off(asked).into_iter().filter(|call| !call.starts_with("GET")).collect();
+    assert_eq!(changed, Vec::<String>::new());
+    assert_eq!(resets(&rig).await, 0);
+    assert_eq!(rig.vms().await, before);
 }
 
 #[tokio::test(flavor = "multi_thread")]

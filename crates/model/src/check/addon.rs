@@ -1,5 +1,6 @@
 //! Add-ons, and Tailscale.
 
+use super::machine::unverified;
 use crate::cluster::Cluster;
 use crate::diagnostic::{Code, Diagnostic, Findings};
 
@@ -19,6 +20,12 @@ pub(super) fn check(cluster: &Cluster, out: &mut Findings) {
                     .at(addon.span)
                     .hint("add `files: […]` or `url: …`"),
             );
+        }
+        if let Some(url) = url.spanned()
+            && !url.value.https
+            && addon.value.checksum.is_absent()
+        {
+            out.push(unverified("the address of an add-on", "its manifest").at(url.span));
         }
         if let (Some(first), Some(url)) = (files.iter().next(), url.spanned()) {
             out.push(

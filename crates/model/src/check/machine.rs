@@ -160,6 +160,18 @@ fn boot(cluster: &Cluster, node: &Node, out: &mut Findings) {
         }
         Boot::Cloudinit | Boot::Cidata => {}
     }
+    if boot != Boot::Cidata && node.is_talos() {
+        out.push(
+            Diagnostic::warning(
+                Code::UnprovenPeer,
+                format!("`boot: {boot}` sends machine configs to machines that cannot prove their identity"),
+            )
+            .at(system.boot.span())
+            .hint(
+                "a machine in between can read the keys of the cluster; `boot: cidata` delivers each config on a volume of its VM",
+            ),
+        );
+    }
     if let Some(template) = placement.template.spanned()
         && !matches!(boot, Boot::Template | Boot::Meta)
     {
@@ -175,6 +187,12 @@ fn boot(cluster: &Cluster, node: &Node, out: &mut Findings) {
     }
 }
 
+/// A file that comes over a connection without TLS: anybody on the way can replace it, unless its checksum is known.
+pub(super) fn unverified(key: &str, what: &str) -> Diagnostic {
+    Diagnostic::error(Code::Unverified, format!("{key} has no TLS, and {what} has no checksum"))
+        .hint("use `https://`, or add `checksum:` with the SHA-256 of the file")
+}
+
 fn system(cluster: &Cluster, node: &Node, out: &mut Findings) {
     let system = &node.settings().system;
     let image = &system.image;
@@ -187,6 +205,16 @@ fn system(cluster: &Cluster, node: &Node, out: &mut Findings) {
                 .related(schematic.span, "the schematic")
                 .hint("keep one of the two"),
         );
+    }
+    let (source, key) = match system.os.required() {
+        Os::Talos => (image.factory.spanned(), "image.factory"),
+        Os::Ubuntu => (image.url.spanned(), "image.url"),
+    };
+    if let Some(source) = source
+        && !source.value.https
+        && image.checksum.is_absent()
+    {
+        out.push(unverified(&format!("`{key}`"), "the image").at(source.span));
     }
     match system.os.required() {
         Os::Ubuntu => {

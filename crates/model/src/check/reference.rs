@@ -61,6 +61,8 @@ pub(crate) struct Referenced<'a> {
     pub(crate) span: Span,
     pub(crate) kind: ReferenceKind,
     pub(crate) cluster: &'a Cluster,
+    /// It is outside the repository of the inventory: nothing of its text is shown.
+    pub(crate) is_outside: bool,
 }
 
 impl Referenced<'_> {
@@ -87,6 +89,14 @@ impl Referenced<'_> {
             ReferenceKind::Overlay => ("overlay", Code::BadValue),
             ReferenceKind::Manifests | ReferenceKind::Other => return,
         };
+        if self.is_outside {
+            if !self.is_good(bytes) {
+                let message = format!("{} cannot be used as {what}", self.path.display());
+                let hint = "the file is outside the repository of the inventory, so nothing of it is shown here";
+                out.push(Diagnostic::error(code, message).at(self.span).hint(hint));
+            }
+            return;
+        }
         let mut open = |text: String, sources: &mut Sources| {
             *opened
                 .entry(self.path.to_owned())
@@ -121,6 +131,16 @@ impl Referenced<'_> {
             }
         };
         out.push(found.at(place).related(self.span, "named here"));
+    }
+
+    /// Whether the file is what its kind says.
+    fn is_good(&self, bytes: &[u8]) -> bool {
+        let (text, problem) = decode(bytes.to_vec());
+        let documents = talmox_yaml::read(&text).ok().filter(|_| problem.is_none());
+        documents.is_some_and(|documents| match self.kind {
+            ReferenceKind::Overlay => overlay(&documents).is_ok(),
+            _ => shape(&documents, self.cluster).is_ok(),
+        })
     }
 }
 

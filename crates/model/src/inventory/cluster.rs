@@ -27,7 +27,7 @@ mapping! {
         network: Network,
         /// The Proxmox VE that the VMs live on.
         proxmox: Proxmox,
-        /// How nodes get their address and config at first boot.
+        /// How nodes get their address and config at first boot. Only `cidata` sends no config over the network.
         boot: Setting<Boot>,
         /// The Talos image.
         image: Image,

@@ -56,9 +56,9 @@ macro_rules! choice {
 choice! {
     /// How a node gets its address and config at first boot.
     Boot, "one of `cloudinit`, `cidata`, `meta`, `dhcp`, `template`" {
-        /// Address by Proxmox's cloud-init drive, config over the Talos API.
+        /// Address by Proxmox's cloud-init drive, config sent to Talos's maintenance mode.
         Cloudinit = "cloudinit",
-        /// Address and config by a volume of our own.
+        /// Address and config on a volume that Proxmox attaches to the VM: no config crosses the network.
         Cidata = "cidata",
         /// Address baked into a metal image as META key 0xa.
         Meta = "meta",

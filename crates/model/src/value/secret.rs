@@ -3,7 +3,7 @@
 use std::fmt;
 
 use serde_json::{Value as Json, json};
-use talmox_yaml::Node;
+use talmox_yaml::{Entry, Node};
 
 use crate::diagnostic::{Code, Diagnostic};
 use crate::language::{Context, Element, Explained, Schemas, closest};
@@ -33,13 +33,26 @@ pub enum SecretRef {
     Secret(String),
     /// `{env: NAME}`: a variable of the environment.
     Env(String),
-    /// `{command: [op, read, …]}`: what a command prints.
-    Command(Vec<String>),
+    /// `{command: [op, read, …], env: [NAME]}`: what a command prints.
+    Command(SecretCommand),
     /// Written out in the inventory. It works, and is warned about.
     Clear(Redacted),
 }
 
+/// A command that prints a secret.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SecretCommand {
+    /// The program, and its arguments. There is at least one word.
+    pub words: Vec<String>,
+    /// The environment variables that it gets beside PATH and HOME.
+    pub env: Vec<String>,
+}
+
 const EXPECTED: &str = "a reference: `{secret: path}`, `{env: NAME}` or `{command: [program, …]}`";
+
+const BAD_COMMAND: &str = "expected a command as a list of words";
+const ENV_HINT: &str = "write the names of variables that the command needs beside PATH and HOME, such as \
+                        `{command: [op, read, x], env: [OP_SESSION]}`";
 
 /// Words with dots between them, as keys of `secrets.sops.yaml`.
 const PATH: &str = "^[A-Za-z0-9_-]+(\\.[A-Za-z0-9_-]+)*$";
@@ -60,7 +73,12 @@ impl SecretRef {
     /// A reference that says where a secret is, and nothing else. What is not one may be the
     /// secret itself, in the wrong place.
     pub(crate) fn well_formed(value: &Node) -> Option<Self> {
-        let [entry] = value.as_map()?.entries.as_slice() else { return None };
+        let entries = value.as_map()?.entries.as_slice();
+        if let Some((words, env)) = command_with_env(entries) {
+            let (words, env) = (command(words)?, variables(env)?);
+            return Some(Self::Command(SecretCommand { words, env }));
+        }
+        let [entry] = entries else { return None };
         let text = |is_good: fn(&str) -> bool| {
             let text = entry.value.as_str().filter(|text| !entry.value.is_null() && is_good(text));
             text.map(str::to_owned)
@@ -68,7 +86,10 @@ impl SecretRef {
         match entry.key.as_str()? {
             "secret" => text(is_path).map(Self::Secret),
             "env" => text(is_variable).map(Self::Env),
-            "command" => command(&entry.value).map(Self::Command),
+            "command" => {
+                let words = command(&entry.value)?;
+                Some(Self::Command(SecretCommand { words, env: vec![] }))
+            }
             _ => None,
         }
     }
@@ -95,6 +116,15 @@ impl Element for SecretRef {
                 .filter(|_| !scalar.text.trim().is_empty());
         }
         let entries = value.as_map().map(|map| map.entries.as_slice());
+        if let Some((words, env)) = entries.and_then(command_with_env) {
+            let (at, message, hint) = match command(words) {
+                None => (words, BAD_COMMAND, "write `{command: [program, argument]}`"),
+                Some(_) => (env, "expected a list of environment variables", ENV_HINT),
+            };
+            let span = cx.span(at);
+            cx.report(Diagnostic::error(Code::WrongType, message).at(span).hint(hint));
+            return None;
+        }
         let Some([entry]) = entries else {
             cx.wrong_type(value, EXPECTED);
             return None;
@@ -116,7 +146,7 @@ impl Element for SecretRef {
             Some("command") => (
                 &entry.value,
                 Code::WrongType,
-                "expected a command as a list of words".to_owned(),
+                BAD_COMMAND.to_owned(),
                 "write `{command: [program, argument]}`".to_owned(),
             ),
             key => {
@@ -151,7 +181,19 @@ impl Element for SecretRef {
         json!({ "anyOf": [
             one("secret", json!({ "type": "string", "pattern": PATH })),
             one("env", json!({ "type": "string", "pattern": VARIABLE })),
-            one("command", json!({ "type": "array", "items": { "type": "string" }, "minItems": 1 })),
+            {
+                "type": "object",
+                "properties": {
+                    "command": { "type": "array", "items": { "type": "string" }, "minItems": 1 },
+                    "env": {
+                        "type": "array",
+                        "items": { "type": "string", "pattern": VARIABLE },
+                        "description": "Environment variables that the command gets beside PATH and HOME.",
+                    },
+                },
+                "required": ["command"],
+                "additionalProperties": false,
+            },
             { "type": "string", "minLength": 1, "deprecated": true },
         ] })
     }
@@ -160,11 +202,26 @@ impl Element for SecretRef {
         let value = match self {
             Self::Secret(path) => format!("secret {path}"),
             Self::Env(name) => format!("environment variable {name}"),
-            Self::Command(command) => format!("output of {}", command[0]),
+            Self::Command(command) => format!("output of {}", command.words[0]),
             Self::Clear(_) => "(hidden)".to_owned(),
         };
         out.push(Explained { path: path.to_owned(), value, span });
     }
+}
+
+/// The two values of `{command: …, env: …}`, in whatever order.
+fn command_with_env(entries: &[Entry]) -> Option<(&Node, &Node)> {
+    let [first, second] = entries else { return None };
+    match (first.key.as_str()?, second.key.as_str()?) {
+        ("command", "env") => Some((&first.value, &second.value)),
+        ("env", "command") => Some((&second.value, &first.value)),
+        _ => None,
+    }
+}
+
+fn variables(node: &Node) -> Option<Vec<String>> {
+    let name = |item: &Node| item.as_str().filter(|name| is_variable(name)).map(str::to_owned);
+    node.as_seq()?.items.iter().map(name).collect()
 }
 
 fn command(node: &Node) -> Option<Vec<String>> {

@@ -274,17 +274,64 @@ fn classes_and_files_exist() {
 #[test]
 fn ways_of_booting_have_their_needs() {
     let id = "a".repeat(64);
-    finds(&with(&format!("image: {{schematic: {id}}}\nboot: meta")), &["error conflict"]);
-    finds(&with("boot: meta\nmachine: {template: §x}"), &["error conflict"]);
-    finds(&with("boot: §template"), &["error missing"]);
+    finds(
+        &with(&format!("image: {{schematic: {id}}}\nboot: meta")),
+        &["error conflict", "warning unproven-peer"],
+    );
+    finds(
+        &with("boot: §meta\nmachine: {template: §x}"),
+        &["warning unproven-peer", "error conflict"],
+    );
+    assert_eq!(codes(&load(&with("boot: template"))), ["error missing", "warning unproven-peer"]);
     finds(&with("machine: {template: §talos-v1.11.2-base}"), &["warning questionable"]);
     let no_address = but(", ip: 10.0.0.11", "");
     finds(&no_address, &["warning needed-later"]);
-    finds(&format!("boot: dhcp\n{no_address}"), &["warning needed-later"]);
+    let sent = "warning unproven-peer";
+    finds(
+        &format!("boot: §dhcp\n{}", no_address.replace("cp-1", "§cp-1")),
+        &[sent, "warning needed-later"],
+    );
     let found =
         format!("boot: dhcp\nimage: {{extensions: [siderolabs/qemu-guest-agent]}}\n{no_address}");
-    finds(&found, &["warning needed-later"]);
-    finds(&found.replace("gateway: 10.0.0.1}", "gateway: 10.0.0.1, vip: 10.0.0.20}"), &[]);
+    finds(&found, &[sent, "warning needed-later"]);
+    finds(&found.replace("gateway: 10.0.0.1}", "gateway: 10.0.0.1, vip: 10.0.0.20}"), &[sent]);
+}
+
+#[test]
+fn what_comes_without_tls_has_a_checksum() {
+    let sum = "a".repeat(64);
+    finds(&with("image: {factory: §http://factory.lan}"), &["error unverified"]);
+    finds(&with(&format!("image: {{factory: http://factory.lan, checksum: {sum}}}")), &[]);
+    finds(&with("image: {factory: https://factory.lan}"), &[]);
+    let ubuntu = |url: &str| with(&format!("machine: {{os: ubuntu, image: {{{url}}}}}"));
+    finds(&ubuntu("url: §'http://example.org/noble.img'"), &["error unverified"]);
+    finds(&ubuntu(&format!("url: 'http://example.org/noble.img', sha256: {sum}")), &[]);
+    // Its image does not come from the factory.
+    finds(&ubuntu("url: 'https://example.org/noble.img', factory: 'http://factory.lan'"), &[]);
+    let addon = |url: &str| with(&format!("addons: [{{name: shop, {url}}}]"));
+    finds(&addon("url: §'http://example.org/shop.yaml'"), &["error unverified"]);
+    finds(&addon(&format!("url: 'http://example.org/shop.yaml', checksum: {sum}")), &[]);
+    finds(&addon("url: 'https://example.org/shop.yaml'"), &[]);
+}
+
+#[test]
+fn only_a_volume_sends_no_config_to_a_machine_that_proves_nothing() {
+    // The default, too.
+    for silent in [GOOD.to_owned(), with("boot: cidata")] {
+        finds(&silent, &[]);
+    }
+    for boot in ["cloudinit", "meta", "dhcp"] {
+        finds(&with(&format!("boot: §{boot}")), &["warning unproven-peer"]);
+    }
+    // Said once for all nodes of a layer, and not of systems that are not Talos.
+    let two = with("boot: §cloudinit")
+        .replace("10.0.0.11}\n", "10.0.0.11}\nworkers: [{name: wk-1, ip: 10.0.0.21}]\n");
+    finds(&two, &["warning unproven-peer"]);
+    let own = but("name: cp-1,", "name: cp-1, boot: §dhcp,");
+    finds(&own, &["warning unproven-peer"]);
+    let ubuntu =
+        "boot: cloudinit\nmachine: {os: ubuntu, image: {url: 'https://example.org/noble.img'}}";
+    finds(&with(ubuntu), &[]);
 }
 
 #[test]
@@ -343,6 +390,11 @@ fn secrets_are_references_and_never_shown() {
     assert_eq!(codes(&load(&but("{env: TOKEN}", "''"))), ["error bad-value"]);
     finds(&but("{env: TOKEN}", "{command: [op, read, x]}"), &[]);
     finds(&but("{env: TOKEN}", "{command: §op}"), &["error wrong-type"]);
+    finds(&but("{env: TOKEN}", "{command: [op], env: [A, B_2]}"), &[]);
+    finds(&but("{env: TOKEN}", "{env: [A], command: [op]}"), &[]);
+    finds(&but("{env: TOKEN}", "{command: [op], env: §A}"), &["error wrong-type"]);
+    finds(&but("{env: TOKEN}", "{command: [op], env: §[a-b]}"), &["error wrong-type"]);
+    finds(&but("{env: TOKEN}", "{command: §op, env: [A]}"), &["error wrong-type"]);
     finds(&but("{env: TOKEN}", "§{env: A, secret: b}"), &["error wrong-type"]);
     finds(&but("{env: TOKEN}", "§{env: A}, password: {env: B}"), &["error conflict"]);
     finds(&but("token: {env: TOKEN}", "password: §{env: B}"), &["error missing"]);
@@ -436,7 +488,10 @@ fn files_hold_what_belongs_into_them() {
         }]))
     };
     assert_eq!(cluster("", GOOD, ""), Vec::<String>::new());
-    assert_eq!(cluster("cluster_name: x\nboot: dhcp", GOOD, ""), ["error misplaced-key"]);
+    assert_eq!(
+        cluster("cluster_name: x\nboot: dhcp", GOOD, ""),
+        ["error misplaced-key", "warning unproven-peer"]
+    );
     assert_eq!(cluster("", GOOD, "boot: dhcp"), ["error misplaced-key"]);
     assert_eq!(cluster("", GOOD, "workers: []"), Vec::<String>::new());
     assert_eq!(cluster("", GOOD, "controlplane: []"), ["error misplaced-key"]);

@@ -147,7 +147,7 @@ controlplane:
   - {name: c, ip: 10.0.0.13, node: pve, template: talos-v1.12.4-base}
 ";
     let inventory = load(&text.replace("subnet:", "vip: 10.0.0.20, subnet:"));
-    assert_eq!(findings(&inventory), Vec::<String>::new());
+    assert_eq!(findings(&inventory), ["warning unproven-peer 2:7"]);
     let values = |node| -> Vec<(String, String)> {
         let rows = explain(&inventory, node);
         [

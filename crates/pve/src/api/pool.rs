@@ -82,6 +82,11 @@ pub fn remove(id: &PoolId, members: &Members) -> Request<()> {
     update(id, members).with("delete", 1)
 }
 
+/// Replaces the comment of a pool, which must exist.
+pub fn set_comment(id: &PoolId, comment: &str) -> Request<()> {
+    Request::put(&[&"pools"]).with("poolid", id).with("comment", comment)
+}
+
 fn update(id: &PoolId, members: &Members) -> Request<()> {
     let join = |items: Vec<String>| Some(items.join(",")).filter(|items| !items.is_empty());
     Request::put(&[&"pools"])
@@ -121,6 +126,7 @@ mod tests {
         let members = Members { guests: vec![VmId::new(300).unwrap()], ..Members::default() };
         assert_eq!(add(&id, &members, true).body().unwrap(), "poolid=a%2Fb&vms=300&allow-move=1");
         assert_eq!(remove(&id, &members).body().unwrap(), "poolid=a%2Fb&vms=300&delete=1");
+        assert_eq!(set_comment(&id, "c d").body().unwrap(), "poolid=a%2Fb&comment=c%20d");
         assert_eq!(delete(&id).target(), "/api2/json/pools?poolid=a%2Fb");
     }
 }

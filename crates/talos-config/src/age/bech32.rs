@@ -1,17 +1,22 @@
 //! Bech32 (BIP 173), without its limit of 90 characters: how age spells keys.
 
+use zeroize::Zeroizing;
+
 const ALPHABET: &[u8; 32] = b"qpzry9x8gf2tvdw0s3jn54khce6mua7l";
 const CHECKSUM_LENGTH: usize = 6;
 
 /// Writes in lower case. `prefix` must be lower-case ASCII.
 pub(super) fn encode(prefix: &str, bytes: &[u8]) -> String {
-    let mut values = regroup(bytes, 8, 5, true).expect("invariant: padding always fits");
+    let values = regroup(bytes, 8, 5, true).expect("invariant: padding always fits");
+    let mut values = Zeroizing::new(values);
     let checksum = polymod(prefix, values.iter().copied().chain([0; CHECKSUM_LENGTH])) ^ 1;
     for index in (0..CHECKSUM_LENGTH).rev() {
         let value = (checksum >> (5 * index)) & 31;
         values.push(u8::try_from(value).expect("invariant: five bits fit a byte"));
     }
-    let mut text = format!("{prefix}1");
+    let mut text = String::with_capacity(prefix.len() + 1 + values.len());
+    text.push_str(prefix);
+    text.push('1');
     text.extend(values.iter().map(|value| char::from(ALPHABET[usize::from(*value)])));
     text
 }
@@ -23,13 +28,15 @@ pub(super) fn decode(text: &str) -> Option<(String, Vec<u8>)> {
     if mixed || !text.is_ascii() {
         return None;
     }
-    let text = text.to_ascii_lowercase();
+    // It may be a private key.
+    let text = Zeroizing::new(text.to_ascii_lowercase());
     let (prefix, data) = text.rsplit_once('1')?;
-    let values: Vec<u8> = data
+    let values: Zeroizing<Vec<u8>> = data
         .bytes()
         .map(|byte| ALPHABET.iter().position(|known| *known == byte))
         .map(|position| position.and_then(|position| u8::try_from(position).ok()))
-        .collect::<Option<_>>()?;
+        .collect::<Option<_>>()
+        .map(Zeroizing::new)?;
     if prefix.is_empty()
         || values.len() < CHECKSUM_LENGTH
         || polymod(prefix, values.iter().copied()) != 1
@@ -54,7 +61,8 @@ fn polymod(prefix: &str, values: impl Iterator<Item = u8>) -> u32 {
 
 /// Regroups bits: eights into fives and back.
 fn regroup(values: &[u8], from: u32, to: u32, pad: bool) -> Option<Vec<u8>> {
-    let mut out = vec![];
+    // Enough for all of it: a vector that grows leaves copies behind.
+    let mut out = Vec::with_capacity(values.len() * 2 + CHECKSUM_LENGTH);
     let (mut buffer, mut bits) = (0_u32, 0);
     let mask = (1 << to) - 1;
     for value in values {

@@ -27,14 +27,14 @@ pub fn encrypt(
     plaintext: &[u8],
     recipients: &[Recipient],
     randomness: &mut dyn Randomness,
-) -> String {
+) -> Result<String, AgeError> {
     let file_key: Zeroizing<[u8; 16]> = Zeroizing::new(random::array(randomness));
     let mut header = format!("{VERSION_LINE}\n");
     for recipient in recipients {
         let ephemeral = Identity::generate(randomness);
         let share = ephemeral.recipient();
         let key = wrapping_key(&ephemeral, recipient, &share, recipient)
-            .expect("invariant: a recipient is a point that X25519 accepts");
+            .ok_or_else(|| AgeError::LowOrder(recipient.to_string()))?;
         let body = seal(&key, [0; 12], file_key.as_slice());
         header.push_str(&format!(
             "-> X25519 {}\n{}\n",
@@ -58,7 +58,7 @@ pub fn encrypt(
         out.extend(seal(&key, chunk_nonce(counter, is_last), chunk));
         counter += 1;
         if is_last {
-            return armor(&out);
+            return Ok(armor(&out));
         }
     }
 }
@@ -168,7 +168,8 @@ impl Stanza<'_> {
     }
 }
 
-/// The key that wraps the file key: both sides come to the same.
+/// The key that wraps the file key: both sides come to the same. None for a point of low order, with which every key
+/// agrees on zero: whoever knows that could read the file.
 fn wrapping_key(
     own: &Identity,
     other: &Recipient,
@@ -254,7 +255,7 @@ mod tests {
         let (one, two) = (Identity::generate(&mut randomness), Identity::generate(&mut randomness));
         let other = Identity::generate(&mut randomness);
         let both = [one.recipient(), two.recipient()];
-        let text = encrypt(plaintext, &both, &mut randomness);
+        let text = encrypt(plaintext, &both, &mut randomness).unwrap();
         for identity in [one, two] {
             let identities = [other.clone(), identity];
             assert_eq!(decrypt(&text, &identities).unwrap().as_slice(), plaintext);
@@ -274,7 +275,7 @@ mod tests {
     fn damage_is_noticed() {
         let mut randomness = Seeded(8);
         let identity = Identity::generate(&mut randomness);
-        let text = encrypt(b"data key", &[identity.recipient()], &mut randomness);
+        let text = encrypt(b"data key", &[identity.recipient()], &mut randomness).unwrap();
         let bytes = dearmor(&text).unwrap();
         for at in 0..bytes.len() {
             let mut broken = bytes.clone();
@@ -283,6 +284,27 @@ mod tests {
             assert!(result.is_err(), "byte {at}");
         }
         assert_eq!(decrypt("no", &[identity]), Err(AgeError::NotAge));
+    }
+
+    #[test]
+    fn a_point_of_low_order_is_an_error_on_both_sides() {
+        let mut randomness = Seeded(10);
+        let identity = Identity::generate(&mut randomness);
+        let text = encrypt(b"data key", &[identity.recipient()], &mut randomness).unwrap();
+        let header = String::from_utf8_lossy(&dearmor(&text).unwrap()).into_owned();
+        let share = header.lines().nth(1).unwrap().rsplit(' ').next().unwrap().to_owned();
+        for point in crate::age::low_order_points() {
+            let refused = encrypt(b"data key", &[Recipient(point)], &mut randomness);
+            assert!(matches!(refused, Err(AgeError::LowOrder(_))), "{point:02x?}");
+            // As the share of a file it opens nothing.
+            let bytes = dearmor(&text).unwrap();
+            let at = bytes.windows(share.len()).position(|part| part == share.as_bytes()).unwrap();
+            let mut broken = bytes.clone();
+            let planted = STANDARD_NO_PAD.encode(point);
+            broken[at..at + share.len()].copy_from_slice(planted.as_bytes());
+            let opened = decrypt(&armor(&broken), std::slice::from_ref(&identity));
+            assert_eq!(opened, Err(AgeError::NoMatch));
+        }
     }
 
     #[test]

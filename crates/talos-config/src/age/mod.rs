@@ -8,7 +8,7 @@ mod file;
 
 use std::fmt;
 
-use aws_lc_rs::agreement::{PrivateKey, X25519};
+use aws_lc_rs::agreement::{PrivateKey, UnparsedPublicKey, X25519, agree};
 use zeroize::Zeroizing;
 
 use crate::random::{self, Randomness};
@@ -27,6 +27,10 @@ pub enum AgeError {
     BadRecipient(String),
     #[error("{0} are not supported as recipients, only X25519 keys (age1…)")]
     UnsupportedRecipient(&'static str),
+    #[error(
+        "`{0}` is a point of low order, not the recipient of any key: everybody could read what is encrypted for it"
+    )]
+    LowOrder(String),
     #[error("line {line} is no age identity (AGE-SECRET-KEY-1…)")]
     BadIdentity { line: usize },
     #[error("line {line}: {kind} are not supported as identities, only AGE-SECRET-KEY-1…")]
@@ -64,7 +68,19 @@ impl Recipient {
                 bad()
             });
         }
-        bytes.as_slice().try_into().map(Self).map_err(|_| bad())
+        let recipient = bytes.as_slice().try_into().map(Self).map_err(|_| bad())?;
+        if recipient.is_low_order() {
+            return Err(AgeError::LowOrder(text.to_owned()));
+        }
+        Ok(recipient)
+    }
+
+    /// Whether every private key agrees on zero with it. Scalars of X25519 are multiples of the cofactor, so any one
+    /// of them tells.
+    fn is_low_order(&self) -> bool {
+        let any = Identity(Zeroizing::new([1; 32]));
+        let peer = UnparsedPublicKey::new(&X25519, self.bytes());
+        agree(&any.private_key(), peer, (), |_| Ok(())).is_err()
     }
 
     pub(crate) fn bytes(&self) -> &[u8; 32] {
@@ -166,10 +182,41 @@ pub fn parse_recipients(text: &str) -> Result<Vec<Recipient>, AgeError> {
         .collect()
 }
 
+/// Points of order 1, 2, 4 and 8 on the curve and its twist, in the spellings that RFC 7748 reads as the same.
+#[cfg(test)]
+pub(crate) fn low_order_points() -> Vec<[u8; 32]> {
+    let prime = |last: u8| {
+        let mut point = [0xff; 32];
+        (point[0], point[31]) = (last, 0x7f);
+        point
+    };
+    let mut points = vec![[0; 32], prime(0xec), prime(0xed), prime(0xee)];
+    let mut one = [0; 32];
+    one[0] = 1;
+    points.push(one);
+    for text in [
+        "e0eb7a7c3b41b8ae1656e3faf19fc46ada098deb9c32b1fd866205165f49b800",
+        "5f9c95bca3508c24b1d0b1559c83ef5b04445cc4581c8e86d8224eddd09f1157",
+    ] {
+        let byte = |at: usize| u8::from_str_radix(&text[2 * at..2 * at + 2], 16).unwrap();
+        points.push(std::array::from_fn(byte));
+    }
+    points
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::random::Seeded;
+
+    #[test]
+    fn a_point_of_low_order_is_no_recipient() {
+        for point in low_order_points() {
+            let text = Recipient(point).to_string();
+            assert_eq!(Recipient::parse(&text), Err(AgeError::LowOrder(text.clone())));
+            assert!(matches!(parse_recipients(&text), Err(AgeError::LowOrder(_))));
+        }
+    }
 
     #[test]
     fn keys_are_written_and_read() {

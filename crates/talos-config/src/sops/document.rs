@@ -1,12 +1,12 @@
 //! A decrypted file, and the ways into and out of it.
 
 use talmox_yaml::{Entry, Map, Node, Value};
-use zeroize::Zeroize as _;
 
 use super::cipher::{DataKey, Kind, Nonces, Plain};
 use super::comments::{Stage, settled};
 use super::crypt::{MacDigest, Normal, Opening, Sealing};
 use super::metadata::{AgeKey, Mac, Metadata};
+use super::secret_node::{SecretNode, SecretNodes, wipe};
 use super::walk::walk;
 use super::{METADATA_KEY, Settings, SopsError};
 use crate::age::{self, AgeError, Identity, Recipient};
@@ -23,7 +23,7 @@ const INDENT: usize = 4;
 #[derive(Clone)]
 pub struct Document {
     /// Each one a mapping. There is more than one only if the file holds several YAML documents.
-    roots: Vec<Node>,
+    roots: SecretNodes,
     metadata: Metadata,
     data_key: DataKey,
     nonces: Nonces,
@@ -68,7 +68,8 @@ pub fn decrypt(text: &str, identities: &[Identity]) -> Result<Document, SopsErro
     let opened = roots
         .iter()
         .map(|root| walk(&settled(root, Stage::Sealed), &mut opening))
-        .collect::<Result<Vec<_>, _>>()?;
+        .collect::<Result<Vec<_>, _>>()
+        .map(SecretNodes)?;
     let computed = opening.digest.finish();
     let expected = data_key.open(&mac.sealed, &mac.last_modified, &mut Nonces::default());
     match expected {
@@ -95,7 +96,7 @@ impl Document {
     }
 
     /// The value at a path such as `proxmox.token` or `values.hosts.0`, without comments.
-    pub fn get(&self, path: &str) -> Option<Node> {
+    pub fn get(&self, path: &str) -> Option<SecretNode> {
         let mut node = self.root();
         for key in path.split('.') {
             node = match &node.value {
@@ -110,7 +111,7 @@ impl Document {
                 Value::Scalar(_) => return None,
             };
         }
-        Some(node.without_comments())
+        Some(SecretNode::new(node.without_comments()))
     }
 
     /// The text of a scalar at a path.
@@ -126,6 +127,7 @@ impl Document {
         let mut node = &mut self.roots[0];
         for key in path.split('.') {
             if node.as_map().is_none() {
+                wipe(node);
                 node.value = Value::Map(Map::default());
                 node.tag = None;
             }
@@ -143,6 +145,7 @@ impl Document {
             });
             node = &mut map.entries[position].value;
         }
+        wipe(node);
         *node = value;
     }
 
@@ -151,6 +154,10 @@ impl Document {
         if let Value::Map(map) = &mut self.roots[0].value {
             let is_other =
                 |entry: &Entry| entry.as_comment().is_some() || entry.key.as_str() != Some(key);
+            map.entries
+                .iter_mut()
+                .filter(|entry| !is_other(entry))
+                .for_each(|e| wipe(&mut e.value));
             map.entries.retain(is_other);
         }
     }
@@ -162,7 +169,7 @@ impl Document {
 
     /// The whole content as YAML with its comments, as `sops --decrypt` prints it.
     pub fn plaintext(&self) -> SecretText {
-        SecretText::new(talmox_yaml::emit_all(&self.roots, INDENT))
+        SecretText::new(talmox_yaml::emit_all(self.roots.iter(), INDENT))
     }
 
     /// Takes over a text that a person edited.
@@ -187,7 +194,7 @@ impl Document {
         let mut roots = self
             .roots
             .iter()
-            .map(|root| walk(&settled(root, Stage::Plain), &mut sealing))
+            .map(|root| walk(&SecretNode::new(settled(root, Stage::Plain)), &mut sealing))
             .collect::<Result<Vec<_>, _>>()?;
         let computed = sealing.digest.finish();
         let last_modified = now.to_string();
@@ -235,20 +242,13 @@ impl Document {
         for recipient in recipients {
             let name = recipient.to_string();
             if wrapped.iter().all(|key| key.recipient != name) {
-                wrapped.push(AgeKey {
-                    enc: age::encrypt(self.data_key.as_bytes(), &[*recipient], randomness),
-                    recipient: name,
-                });
+                let enc = age::encrypt(self.data_key.as_bytes(), &[*recipient], randomness);
+                let enc = enc.map_err(|source| SopsError::WrapDataKey { source })?;
+                wrapped.push(AgeKey { enc, recipient: name });
             }
         }
         self.metadata.age = wrapped;
         Ok(())
-    }
-}
-
-impl Drop for Document {
-    fn drop(&mut self) {
-        self.roots.iter_mut().for_each(wipe);
     }
 }
 
@@ -265,21 +265,13 @@ impl std::fmt::Debug for Document {
     }
 }
 
-/// Overwrites every text of a tree.
-fn wipe(node: &mut Node) {
-    match &mut node.value {
-        Value::Scalar(scalar) => scalar.text.zeroize(),
-        Value::Seq(seq) => seq.items.iter_mut().for_each(wipe),
-        Value::Map(map) => map.entries.iter_mut().for_each(|entry| wipe(&mut entry.value)),
-    }
-}
-
 fn is_metadata(entry: &Entry) -> bool {
     entry.key.as_str() == Some(METADATA_KEY)
 }
 
-fn read_plain(text: &str) -> Result<Vec<Node>, SopsError> {
-    let mut roots = talmox_yaml::read_with_comments(text).map_err(SopsError::Yaml)?;
+fn read_plain(text: &str) -> Result<SecretNodes, SopsError> {
+    let roots = talmox_yaml::read_with_comments(text).map_err(SopsError::Yaml)?;
+    let mut roots = SecretNodes(roots);
     if roots.is_empty() {
         roots.push(Node::from(Value::Map(Map::default())));
     }
@@ -289,7 +281,9 @@ fn read_plain(text: &str) -> Result<Vec<Node>, SopsError> {
         return Err(SopsError::AlreadySops);
     }
     // What sops reads from a file is the value, not its spelling.
-    roots.iter().map(|root| walk(root, &mut Normal)).collect()
+    let normal: Result<Vec<Node>, SopsError> =
+        roots.iter().map(|root| walk(root, &mut Normal)).collect();
+    normal.map(SecretNodes)
 }
 
 fn unwrap_data_key(metadata: &Metadata, identities: &[Identity]) -> Result<DataKey, SopsError> {

@@ -20,6 +20,7 @@ mod document;
 mod metadata;
 mod scalar;
 mod scope;
+mod secret_node;
 mod walk;
 
 use talmox_yaml::ReadError;
@@ -29,6 +30,7 @@ use crate::age::AgeError;
 pub use document::{Document, create, decrypt, is_encrypted};
 pub(crate) use scalar::normal_scalar;
 pub use scope::{Scope, Settings};
+pub use secret_node::SecretNode;
 
 /// The release of `sops` whose behaviour this module follows.
 const SOPS_VERSION: &str = "3.11.0";
@@ -58,6 +60,11 @@ pub enum SopsError {
     #[error("unwrap its data key for {recipient}")]
     DataKey {
         recipient: String,
+        #[source]
+        source: AgeError,
+    },
+    #[error("wrap its data key")]
+    WrapDataKey {
         #[source]
         source: AgeError,
     },

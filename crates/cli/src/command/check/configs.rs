@@ -10,6 +10,7 @@ use talmox_talos_config::pki::{KeyKind, PkiError, PrivateKey};
 use talmox_talos_config::secret::SecretText;
 use talmox_talos_config::secrets::{Bundle, generate_with};
 
+use crate::boundary::Boundary;
 use crate::command::render::{read_files_of, without_values};
 use crate::environment;
 
@@ -24,14 +25,14 @@ const HINT: &str = "change the patch, or give it only to the nodes that it is fo
                     `controlplane` and `workers`, and a node or class has its own";
 
 /// Adds what Talos would refuse. What has errors already is not rendered: they come first.
-pub(super) fn refuse_bad_configs(inventory: &mut Inventory) {
+pub(super) fn refuse_bad_configs(inventory: &mut Inventory, boundary: &Boundary) {
     if inventory.has_errors() {
         return;
     }
     let Ok(bundle) = made_up() else { return };
     let mut found = vec![];
     for cluster in inventory.clusters.iter().filter(|cluster| cluster.is_readable()) {
-        found.extend(in_cluster(cluster, &inventory.sources, &bundle));
+        found.extend(in_cluster(cluster, &inventory.sources, &bundle, boundary));
     }
     inventory.diagnostics.extend(found);
     inventory.diagnostics.sort_by_key(|found| found.primary.as_ref().map(|label| label.span));
@@ -50,9 +51,15 @@ struct Found {
     nodes: Vec<String>,
 }
 
-fn in_cluster(cluster: &Cluster, sources: &Sources, bundle: &Bundle) -> Vec<Diagnostic> {
+fn in_cluster(
+    cluster: &Cluster,
+    sources: &Sources,
+    bundle: &Bundle,
+    boundary: &Boundary,
+) -> Vec<Diagnostic> {
     // That a file cannot be read is told elsewhere.
-    let Ok(files) = read_files_of(cluster, sources, Path::new(".")) else { return vec![] };
+    let read = read_files_of(cluster, sources, Path::new("."), boundary);
+    let Ok(files) = read else { return vec![] };
     let secrets = needed_secrets(cluster).into_iter();
     let secrets = secrets.map(|it| (it.span, SecretText::new("stand-in"))).collect();
     let inputs = Inputs { cluster, bundle, secrets: &secrets, files: &files, phase: Phase::Final };

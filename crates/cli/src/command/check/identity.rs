@@ -7,6 +7,7 @@ use talmox_model::load::ClusterFiles;
 use talmox_model::{Code, Diagnostic, Severity};
 
 use crate::choose::secrets_beside;
+use crate::disk;
 use crate::secrets::TALOS;
 
 /// What there is to say about secrets that two clusters share, one of which was asked for.
@@ -46,8 +47,8 @@ pub(super) fn shared_secrets(clusters: &[ClusterFiles]) -> Vec<Diagnostic> {
 /// The id of a cluster, as it stands in its secrets file.
 fn sealed_id(files: &ClusterFiles) -> Option<String> {
     let path = secrets_beside(&files.cluster.as_ref()?.path);
-    let text = std::fs::read_to_string(path).ok()?;
-    let documents = talmox_yaml::read(&text).ok()?;
+    let text = disk::read_secret(&path).ok()??;
+    let documents = talmox_yaml::read(text.expose()).ok()?;
     let mut node = documents.first()?;
     for key in [TALOS, "cluster", "id"] {
         node = node.as_map()?.get(key)?;

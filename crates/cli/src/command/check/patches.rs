@@ -4,22 +4,21 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use talmox_model::load::ReferenceKind;
 use talmox_model::value::Patch;
 use talmox_model::{Cluster, Code, Diagnostic, Inventory, Label, Node, Severity, Sources, Spanned};
 use talmox_talos_config::contract::Contract;
 use talmox_talos_config::lint::lint_kinds;
 use talmox_yaml::emit;
 
-use crate::locate::content;
+use crate::boundary::Boundary;
 
 const HINT: &str = "raise `talos_version`, or take the document out of the patch";
 
 /// Adds what there is to say about documents of later releases.
-pub(super) fn refuse_newer_documents(inventory: &mut Inventory) {
+pub(super) fn refuse_newer_documents(inventory: &mut Inventory, boundary: &Boundary) {
     let readable = inventory.clusters.iter().filter(|cluster| cluster.is_readable());
     let found: Vec<_> =
-        readable.flat_map(|cluster| in_cluster(cluster, &inventory.sources)).collect();
+        readable.flat_map(|cluster| in_cluster(cluster, &inventory.sources, boundary)).collect();
     for diagnostic in found {
         // Clusters share what stands in a layer below them.
         if !inventory.diagnostics.contains(&diagnostic) {
@@ -29,7 +28,7 @@ pub(super) fn refuse_newer_documents(inventory: &mut Inventory) {
     inventory.diagnostics.sort_by_key(|found| found.primary.as_ref().map(|label| label.span));
 }
 
-fn in_cluster(cluster: &Cluster, sources: &Sources) -> Vec<Diagnostic> {
+fn in_cluster(cluster: &Cluster, sources: &Sources, boundary: &Boundary) -> Vec<Diagnostic> {
     let version = cluster.file.talos_version.get().map(ToString::to_string);
     let Some(talos) = version.and_then(|version| version.parse::<Contract>().ok()) else {
         return vec![];
@@ -39,7 +38,7 @@ fn in_cluster(cluster: &Cluster, sources: &Sources) -> Vec<Diagnostic> {
     let patches = nodes.flat_map(|node: &Node| cluster.patches(node));
     patches
         .filter(|patch| seen.insert(patch.span))
-        .filter_map(|patch| Some((patch.span, text(patch, sources)?)))
+        .filter_map(|patch| Some((patch.span, text(patch, sources, boundary)?)))
         .flat_map(|(span, text)| {
             lint_kinds(&text, talos).into_iter().map(move |lint| Diagnostic {
                 severity: Severity::Error,
@@ -54,11 +53,11 @@ fn in_cluster(cluster: &Cluster, sources: &Sources) -> Vec<Diagnostic> {
 }
 
 /// A patch as text. That a file cannot be read is told elsewhere.
-fn text(patch: &Spanned<Patch>, sources: &Sources) -> Option<String> {
+fn text(patch: &Spanned<Patch>, sources: &Sources, boundary: &Boundary) -> Option<String> {
     match &patch.value {
         Patch::File(name) => {
             let folder = sources.get(patch.span.source).path().and_then(Path::parent)?;
-            String::from_utf8(content(&folder.join(&name.0), ReferenceKind::Patch).ok()?).ok()
+            String::from_utf8(boundary.read(&folder.join(&name.0)).ok()?).ok()
         }
         Patch::Inline(tree) => Some(emit(tree, 4)),
         Patch::Text(text) => Some(text.clone()),

@@ -182,7 +182,7 @@ pub(super) fn run(args: &GenArgs, printer: &Printer) -> Outcome {
         };
         match path {
             Some(path) => files.push(NewFile { path: path.clone(), text, is_secret: true }),
-            None => printer.result(&text)?,
+            None => printer.file(&text)?,
         }
     }
     write_all(&files)?;

@@ -5,8 +5,8 @@ mod generate;
 mod patch;
 mod validate;
 
-use std::fs;
 use std::io::{self, Read as _};
+use std::path::Path;
 
 use clap::{Args, Subcommand};
 use talmox_talos_config::Release;
@@ -17,6 +17,7 @@ use talmox_talos_config::patch::{Patch, Source, source};
 use super::Outcome;
 use crate::error::CommandError;
 use crate::printer::Printer;
+use crate::regular_file;
 
 const AFTER_HELP: &str = "\
 Examples:
@@ -87,7 +88,8 @@ fn patches(arguments: &[String], talos: Option<Contract>) -> Result<Vec<Patch>, 
 }
 
 fn patch_file(name: &str) -> Result<String, CommandError> {
-    fs::read_to_string(name).map_err(|error| {
+    let read = regular_file::read_text_argument(Path::new(name));
+    read.map_err(|error| {
         let error = CommandError::failed(format!("cannot read the patch {name}")).because(error);
         if name.starts_with("https://") || name.starts_with("http://") {
             return error.hint("patches are not fetched; download it and name the file");
@@ -102,7 +104,8 @@ pub(super) fn config_file(name: &str) -> Result<String, CommandError> {
         let mut text = String::new();
         io::stdin().lock().read_to_string(&mut text).map(|_| text)
     } else {
-        fs::read_to_string(name)
+        let read = regular_file::read_text_argument(Path::new(name));
+        read.map_err(io::Error::other)
     };
     read.map_err(|error| CommandError::failed(format!("cannot read {name}")).because(error))
 }

@@ -41,7 +41,7 @@ pub(super) fn run(args: &PatchArgs, printer: &Printer) -> Outcome {
         CommandError::failed(format!("{} cannot be patched", args.file)).because(error)
     })?;
     match args.output.as_deref().filter(|path| path.as_os_str() != "-") {
-        None => printer.result(&patched)?,
+        None => printer.file(&patched)?,
         Some(path) => {
             write_all(&[NewFile { path: path.to_owned(), text: patched, is_secret: true }])?;
             printer.say(&format!("wrote {}", path.display()));

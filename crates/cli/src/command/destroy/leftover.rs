@@ -73,7 +73,7 @@ impl Leftovers {
     }
 
     /// Deletes them, and says so.
-    pub(super) fn delete(self, printer: &Printer) -> Result<(), CommandError> {
+    pub(super) fn delete(self, session: &Session, printer: &Printer) -> Result<(), CommandError> {
         for path in &self.clients {
             remove(path, printer)?;
         }
@@ -90,7 +90,12 @@ impl Leftovers {
         for path in self.merged {
             printer.warn(&format!("{} still has a context of this cluster", path.display()));
         }
-        match self.secrets {
+        if self.secrets.is_none() {
+            return Ok(());
+        }
+        // Read again: another command may have added a secret since, which stays.
+        let _lock = crate::secrets::lock(&session.chosen, printer)?;
+        match SecretsFile::open(&session.chosen)? {
             None => Ok(()),
             Some(file) if file.other_paths().is_empty() => remove(&file.path, printer),
             Some(mut file) => {

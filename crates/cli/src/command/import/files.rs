@@ -15,7 +15,10 @@ pub(super) fn cluster(found: &Found, name: &str, talos_version: &str) -> String 
     );
     out.push_str(&endpoint(found));
     if !found.is_static() {
-        out.push_str(&line("boot: dhcp", "`cloudinit` needs no DHCP: give every node an `ip`"));
+        out.push_str(&line(
+            "boot: dhcp",
+            "without this line no DHCP is needed: give every node an `ip`",
+        ));
     }
     out.push_str("\nnetwork:\n");
     out.push_str(&line("  # subnet: 10.0.0.0/24", "the network of the nodes"));

@@ -21,7 +21,7 @@ use crate::command::Outcome;
 use crate::error::{CommandError, Exit};
 use crate::printer::Printer;
 use crate::rehearsal::{self, lease, scenario};
-use crate::{choose, environment, session};
+use crate::{choose, environment, regular_file, session};
 
 /// How far ahead of ours the time of a lab with real programs may be.
 const MOST_AHEAD: Duration = Duration::from_mins(1);
@@ -317,7 +317,7 @@ fn real_kubernetes(args: &ServeArgs) -> Result<Option<RealKubernetes>, CommandEr
 }
 
 pub(crate) fn read(path: &Path) -> Result<String, CommandError> {
-    fs::read_to_string(path).map_err(|error| {
+    regular_file::read_text_argument(path).map_err(|error| {
         CommandError::failed(format!("cannot read {}", path.display())).because(error)
     })
 }

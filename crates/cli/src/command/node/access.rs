@@ -8,7 +8,6 @@ use clap::Args;
 use talmox_clock::Clock;
 use talmox_engine::desired::NodeIdentity;
 use talmox_model::Node;
-use talmox_model::value::Boot;
 use talmox_talos_api::{
     Address, Client, Credentials, CredentialsError, Expected, Pin, Reach, Settings, SetupError,
 };
@@ -161,11 +160,10 @@ impl Target {
                 .hint("name the node by its address, if you know which machine has it")
         })?;
         let identity = NodeIdentity::of(node, &bundle.cluster.id);
-        let uuid = identity.uuid.to_string();
-        let is_volume = *node.settings().system.boot.required() == Boot::Cidata;
         Ok(Some(Expected {
-            instance_id: is_volume.then(|| uuid.clone()),
-            uuid: Some(uuid),
+            // It depends on how the VM was created, which need not be what `boot:` says by now.
+            instance_id: None,
+            uuid: Some(identity.uuid.to_string()),
             macs: identity.macs.iter().map(|mac| mac.to_string().to_lowercase()).collect(),
         }))
     }

@@ -91,12 +91,16 @@ async fn print(
         Ok(log) => log,
         Err(error) => return Err(failed(error).await),
     };
+    let mut printed = printer.log();
     loop {
         let piece = if is_followed { log.next().await } else { log.next_in_time().await };
         match piece {
-            Ok(None) => return Ok(Exit::Fine),
+            Ok(None) => {
+                printed.end()?;
+                return Ok(Exit::Fine);
+            }
             Ok(Some(bytes)) => {
-                if !printer.piece(&bytes)? {
+                if !printed.piece(&bytes)? {
                     return Ok(Exit::Fine);
                 }
             }

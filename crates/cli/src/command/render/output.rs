@@ -80,8 +80,13 @@ impl Output {
     }
 
     /// True if configs of some cluster are there.
-    pub(super) fn is_rendered(&self) -> bool {
+    pub(crate) fn is_rendered(&self) -> bool {
         self.cluster.is_some()
+    }
+
+    /// The files that were written last time, relative to the folder.
+    pub(crate) fn paths(&self) -> impl Iterator<Item = &str> {
+        self.before.keys().map(String::as_str)
     }
 
     /// Refuses a folder that holds the configs of another cluster, or of this one under an identity
@@ -119,6 +124,7 @@ impl Output {
         let mut changes = vec![];
         for (path, text) in &self.files {
             let full = self.folder.join(path);
+            self.refuse_links(path)?;
             match disk::read_secret(&full)? {
                 Some(current) if current.expose() == text.expose() => summary.unchanged += 1,
                 Some(_) if !self.before.contains_key(path) => {
@@ -157,6 +163,7 @@ impl Output {
         let stale = self.before.iter().filter(|(path, _)| !self.files.contains_key(*path));
         for (path, known) in stale {
             let full = self.folder.join(path);
+            self.refuse_links(path)?;
             match disk::read_secret(&full)? {
                 None => {}
                 Some(text) if checksum(text.expose()) == *known => {
@@ -170,6 +177,12 @@ impl Output {
             }
         }
         Ok(())
+    }
+
+    /// Refuses links below the folder: whoever wrote its list could have any file replaced or removed.
+    fn refuse_links(&self, path: &str) -> Result<(), CommandError> {
+        let parts = Path::new(path).ancestors().filter(|part| !part.as_os_str().is_empty());
+        parts.map(|part| self.folder.join(part)).try_for_each(|part| disk::refuse_link(&part))
     }
 
     fn save_list(&self, files: &BTreeMap<String, String>) -> Result<(), CommandError> {

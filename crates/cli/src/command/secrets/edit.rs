@@ -16,16 +16,17 @@ use super::{ClusterArg, report};
 use crate::args::Global;
 use crate::choose;
 use crate::command::Outcome;
-use crate::disk::PrivateFolder;
+use crate::disk::{self, PrivateFolder};
 use crate::environment;
 use crate::error::CommandError;
 use crate::printer::Printer;
-use crate::secrets::SecretsFile;
+use crate::secrets::{self, SecretsFile};
 use crate::words;
 
 /// Edit the secrets with $SOPS_EDITOR, $VISUAL or $EDITOR
 ///
-/// The Talos bundle can be looked at there, and not changed: it is the identity of the cluster.
+/// The Talos bundle can be looked at there, and not changed: it is the identity of the cluster. Other commands that
+/// change the secrets wait until the editor ends.
 #[derive(Debug, Args)]
 pub(crate) struct EditArgs {
     #[command(flatten)]
@@ -34,6 +35,7 @@ pub(crate) struct EditArgs {
 
 pub(super) fn run(args: &EditArgs, global: &Global, printer: &Printer) -> Outcome {
     let chosen = choose::one(global, args.cluster.cluster.as_deref(), printer)?;
+    let _lock = secrets::lock(&chosen, printer)?;
     let mut file = SecretsFile::open_existing(&chosen)?;
     let signals = Signals::new()?;
     let before = file.document.plaintext();
@@ -109,7 +111,7 @@ fn edited(
     let folder = private_folder(printer).map_err(failed)?;
     let path = folder.write("secrets.yaml", text.expose()).map_err(failed)?;
     let status = run_editor(&path)?;
-    let result = std::fs::read_to_string(&path).map(SecretText::new);
+    let result = disk::read_secret(&path);
     drop(folder);
     if signals.was_told_to_end() {
         return Err(CommandError::failed("interrupted; nothing was written"));
@@ -119,7 +121,8 @@ fn edited(
         let message = format!("the editor failed ({status}); nothing was written");
         return Err(CommandError::failed(message));
     }
-    result.map_err(|error| CommandError::failed("cannot read the edited file").because(error))
+    result?
+        .ok_or_else(|| CommandError::failed("cannot read the edited file: the editor removed it"))
 }
 
 /// Memory is better than a disk: what is deleted there is gone.

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use talmox_talos_config::secret::SecretText;
 use talmox_talos_config::secrets::Bundle;
-use talmox_talos_config::sops;
+use talmox_talos_config::sops::{self, SecretNode};
 use talmox_yaml::{Entry, Map, Node, Value};
 
 use super::{ClusterArg, RecipientArgs, report};
@@ -37,6 +37,7 @@ pub(super) fn run(args: &ImportArgs, global: &Global, printer: &Printer) -> Outc
     let input = read_input(&args.file)?;
     let is_plain = !sops::is_encrypted(input.expose());
     let (bundle, others) = read(&input, is_plain, &args.file)?;
+    let _lock = secrets::lock(&chosen, printer)?;
     // A plain file beside the inventory is no obstacle here: it is likely the one to import.
     let is_there = chosen.secrets_path().exists();
     let mut file = match is_there.then(|| SecretsFile::open_existing(&chosen)).transpose()? {
@@ -90,10 +91,12 @@ fn read(
             CommandError::failed(format!("cannot read {} as YAML", path.display())).because(error)
         })?;
         // A machine config may have further documents beside it.
-        let own = documents.iter().find(|document| machine_section(document).is_some());
-        own.or(documents.first()).cloned().unwrap_or_default()
+        let own = documents.iter().position(|document| machine_section(document).is_some());
+        let documents = documents.into_iter().map(SecretNode::new);
+        let chosen = documents.collect::<Vec<_>>().into_iter().nth(own.unwrap_or_default());
+        chosen.unwrap_or_else(|| SecretNode::new(Node::default()))
     } else {
-        secrets::decrypt(path, input.expose())?.root().without_comments()
+        SecretNode::new(secrets::decrypt(path, input.expose())?.root().without_comments())
     };
     if let Some(map) = root.as_map()
         && let Some(talos) = map.get("talos")
@@ -105,7 +108,8 @@ fn read(
         return Ok((secrets::checked(talos, path)?, others.collect()));
     }
     if machine_section(&root).is_some() {
-        return Ok((secrets::checked(&from_config(&root), path)?, vec![]));
+        let bundle = SecretNode::new(from_config(&root));
+        return Ok((secrets::checked(&bundle, path)?, vec![]));
     }
     Ok((secrets::checked(&root, path)?, vec![]))
 }

@@ -9,7 +9,7 @@ use crate::command::Outcome;
 use crate::environment;
 use crate::error::CommandError;
 use crate::printer::Printer;
-use crate::secrets::{Keyring, SecretsFile, audience};
+use crate::secrets::{self, Keyring, SecretsFile, audience};
 
 /// Encrypt the secrets anew, for the recipients of now
 ///
@@ -25,6 +25,7 @@ pub(crate) struct RekeyArgs {
 
 pub(super) fn run(args: &RekeyArgs, global: &Global, printer: &Printer) -> Outcome {
     let chosen = choose::one(global, args.cluster.cluster.as_deref(), printer)?;
+    let _lock = secrets::lock(&chosen, printer)?;
     let mut file = SecretsFile::open_existing(&chosen)?;
     let audience = audience::named(&file.path, &args.recipients.recipients, printer)?;
     let audience = audience.ok_or_else(|| {

@@ -13,7 +13,7 @@ use crate::choose;
 use crate::command::Outcome;
 use crate::error::CommandError;
 use crate::printer::Printer;
-use crate::secrets::{SecretsFile, read_input};
+use crate::secrets::{self, SecretsFile, read_input};
 
 /// Set one secret to what stands on stdin, such as proxmox.token
 #[derive(Debug, Args)]
@@ -38,6 +38,7 @@ pub(super) fn run(args: &SetArgs, global: &Global, printer: &Printer) -> Outcome
     if value.is_empty() {
         return Err(CommandError::failed("there is nothing on stdin"));
     }
+    let _lock = secrets::lock(&chosen, printer)?;
     let mut file = match SecretsFile::open(&chosen)? {
         Some(file) => file,
         None => SecretsFile::new(&chosen, &[], printer)?,

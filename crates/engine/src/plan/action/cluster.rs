@@ -3,11 +3,13 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
+use talmox_pve::id::VmId;
 use talmox_talos_api::Expected;
 use talmox_talos_config::secret::SecretText;
 
 use super::super::step::StepId;
 use super::vm::OwnVm;
+use crate::ownership::ClusterMark;
 use crate::settled::Shape;
 
 /// Where a node is found.
@@ -78,7 +80,8 @@ pub struct AwaitUbuntu {
 /// Why another control plane is known to have no etcd data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Evidence {
-    /// Its disk is made in this run, or was made and never started.
+    /// Its disk is made in this run. Whether this run really made it is looked at once more before anything is bootstrapped;
+    /// if not, it has to answer like any other.
     FreshDisk,
     /// It has to say so itself, before anything is bootstrapped.
     Answer,
@@ -91,10 +94,33 @@ pub struct Witness {
     pub evidence: Evidence,
 }
 
+/// A node of the inventory, as its VM is recognised whatever its name, tags and notes say.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeSign {
+    pub name: String,
+    pub uuid: String,
+    pub vmid: VmId,
+    /// Whether it is a control plane that runs Talos.
+    pub has_etcd: bool,
+}
+
+/// By what the VMs and addresses of a cluster are recognised at the moment of its bootstrap.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClusterSigns {
+    /// The name, which is a tag of its VMs.
+    pub cluster: String,
+    pub mark: ClusterMark,
+    pub nodes: Vec<NodeSign>,
+    /// Addresses that lead to whoever is up: the shared one, and that of the endpoint.
+    pub addresses: Vec<IpAddr>,
+}
+
 /// Bootstraps etcd on the first control plane, by its own address.
 #[derive(Clone, Debug)]
 pub struct BootstrapEtcd {
     pub node: TalosNode,
+    /// What every VM and address is held against: any of them may be of this cluster, and hold its data.
+    pub signs: ClusterSigns,
     /// Every other control plane. One that has to answer and does not, or has etcd data, is a
     /// reason to refuse.
     pub witnesses: Vec<Witness>,

@@ -36,9 +36,11 @@ pub struct FetchImage {
     pub host: NodeName,
     pub volume: VolumeId,
     pub url: String,
-    /// Where the inventory has one. The factory gives none: then length, magic and virtual size
-    /// are all that can be checked.
+    /// Where the inventory has one.
     pub checksum: Option<Checksum>,
+    /// Files in which its source may publish one, for images that the inventory has none for. The public Image Factory
+    /// publishes none: then length, magic and virtual size are all that can be checked.
+    pub sums: Vec<String>,
     /// To be tried in this order: a host may be without a way to the Internet.
     pub ways: Vec<FetchWay>,
     /// Whether a file of this name was there when the plan was made. Whether it is sound the step

@@ -11,8 +11,8 @@ use talmox_pve::id::{NodeName, StorageId};
 
 pub use cluster::{
     AddonSource, ApplyAddon, ApplyConfig, AwaitHealth, AwaitMember, AwaitUbuntu, AwaitVip,
-    BootstrapEtcd, ConfigBy, Contact, Evidence, HealthGoal, Manifest, Meanwhile, SharedAddress,
-    TalosNode, VipBringer, Witness, WriteClientFiles,
+    BootstrapEtcd, ClusterSigns, ConfigBy, Contact, Evidence, HealthGoal, Manifest, Meanwhile,
+    NodeSign, SharedAddress, TalosNode, VipBringer, Witness, WriteClientFiles,
 };
 pub use image::{
     CreateMapping, DeleteImage, FetchImage, FetchWay, PostSchematic, SCRUBBED, ScrubCidata,

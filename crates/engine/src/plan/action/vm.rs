@@ -85,6 +85,8 @@ pub struct StartVm {
 pub struct DetachCidata {
     pub own: OwnVm,
     pub slot: DiskSlot,
+    /// Whether the VM is protected from then on. Proxmox removes no drive of a VM that is.
+    pub protect: bool,
     pub deadline: Duration,
 }
 

@@ -21,6 +21,7 @@ use super::template::{MissingTemplate, missing_templates};
 use crate::desired::GpuSource;
 
 pub(super) use address::{in_use as address_in_use, virtual_address};
+pub(super) use right::lock_finding;
 
 /// Whether a host may be told to fetch something from the Internet.
 pub(super) fn may_download(permissions: &Permissions, host: &NodeName) -> bool {
@@ -33,6 +34,7 @@ pub(super) fn check(builder: &mut Builder<'_>) {
     let mut findings = vec![];
     version(builder, &mut findings);
     right::check(builder, &mut findings);
+    right::check_lock(builder, &mut findings);
     let new: Vec<&Placed<'_>> =
         builder.places.nodes.iter().filter(|one| matches!(one.state, State::Absent)).collect();
     for placed in &new {

@@ -10,6 +10,8 @@ use talmox_pve::property::{Drive, HostPci, Net, PciSource};
 use super::super::Builder;
 use super::super::action::{Action, Contact};
 use super::super::change::Finding;
+use crate::cluster_lock;
+use crate::desired::Login;
 use crate::observe::Pve;
 use crate::role::{Grants, Role};
 use crate::sdn_zone::{self, BridgeZones};
@@ -45,6 +47,47 @@ pub(super) fn check(builder: &Builder<'_>, findings: &mut Vec<Finding>) {
         let subject = sdn_zone::shown(&path);
         findings.push(Finding::error(&subject, message).hint(lines(builder, &grants)));
     }
+}
+
+/// The right to lock the cluster for other machines.
+///
+/// Without it only runs from this folder are kept apart, which is a warning: tokens from before there was such a lock go on
+/// working. Where etcd is bootstrapped it is an error: a second run at that moment would make a second cluster.
+pub(super) fn check_lock(builder: &Builder<'_>, findings: &mut Vec<Finding>) {
+    let is_change = |action: &Action| !matches!(action, Action::WriteClientFiles(_));
+    if !builder.steps.iter().any(|step| is_change(&step.action)) {
+        return;
+    }
+    let bootstraps =
+        builder.steps.iter().any(|step| matches!(step.action, Action::BootstrapEtcd(_)));
+    findings.extend(lock_finding(&builder.world.pve, &builder.desired.login, bootstraps));
+}
+
+/// What is missing to lock a cluster for other machines.
+pub(in crate::plan) fn lock_finding(pve: &Pve, login: &Login, bootstraps: bool) -> Option<Finding> {
+    let path = cluster_lock::access_path();
+    let lock = format!("{path}/lock");
+    let missing: Vec<&str> = cluster_lock::RIGHTS
+        .into_iter()
+        .filter(|right| !pve.permissions.allows(&lock, right))
+        .collect();
+    if missing.is_empty() {
+        return None;
+    }
+    let message = format!(
+        "the token lacks {}: runs from other machines or folders are not kept away from this cluster",
+        missing.join(", ")
+    );
+    let finding = if bootstraps {
+        let message =
+            format!("{message}, and two that bootstrap etcd at once make two clusters of it");
+        Finding::error(&path, message)
+    } else {
+        let message = format!("{message}; make sure that nobody else runs `up` or `destroy`");
+        Finding::warning(&path, message)
+    };
+    let lines = Grants::one(&path, Role::Lock).lines(login).join("\n");
+    Some(finding.hint(format!("as root on a host; the commands can be repeated:\n{lines}")))
 }
 
 /// The commands that give these rights to the token.

@@ -22,12 +22,18 @@ pub fn json(plan: &Plan) -> Value {
             })
         })
         .collect();
+    let may_reset: Vec<Value> = plan
+        .may_reset()
+        .into_iter()
+        .map(|(node, resets)| json!({ "node": node, "at_most": resets }))
+        .collect();
     json!({
         "format": 1,
         "cluster": plan.cluster,
         "is_empty": plan.is_empty(),
         "changes": plan.changes,
         "findings": plan.findings,
+        "may_reset": may_reset,
         "steps": steps,
     })
 }

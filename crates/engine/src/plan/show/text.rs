@@ -21,8 +21,24 @@ pub fn text(plan: &Plan) -> String {
     if !plan.findings.is_empty() {
         out.push('\n');
     }
+    out.push_str(&resets(plan));
     out.push_str(&sum(plan));
     out
+}
+
+/// Says which VMs the run may reset: nobody should learn of a reset from the log of a run.
+fn resets(plan: &Plan) -> String {
+    let nodes = plan.may_reset();
+    if nodes.is_empty() {
+        return String::new();
+    }
+    let names: Vec<&str> = nodes.iter().map(|(name, _)| *name).collect();
+    let most = nodes.iter().map(|(_, resets)| *resets).max().unwrap_or_default();
+    let text = format!(
+        "may reset (new VMs only, at most {most} times, if Talos does not answer on the first boot): {}",
+        names.join(", ")
+    );
+    wrapped(&text, WIDTH).iter().map(|line| format!("{line}\n")).collect::<String>() + "\n"
 }
 
 /// What stands in the way, or may, one finding after the other.

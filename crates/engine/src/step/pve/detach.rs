@@ -1,5 +1,5 @@
 use talmox_pve::api::qemu;
-use talmox_pve::config::{PendingChange, VmChange};
+use talmox_pve::config::{PendingChange, VmChange, VmOptions};
 
 use super::super::{Done, StepContext, StepError};
 use super::error;
@@ -12,16 +12,40 @@ pub(in crate::step) async fn detach_cidata(
     step: &DetachCidata,
     context: &StepContext,
 ) -> Result<Done, StepError> {
-    let DetachCidata { own, slot, .. } = step;
+    let DetachCidata { own, slot, protect, .. } = step;
     let Found { vm, config, .. } = ours(own, context).await?;
+    let is_protected = config.get("protection").is_some_and(|flag| flag != "0");
+    let protection =
+        |on: bool| VmChange { set: VmOptions::new().protection(on), ..VmChange::default() };
     if config.drive(slot).is_none() {
-        return Ok(Done::Already);
+        if is_protected || !protect {
+            return Ok(Done::Already);
+        }
+        let doing = format!("protect VM {}", vm.vmid);
+        let change = VmChange { digest: config.digest(), ..protection(true) };
+        context
+            .act(async { Ok(context.send(&qemu::set_config(&vm, &change)).await) })
+            .await?
+            .map_err(|error| error::of(&doing, error))?;
+        return Ok(Done::Acted);
     }
     let doing = format!("take {slot} away from VM {}", vm.vmid);
+    // One that was protected meanwhile, by a person or by an attempt whose drive the guest held on to.
+    let mut digest = config.digest();
+    if is_protected {
+        let change = VmChange { digest: digest.take(), ..protection(false) };
+        context
+            .act(async { Ok(context.send(&qemu::set_config(&vm, &change)).await) })
+            .await?
+            .map_err(|error| error::of(&doing, error))?;
+    }
+    // In one call, so that nothing is left to do after it.
+    let set = if *protect || is_protected { protection(true).set } else { VmOptions::new() };
     let change = VmChange {
+        set,
         delete: vec![slot.to_string()],
         destroy: true,
-        digest: config.digest(),
+        digest,
         ..VmChange::default()
     };
     let sent = context.act(async { Ok(context.send(&qemu::set_config(&vm, &change)).await) });

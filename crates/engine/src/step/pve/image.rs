@@ -11,9 +11,13 @@ use super::cidata::{find, send};
 use super::download_log::{DownloadLog, Progress};
 use super::error;
 use super::image_check::{Verdict, Wanted};
+use super::published_checksum;
 use crate::patience::FETCHES;
 use crate::plan::{DeleteImage, FetchImage, FetchWay};
 use crate::web::shown_url;
+
+/// What Proxmox says of a file with another checksum.
+const MISMATCH: &str = "checksum mismatch";
 
 /// Puts an image onto a storage.
 pub(in crate::step) async fn fetch_image(
@@ -21,9 +25,13 @@ pub(in crate::step) async fn fetch_image(
     context: &StepContext,
 ) -> Result<Done, StepError> {
     let wanted = Wanted::of(step, context).await?;
+    let published = published_checksum::find(step, &wanted, context).await?;
+    let step = &FetchImage { checksum: published, ..step.clone() };
     let mut verdict = wanted.judge(step, context).await?;
     if matches!(verdict, Verdict::Missing) && follow_earlier(step, &wanted, context).await? {
         verdict = wanted.judge(step, context).await?;
+    } else if matches!(verdict, Verdict::Good) {
+        verdict = compare_checksum(step, &wanted, context).await?;
     }
     match verdict {
         Verdict::Good => return Ok(Done::Already),
@@ -46,6 +54,28 @@ pub(in crate::step) async fn fetch_image(
             let is_worth_it = context.attempt < FETCHES;
             let error = if is_worth_it { StepError::retry(text) } else { StepError::failed(text) };
             Err(error.hint(hint))
+        }
+    }
+}
+
+/// Compares a file that is there with the checksum of the image. Proxmox does so when it is told to download the image again: it
+/// downloads nothing where both are the same. Where that is not allowed, length and header must do: to pass the image on again
+/// would overwrite a file that somebody may be reading.
+async fn compare_checksum(
+    step: &FetchImage,
+    wanted: &Wanted,
+    context: &StepContext,
+) -> Result<Verdict, StepError> {
+    if step.checksum.is_none() || !step.ways.contains(&FetchWay::Download) {
+        return Ok(Verdict::Good);
+    }
+    match download(step, wanted, context).await? {
+        Ok(()) => Ok(Verdict::Good),
+        Err(error) if error.to_string().contains(MISMATCH) => Ok(Verdict::Bad(error.to_string())),
+        Err(error) => {
+            let volume = &step.volume;
+            context.note(format!("{volume} was not compared with its checksum: {error}"));
+            Ok(Verdict::Good)
         }
     }
 }

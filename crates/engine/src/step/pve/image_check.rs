@@ -20,6 +20,8 @@ const QCOW2_SIZE: std::ops::Range<usize> = 24..32;
 /// then the host fetches it, and what came is taken for granted if it is an image at all.
 #[derive(Debug, Default)]
 pub(super) struct Wanted {
+    /// Whether its source answers.
+    pub(super) is_reachable: bool,
     pub(super) length: Option<u64>,
     /// Of the disk inside, in bytes.
     virtual_size: Option<u64>,
@@ -51,14 +53,14 @@ impl Wanted {
         };
         let extension = Path::new(step.volume.name()).extension();
         if extension.is_none_or(|extension| extension != "qcow2") {
-            return Ok(Self { length, virtual_size: None });
+            return Ok(Self { is_reachable: true, length, virtual_size: None });
         }
         let head = context.wait(web.beginning(url, QCOW2_SIZE.end)).await?;
         let head = head.map_err(|error| StepError::web(&doing, error))?;
         let Some(virtual_size) = qcow2_size(&head) else {
             return Err(StepError::failed(format!("{shown} gives no qcow2 image")));
         };
-        Ok(Self { length, virtual_size: Some(virtual_size) })
+        Ok(Self { is_reachable: true, length, virtual_size: Some(virtual_size) })
     }
 
     /// Looks at what is on the storage.

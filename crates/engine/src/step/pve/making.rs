@@ -32,12 +32,21 @@ impl Making<'_> {
         // The call itself looks whether the number is free, and nothing happens if it is not: so the
         // first attempt needs no look of its own.
         if (context.attempt > 1 || self.running.is_some()) && self.is_there(context).await? {
+            context.seen.found(self.own.vm.vmid);
             return Ok(Done::Already);
         }
-        match context.try_task(&self.request).await? {
+        let made = match context.start_task(&self.request).await? {
+            Ok(running) => {
+                context.seen.creates(self.own.vm.vmid);
+                context.end_of(running).await?
+            }
+            Err(error) => Err(error),
+        };
+        match made {
             Ok(_) => {}
             Err(error) if says_taken(&error) => {
                 if self.is_there(context).await? {
+                    context.seen.found(self.own.vm.vmid);
                     return Ok(Done::Already);
                 }
                 return Err(StepError::retry(&self.doing).caused_by(error));
@@ -85,6 +94,8 @@ impl Making<'_> {
             }
             _ => return Ok(error::of(&self.doing, error)),
         };
+        // Proxmox reserved the number for this very request: otherwise it would have said that the VM exists.
+        context.seen.creates(self.own.vm.vmid);
         Ok(not_ours(self.own, &left).caused_by(error))
     }
 

@@ -14,6 +14,7 @@ mod image_check;
 mod making;
 mod mapping;
 mod power;
+mod published_checksum;
 mod resize;
 mod tags;
 mod template;

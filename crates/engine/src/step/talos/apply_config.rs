@@ -69,16 +69,14 @@ async fn refuse_other_release(
         }
         _ => return Ok(()),
     };
-    let TalosNode { name, own, .. } = &step.node;
-    let (wanted, vm) = (&step.talos_version, &own.vm);
+    let TalosNode { name, .. } = &step.node;
+    let wanted = &step.talos_version;
     let text = format!(
         "{name} runs Talos {runs}, and its config is made for {wanted}: nothing was sent to it"
     );
     Err(StepError::failed(text).hint(format!(
-        "the template {template} holds another Talos: name one that has {wanted}, and delete the VM (on {}: qm stop \
-         {vmid} && qm destroy {vmid} --purge); the same command then makes it anew",
-        vm.node,
-        vmid = vm.vmid,
+        "the template {template} holds another Talos: set `talos_version:` to the version that it holds, then run the same \
+         command; or name a template that has {wanted}, which new VMs are cloned from"
     )))
 }
 

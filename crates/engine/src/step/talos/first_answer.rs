@@ -1,10 +1,14 @@
 //! Waiting for a machine to answer at all, and finding out whether it is the one that is meant.
 
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use talmox_talos_api::probe::Maintenance;
 use talmox_talos_api::{Expected, Look, Verdict};
+
+use tokio::sync::OwnedMutexGuard;
+use tokio::time::timeout;
 
 use super::ground::{Below, Ground};
 use super::{locate, machine};
@@ -13,6 +17,15 @@ use crate::plan::{ApplyConfig, ConfigBy};
 use crate::step::{ErrorKind, StepContext, StepError, pve};
 
 const CONSOLE: &str = "look at the console of the VM; running the same command again goes on";
+
+/// What to do about a node that is in maintenance mode although its config is on a volume.
+const NO_CONFIG: &str = "talmox sends no config to it: any machine could answer like this. Check on the console of the VM why Talos \
+                         did not read the volume with its config; running the same command again resumes";
+/// Pause before another control plane that needs a reset asks for its turn again.
+const TURN: Duration = Duration::from_secs(10);
+
+/// Timeout for the question whether Kubernetes lists a node: of a socket, hence in real time.
+const KUBERNETES: Duration = Duration::from_secs(5);
 
 /// What is shown while a new machine has not answered yet.
 const BOOTING: &str = "booting: waiting for the Talos API to answer";
@@ -39,6 +52,8 @@ pub(super) async fn first_answer(
     context: &StepContext,
 ) -> Result<(IpAddr, Found), StepError> {
     let name = &step.node.name;
+    let is_older = step.resets == 0 || context.seen.was_found(step.node.own.vm.vmid);
+    let most_resets = if is_older { 0 } else { most_resets };
     let stall = step.boot.min(STALL);
     let boot = |resets: u32| if resets < most_resets { stall } else { step.boot };
     let last = context.run.clock.deadline(stall * most_resets + step.boot);
@@ -46,8 +61,18 @@ pub(super) async fn first_answer(
     let (mut resets, mut patience) = (0, boot(0));
     // Why the last reset was not done, if it was not.
     let mut no_reset: Option<String> = None;
+    // Held while a control plane boots after its reset.
+    let mut turn: Option<OwnedMutexGuard<()>> = None;
     loop {
-        let silence = match await_answer(step, patience, &mut ground, context).await? {
+        // A machine that stalls again does not keep the turn for all of its last boot.
+        let held = if turn.is_some() { patience.min(stall) } else { patience };
+        let mut answer = await_answer(step, held, &mut ground, context).await?;
+        drop(turn.take());
+        if answer.is_err() && held < patience {
+            answer =
+                await_answer(step, patience.saturating_sub(held), &mut ground, context).await?;
+        }
+        let silence = match answer {
             Ok(found) => return Ok(found),
             Err(silence) => silence,
         };
@@ -73,13 +98,29 @@ pub(super) async fn first_answer(
                         "bring it up, then run the same command to resume".to_owned()
                     }
                     Some(Below::Silent) if silence.is_closed => pve::UNANSWERED.to_owned(),
-                    _ if silence.is_closed && step.resets == 0 => not_reset(step),
+                    _ if silence.is_closed && is_older => not_reset(step),
                     _ => silence.advice.to_owned(),
                 }));
         }
         patience = GLANCE;
         if below == Some(Below::Silent) {
             continue;
+        }
+        if step.node.is_control_plane {
+            let lock = Arc::clone(&context.seen.control_plane_reset);
+            let Ok(guard) = lock.try_lock_owned() else {
+                context.waits("waiting until another control plane that was reset answers");
+                patience = TURN;
+                continue;
+            };
+            turn = Some(guard);
+        }
+        if runs_kubernetes(step, context).await? {
+            return Err(StepError::failed(format!("{name} does not answer: {}", silence.reason))
+                .hint(format!(
+                    "Kubernetes lists {name} as a node, so its VM is not reset: check that port 50000 is reachable from here. \
+                     Then run the same command to resume"
+                )));
         }
         match pve::reset(&step.node.own, context).await {
             Ok(()) => {
@@ -97,10 +138,24 @@ pub(super) async fn first_answer(
                 let why = why.join(": ");
                 ground.has_no_reset(why.clone());
                 no_reset = Some(why);
+                turn = None;
             }
             Err(error) => return Err(error),
         }
     }
+}
+
+/// Whether a machine whose port is closed has joined the cluster all the same. Only one that reads its config from a volume can:
+/// every other one gets its config from talmox, once it answers.
+async fn runs_kubernetes(step: &ApplyConfig, context: &StepContext) -> Result<bool, StepError> {
+    if step.by != ConfigBy::Volume {
+        return Ok(false);
+    }
+    let kube = context.cluster()?.kube()?;
+    let nodes = context.wait(timeout(KUBERNETES, kube.nodes())).await?;
+    // Before etcd is bootstrapped there is no Kubernetes that could answer.
+    let known = nodes.ok().and_then(Result::ok).unwrap_or_default();
+    Ok(known.iter().any(|node| node.name == step.node.name))
 }
 
 /// What to do about a VM that this run did not create: it may hold data, so talmox does not reset it.
@@ -166,6 +221,7 @@ async fn look(
     let verdict = access.probe(address).await?;
     let is_closed = matches!(verdict, Verdict::Nothing(_) | Verdict::Mute(_));
     let advice = match &verdict {
+        Verdict::Maintenance(_) if step.by == ConfigBy::Volume => NO_CONFIG,
         Verdict::Nothing(_) | Verdict::Maintenance(_) | Verdict::Ours => CONSOLE,
         other => other.advice(),
     };
@@ -201,7 +257,12 @@ async fn waiting(
     address: IpAddr,
     context: &StepContext,
 ) -> Result<Look<Found>, StepError> {
-    let known = match machine::known(&node.machine, &step.node, address)? {
+    let mut meant = step.node.clone();
+    if step.by == ConfigBy::Volume {
+        // A machine that did not read the volume does not have its instance id. Nothing is sent to it in any case.
+        meant.expected.instance_id = None;
+    }
+    let known = match machine::known(&node.machine, &meant, address)? {
         Look::Done(()) if step.by == ConfigBy::Volume => {
             Look::NotYet("it has not read its config from the volume".to_owned())
         }

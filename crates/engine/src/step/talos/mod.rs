@@ -6,6 +6,7 @@
 mod addon;
 mod apply_config;
 mod bootstrap;
+mod census;
 mod client_files;
 mod etcd;
 mod first_answer;
@@ -16,6 +17,7 @@ mod member;
 mod settled;
 mod ubuntu;
 mod vip;
+mod witness;
 
 use std::net::IpAddr;
 

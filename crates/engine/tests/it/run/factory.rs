@@ -28,6 +28,7 @@ async fn a_machine_is_made_of_a_schematic() {
             volume: id(volume),
             url: format!("{FACTORY}/image/{}/v1.11.2/nocloud-amd64.qcow2", schematic.id()),
             checksum: None,
+            sums: vec![],
             ways: vec![way],
             is_present: false,
             deadline: DEADLINE,

@@ -19,6 +19,7 @@ use crate::common;
 
 const URL: &str = "http://factory.example/image/x/nocloud-amd64.qcow2";
 const PATH: &str = "/image/x/nocloud-amd64.qcow2";
+const SUMS: &str = "http://factory.example/image/x/SHA256SUMS";
 const VOLUME: &str = "local:import/talos-x.qcow2";
 const SIZE: u64 = 1 << 30;
 
@@ -35,6 +36,7 @@ fn fetch(ways: &[FetchWay], checksum: Option<Checksum>) -> [Step; 1] {
         volume: id(VOLUME),
         url: URL.to_owned(),
         checksum,
+        sums: vec![SUMS.to_owned()],
         ways: ways.to_vec(),
         is_present: false,
         deadline: DEADLINE,
@@ -250,6 +252,63 @@ async fn a_pinned_checksum_is_held() {
     }
     let ran = rig.run(&fetch(BOTH, sha256(value))).await;
     assert_eq!(ran.results(), ["image done"]);
+}
+
+fn sha256(bytes: &[u8]) -> String {
+    let digest = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, bytes);
+    digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Publishes this checksum of the image.
+fn publish(site: &Website, value: &str) {
+    let list = format!("{} *other.qcow2\n{value} *nocloud-amd64.qcow2\n", "0".repeat(64));
+    site.put("/image/x/SHA256SUMS", list.into_bytes());
+}
+
+#[tokio::test]
+async fn a_published_checksum_is_held() {
+    for ways in [&[FetchWay::Download][..], &[FetchWay::Stream]] {
+        let (rig, site) = rig("9.2");
+        publish(&site, &sha256(b"something else"));
+        let (text, _) = rig.run(&fetch(ways, None)).await.failure();
+        assert!(text.contains("checksum mismatch"), "{text}");
+        assert_eq!(found(&rig).await, []);
+        publish(&site, &sha256(&qcow2(SIZE)));
+        assert_eq!(rig.run(&fetch(ways, None)).await.results(), ["image done"]);
+        assert!(rig.record().contains(&sha256(&qcow2(SIZE))), "Proxmox compares it");
+    }
+}
+
+/// It has the length and the header of the image, and other bytes.
+#[tokio::test]
+async fn a_file_with_another_checksum_is_fetched_again() {
+    for (token, way) in [(ADMIN, "download-url"), (TALMOX, "upload")] {
+        let (rig, site) = rig("9.2");
+        let mut other = qcow2(SIZE);
+        *other.last_mut().unwrap() ^= 1;
+        put_there(&rig, other.leak()).await;
+        publish(&site, &sha256(&qcow2(SIZE)));
+        let ran = rig.run_with(&fetch(BOTH, None), &rig.context(token)).await;
+        assert_eq!(ran.results(), ["image done"]);
+        assert!(ran.notes()[0].contains("checksum mismatch"), "{:?}", ran.notes());
+        assert!(rig.asked().iter().any(|call| call.ends_with(way)), "{:?}", rig.asked());
+        // Now it is the right one.
+        let again = rig.run_with(&fetch(BOTH, None), &rig.context(token)).await;
+        assert_eq!((again.results(), again.notes()), (vec!["image already".to_owned()], vec![]));
+    }
+}
+
+/// Who may not tell a host to fetch anything cannot have it compare checksums either.
+#[tokio::test]
+async fn a_file_that_cannot_be_compared_is_taken_by_its_length() {
+    let (rig, site) = rig("9.2");
+    assert_eq!(rig.run(&fetch(BOTH, None)).await.results(), ["image done"]);
+    publish(&site, &sha256(&qcow2(SIZE)));
+    let refuse = FaultAction::Refuse { status: 403, message: "Permission check failed".to_owned() };
+    rig.strike("POST", "/nodes/pve1/storage/local/download-url", refuse);
+    let ran = rig.run(&fetch(BOTH, None)).await;
+    assert_eq!(ran.results(), ["image already"]);
+    assert!(ran.notes()[0].contains("was not compared with its checksum"), "{:?}", ran.notes());
 }
 
 #[tokio::test]

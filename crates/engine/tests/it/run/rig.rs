@@ -77,6 +77,7 @@ impl Rig {
             pve: self.client(token),
             web: common::web(&self.lab, reach),
             cluster: None,
+            locks: vec![],
             seed: 7,
             cut: None,
         }

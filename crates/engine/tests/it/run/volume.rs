@@ -49,7 +49,8 @@ pub(super) fn with_cidata(own: &OwnVm) -> Vec<Step> {
         running: None,
         deadline: DEADLINE,
     };
-    let detach = DetachCidata { own: own.clone(), slot: id("scsi1"), deadline: DEADLINE };
+    let detach =
+        DetachCidata { own: own.clone(), slot: id("scsi1"), protect: false, deadline: DEADLINE };
     vec![
         step("upload", upload(), &[]),
         step("create", Action::CreateVm(create), &["upload"]),

@@ -1,19 +1,59 @@
 use std::time::Duration;
 
 use talmox_engine::execute::StepResult;
-use talmox_engine::plan::{Action, BootstrapEtcd, Evidence, Witness};
+use talmox_engine::ownership::{ClusterMark, Marker, Stage};
+use talmox_engine::plan::{Action, BootstrapEtcd, ClusterSigns, Evidence, NodeSign, Witness};
+use talmox_lab::pve::Action as FaultAction;
+use talmox_pve::id::VmId;
 
 use super::node::Etcd;
-use super::rig::{Rig, talos_node};
+use super::rig::{MAC, Rig, UUID, talos_node};
+use crate::common::strike;
+use crate::support::bundle;
 
 const FIRST: &str = "10.0.0.11";
 const OTHER: &str = "10.0.0.12";
 const STRANGE: &str = "00000000-0000-4000-8000-000000000001";
 
+/// Of an inventory with one control plane: whatever else there is, it does not name.
+fn signs() -> ClusterSigns {
+    ClusterSigns {
+        cluster: "home".to_owned(),
+        mark: ClusterMark::of(&bundle().cluster.id),
+        nodes: vec![NodeSign {
+            name: "cp-11".to_owned(),
+            uuid: "00000000-0000-4000-8000-000000000011".to_owned(),
+            vmid: VmId::new(300).unwrap(),
+            has_etcd: true,
+        }],
+        addresses: vec!["10.0.0.20".parse().unwrap()],
+    }
+}
+
+/// A VM that was made for another name, as Proxmox has it.
+fn other_vm(description: &str, tags: &str) -> String {
+    let line = |key: &str, value: &str| {
+        if value.is_empty() { String::new() } else { format!("      {key}: \"{value}\"\n") }
+    };
+    format!(
+        "  - vmid: 777\n    node: pve1\n    status: running\n    config:\n      name: renamed\n      \
+         ipconfig0: ip={OTHER}/24\n      net0: \"virtio={MAC},bridge=vmbr0\"\n      smbios1: uuid={UUID}\n{}{}",
+        line("description", description),
+        line("tags", tags),
+    )
+}
+
+fn marker(stage: Stage) -> String {
+    let cluster = ClusterMark::of(&bundle().cluster.id);
+    let node = "old-cp".to_owned();
+    Marker { cluster, node, stage, data: None, are_tags_rejected: false }.to_string()
+}
+
 fn bootstrap(evidence: &[Evidence]) -> Action {
     let witness = |evidence: &Evidence| Witness { node: talos_node(OTHER), evidence: *evidence };
     Action::BootstrapEtcd(BootstrapEtcd {
         node: talos_node(FIRST),
+        signs: signs(),
         witnesses: evidence.iter().map(witness).collect(),
         deadline: Duration::from_mins(10),
     })
@@ -21,7 +61,7 @@ fn bootstrap(evidence: &[Evidence]) -> Action {
 
 #[tokio::test]
 async fn etcd_is_bootstrapped_once_and_when_it_can_be() {
-    let mut rig = Rig::new();
+    let mut rig = Rig::with_proxmox("");
     let node = rig
         .node(FIRST, |facts| {
             facts.is_configured = true;
@@ -38,7 +78,7 @@ async fn etcd_is_bootstrapped_once_and_when_it_can_be() {
 
 #[tokio::test]
 async fn a_bootstrap_that_was_done_already_counts() {
-    let mut rig = Rig::new();
+    let mut rig = Rig::with_proxmox("");
     let node = rig
         .node(FIRST, |facts| {
             facts.is_configured = true;
@@ -54,7 +94,7 @@ async fn a_bootstrap_that_was_done_already_counts() {
 
 #[tokio::test]
 async fn a_node_that_never_gets_the_time_is_told_with_what_to_look_at() {
-    let mut rig = Rig::new();
+    let mut rig = Rig::with_proxmox("");
     let node = rig
         .node(FIRST, |facts| {
             facts.is_configured = true;
@@ -72,7 +112,7 @@ async fn a_node_that_never_gets_the_time_is_told_with_what_to_look_at() {
 /// On real nodes a second request stops the etcd that the first one is starting, and its image is never pulled.
 #[tokio::test]
 async fn an_accepted_bootstrap_is_not_repeated_while_the_image_is_pulled() {
-    let mut rig = Rig::new();
+    let mut rig = Rig::with_proxmox("");
     let node = rig
         .node(FIRST, |facts| {
             facts.is_configured = true;
@@ -93,7 +133,7 @@ async fn an_accepted_bootstrap_is_not_repeated_while_the_image_is_pulled() {
 /// Talos keeps the request in memory only.
 #[tokio::test]
 async fn a_bootstrap_that_a_reboot_lost_is_repeated() {
-    let mut rig = Rig::new();
+    let mut rig = Rig::with_proxmox("");
     let node = rig
         .node(FIRST, |facts| {
             facts.is_configured = true;
@@ -114,7 +154,7 @@ async fn a_bootstrap_that_a_reboot_lost_is_repeated() {
 
 #[tokio::test]
 async fn an_etcd_that_runs_and_does_not_answer_is_never_bootstrapped() {
-    let mut rig = Rig::new();
+    let mut rig = Rig::with_proxmox("");
     let node = rig
         .node(FIRST, |facts| {
             facts.is_configured = true;
@@ -129,7 +169,7 @@ async fn an_etcd_that_runs_and_does_not_answer_is_never_bootstrapped() {
 
 #[tokio::test]
 async fn data_that_is_there_is_waited_for_not_bootstrapped() {
-    let mut rig = Rig::new();
+    let mut rig = Rig::with_proxmox("");
     let node = rig
         .node(FIRST, |facts| {
             facts.is_configured = true;
@@ -151,7 +191,7 @@ async fn data_that_is_there_is_waited_for_not_bootstrapped() {
 #[tokio::test]
 async fn another_member_forbids_it() {
     for etcd in [Etcd::Member, Etcd::Data, Etcd::Silent] {
-        let mut rig = Rig::new();
+        let mut rig = Rig::with_proxmox("");
         let first = rig.node(FIRST, |facts| facts.is_configured = true).await;
         rig.node(OTHER, |facts| {
             facts.is_configured = true;
@@ -168,7 +208,7 @@ async fn another_member_forbids_it() {
 #[tokio::test]
 async fn who_answers_and_has_nothing_does_not() {
     for is_configured in [true, false] {
-        let mut rig = Rig::new();
+        let mut rig = Rig::with_proxmox("");
         let first = rig.node(FIRST, |facts| facts.is_configured = true).await;
         rig.node(OTHER, |facts| facts.is_configured = is_configured).await;
         let told = rig.run(bootstrap(&[Evidence::Answer])).await;
@@ -180,7 +220,7 @@ async fn who_answers_and_has_nothing_does_not() {
 #[tokio::test]
 async fn whoever_else_has_the_address_says_nothing_about_it() {
     for is_configured in [true, false] {
-        let mut rig = Rig::new();
+        let mut rig = Rig::with_proxmox("");
         let first = rig.node(FIRST, |facts| facts.is_configured = true).await;
         rig.node(OTHER, |facts| {
             facts.is_configured = is_configured;
@@ -198,7 +238,7 @@ async fn whoever_else_has_the_address_says_nothing_about_it() {
 
 #[tokio::test]
 async fn another_machine_of_the_cluster_is_not_bootstrapped_in_its_place() {
-    let mut rig = Rig::new();
+    let mut rig = Rig::with_proxmox("");
     let other = rig
         .node(FIRST, |facts| {
             facts.is_configured = true;
@@ -212,7 +252,7 @@ async fn another_machine_of_the_cluster_is_not_bootstrapped_in_its_place() {
 
 #[tokio::test]
 async fn who_may_have_data_and_does_not_answer_forbids_it() {
-    let mut rig = Rig::new();
+    let mut rig = Rig::with_proxmox("");
     let first = rig.node(FIRST, |facts| facts.is_configured = true).await;
     let _closed = rig.lead_nowhere(OTHER);
     let told = rig.run(bootstrap(&[Evidence::Answer])).await;
@@ -222,4 +262,111 @@ async fn who_may_have_data_and_does_not_answer_forbids_it() {
     // With a fresh disk it cannot have any.
     let told = rig.run(bootstrap(&[Evidence::FreshDisk])).await;
     assert!(matches!(told.result, StepResult::Done), "{:?}", told.result);
+}
+
+/// A VM of this cluster under another name, number and address than any in the inventory.
+#[tokio::test]
+async fn a_vm_that_the_inventory_does_not_name_is_asked_too() {
+    let by_notes = other_vm(&marker(Stage::Made), "");
+    let by_tags = other_vm("", "talmox;home");
+    for vm in [by_notes, by_tags] {
+        for (etcd, said) in [
+            (Etcd::Member, "is a member of it already"),
+            (Etcd::Data, "has its data, and does not run it"),
+        ] {
+            let mut rig = Rig::with_proxmox(&vm);
+            let first = rig.node(FIRST, |facts| facts.is_configured = true).await;
+            rig.node(OTHER, |facts| {
+                facts.is_configured = true;
+                facts.etcd = etcd;
+            })
+            .await;
+            let failure = rig.run(bootstrap(&[])).await.failure();
+            assert!(
+                failure.starts_with("etcd is not bootstrapped: ") && failure.contains(said),
+                "{failure}"
+            );
+            assert_eq!(first.facts().bootstraps, 0);
+        }
+        // Without data it does not stand in the way.
+        let mut rig = Rig::with_proxmox(&vm);
+        let first = rig.node(FIRST, |facts| facts.is_configured = true).await;
+        rig.node(OTHER, |facts| facts.is_configured = true).await;
+        let told = rig.run(bootstrap(&[])).await;
+        assert!(matches!(told.result, StepResult::Done), "{:?}", told.result);
+        assert_eq!(first.facts().bootstraps, 1);
+    }
+}
+
+#[tokio::test]
+async fn a_vm_of_the_cluster_that_cannot_be_asked_or_read_forbids_it() {
+    let mut rig = Rig::with_proxmox(&other_vm(&marker(Stage::Made), ""));
+    let first = rig.node(FIRST, |facts| facts.is_configured = true).await;
+    let _closed = rig.lead_nowhere(OTHER);
+    let told = rig.run(bootstrap(&[])).await;
+    let failure = told.failure();
+    assert!(failure.contains("old-cp was made earlier and may have its data"), "{failure}");
+    assert!(!told.hint().contains("destroy"), "{}", told.hint());
+    assert_eq!(first.facts().bootstraps, 0);
+
+    let mut rig = Rig::with_proxmox(&other_vm("", "talmox;home"));
+    let first = rig.node(FIRST, |facts| facts.is_configured = true).await;
+    let message = "got no worker upid".to_owned();
+    let broken = FaultAction::Refuse { status: 500, message };
+    strike(rig.lab(), "GET", "/nodes/{node}/qemu/{vmid}/config", u64::MAX, broken);
+    let failure = rig.run(bootstrap(&[])).await.failure();
+    assert!(failure.contains("cannot be read: VM 777 (renamed) on pve1"), "{failure}");
+    assert_eq!(first.facts().bootstraps, 0);
+}
+
+/// Nobody can say that there is no VM.
+#[tokio::test]
+async fn a_proxmox_that_does_not_answer_forbids_it() {
+    let mut rig = Rig::new();
+    let first = rig.node(FIRST, |facts| facts.is_configured = true).await;
+    let failure = rig.run(bootstrap(&[])).await.failure();
+    assert!(failure.contains("Proxmox does not list its VMs"), "{failure}");
+    assert_eq!(first.facts().bootstraps, 0);
+}
+
+/// VMs of others, templates, and VMs that were never started have no data of this cluster.
+#[tokio::test]
+async fn what_cannot_have_data_is_not_asked() {
+    let foreign =
+        Marker { cluster: ClusterMark::of("another"), ..marker(Stage::Made).parse().unwrap() };
+    for vm in [
+        other_vm("somebody's", ""),
+        other_vm(&foreign.to_string(), "talmox;other"),
+        other_vm(&marker(Stage::Create), "").replace("status: running", "status: stopped"),
+        other_vm(&marker(Stage::Made), "")
+            .replace("      name:", "      template: 1\n      name:")
+            .replace("status: running", "status: stopped"),
+    ] {
+        let mut rig = Rig::with_proxmox(&vm);
+        let first = rig.node(FIRST, |facts| facts.is_configured = true).await;
+        let _closed = rig.lead_nowhere(OTHER);
+        let told = rig.run(bootstrap(&[])).await;
+        assert!(matches!(told.result, StepResult::Done), "{:?}\n{vm}", told.result);
+        assert_eq!(first.facts().bootstraps, 1);
+    }
+}
+
+/// Whoever has the shared address, and wherever older client files lead.
+#[tokio::test]
+async fn a_member_at_an_address_of_the_cluster_forbids_it() {
+    for at in ["10.0.0.20", "10.9.9.9"] {
+        let mut rig = Rig::with_proxmox("");
+        rig.earlier = vec!["10.9.9.9".parse().unwrap()];
+        let first = rig.node(FIRST, |facts| facts.is_configured = true).await;
+        let _closed = rig.lead_nowhere(if at == "10.0.0.20" { "10.9.9.9" } else { "10.0.0.20" });
+        rig.node(at, |facts| {
+            facts.is_configured = true;
+            facts.etcd = Etcd::Member;
+        })
+        .await;
+        let failure = rig.run(bootstrap(&[])).await.failure();
+        let said = format!("etcd is not bootstrapped: the node at {at} is a member of it already");
+        assert_eq!(failure, said);
+        assert_eq!(first.facts().bootstraps, 0);
+    }
 }

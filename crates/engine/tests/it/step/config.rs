@@ -142,6 +142,12 @@ async fn a_volume_is_waited_for_and_nothing_is_sent() {
         told.failure(),
         "cp-11 does not come up: it has not read its config from the volume"
     );
+    let StepResult::Failed(error) = &told.result else { panic!("{:?}", told.result) };
+    let hint = error.hint.as_deref().unwrap();
+    assert!(
+        hint.starts_with("talmox sends no config to it: any machine could answer like this"),
+        "{hint}"
+    );
     assert!(node.facts().applied.is_empty());
 }
 

@@ -1,7 +1,7 @@
 //! Runs single steps, and tells what came of them.
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -18,6 +18,7 @@ use talmox_engine::plan::{
 use talmox_engine::settled::{Addressing, Card, CardName, Shape};
 use talmox_engine::step::Context;
 use talmox_engine::web::{Web, WebSettings};
+use talmox_lab::{Lab, Scenario, Settings as LabSettings};
 use talmox_pve::api::qemu::Vm;
 use talmox_pve::client as pve;
 use talmox_pve::id::VmId;
@@ -30,6 +31,7 @@ use talmox_talos_config::time::UnixTime;
 use tokio::net::TcpSocket;
 
 use super::node::{Etcd, Facts, Node};
+use crate::common::{self, ADMIN};
 use crate::support::bundle;
 
 pub(crate) const UUID: &str = "4c4c4544-0042-3510-8051-b4c04f333732";
@@ -40,6 +42,9 @@ pub(crate) struct Rig {
     pub(crate) clock: Clock,
     pub(crate) pve: pve::Client,
     reach: BTreeMap<String, String>,
+    lab_of_own: Option<Lab>,
+    /// Where client files of earlier runs lead.
+    pub(crate) earlier: Vec<IpAddr>,
     pub(crate) files: Arc<Mutex<Vec<ClientFiles>>>,
 }
 
@@ -90,7 +95,32 @@ impl Rig {
             seed: 0,
         };
         let pve = pve::Client::new(settings).unwrap();
-        Self { clock, pve, reach: BTreeMap::new(), files: Arc::default() }
+        // No test sends anything to a real network.
+        let nowhere = |host: &str| (format!("{host}:6443"), "127.0.0.1:1".to_owned());
+        let mut reach: BTreeMap<String, String> = ["10.0.0.20", "10.0.0.11"].map(nowhere).into();
+        reach.insert("10.0.0.20:50000".to_owned(), "127.0.0.1:1".to_owned());
+        Self { clock, pve, reach, lab_of_own: None, earlier: vec![], files: Arc::default() }
+    }
+
+    /// With a Proxmox that has the VM 300, which runs, and these, in the form of a scenario.
+    pub(crate) fn with_proxmox(vms: &str) -> Self {
+        let mut rig = Self::new();
+        let scenario = format!(
+            "release: \"9.2\"\nnodes: [{{name: pve1}}]\nvms:\n  - vmid: 300\n    node: pve1\n    status: running\n    \
+             config: {{name: cp-11}}\n{vms}access:\n  users: [{{userid: root@pam}}]\n  tokens:\n  \
+             - {{tokenid: \"root@pam!lab\", secret: 00000000-1111-4222-8333-444444444444, privsep: 0}}\n"
+        );
+        let scenario = Scenario::parse("test", &scenario).unwrap();
+        let settings = LabSettings { scenario, speed: 50.0, ..LabSettings::default() };
+        let lab = Lab::start(settings).unwrap();
+        rig.pve = common::client(&lab, ADMIN);
+        rig.lab_of_own = Some(lab);
+        rig
+    }
+
+    /// What goes wrong in its Proxmox from now on.
+    pub(crate) fn lab(&self) -> &Lab {
+        self.lab_of_own.as_ref().unwrap()
     }
 
     /// From now on the address leads there.
@@ -140,6 +170,7 @@ impl Rig {
                 limits: Limits { connect: Duration::from_secs(20), ..Limits::default() },
             },
             api: endpoints(["10.0.0.20", "10.0.0.11"]).to_vec(),
+            earlier: self.earlier.clone(),
             write_files: Arc::new(move |made| {
                 files.lock().unwrap().push(made);
                 Ok(())
@@ -153,6 +184,7 @@ impl Rig {
             pve: self.pve.clone(),
             web: Web::new(WebSettings::default()).unwrap(),
             cluster: Some(self.access()),
+            locks: vec![],
             seed: 0,
             cut: None,
         };

@@ -1,0 +1,108 @@
+//! Files with keys that Git tracks: whoever can read the repository has the cluster.
+
+use std::path::{Path, PathBuf};
+
+use talmox_model::load::ClusterFiles;
+use talmox_model::{Code, Diagnostic, Severity};
+use talmox_talos_config::sops;
+
+use crate::boundary;
+use crate::choose;
+use crate::command::render::DEFAULT_FOLDER;
+use crate::{disk, git_index};
+
+/// More files than this are counted, not named.
+const MOST_NAMED: usize = 5;
+
+const HINT: &str = "`git rm --cached FILE` ends that. Whoever has a copy of the repository has the keys: make a \
+                    kubeconfig and talosconfig anew, and consider the keys of secrets and machine configs as lost";
+
+/// A warning for each cluster that was asked for and has such files.
+pub(super) fn warnings(clusters: &[ClusterFiles]) -> Vec<Diagnostic> {
+    let own = clusters.iter().filter(|files| !files.is_neighbour);
+    own.filter_map(|files| warning(&files.cluster.as_ref()?.path)).collect()
+}
+
+fn warning(file: &Path) -> Option<Diagnostic> {
+    let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let folder = folder.unwrap_or(Path::new("."));
+    let repository = boundary::repository(&folder.canonicalize().ok()?)?;
+    let files = [
+        choose::beside(file, "kubeconfig"),
+        choose::beside(file, "talosconfig"),
+        choose::beside(file, "secrets.yaml"),
+        choose::secrets_beside(file),
+    ];
+    let folders = [folder.join(DEFAULT_FOLDER), PathBuf::from(DEFAULT_FOLDER)];
+    let message = match git_index::tracked(&repository) {
+        Ok(tracked) => {
+            let mut found: Vec<String> = vec![];
+            let named = files.iter().filter(|path| !is_encrypted(path));
+            for path in named.filter_map(|path| inside(&repository, path)) {
+                let is_tracked = tracked.iter().any(|name| name.as_slice() == bytes(&path));
+                found.extend(is_tracked.then(|| path.display().to_string()));
+            }
+            for path in folders.iter().filter_map(|path| inside(&repository, path)) {
+                let below = tracked.iter().filter(|name| holds_keys(name, &path));
+                found.extend(below.map(|name| String::from_utf8_lossy(name).into_owned()));
+            }
+            // The same folder may be named twice.
+            found.sort();
+            found.dedup();
+            if found.is_empty() {
+                return None;
+            }
+            format!("Git tracks files with keys: {}", listed(&found))
+        }
+        // Where there are none of them, it does not matter.
+        Err(_) if !files.iter().chain(&folders).any(|path| path.exists()) => return None,
+        Err(error) => format!("not known whether Git tracks files with keys: {error}"),
+    };
+    Some(Diagnostic {
+        severity: Severity::Warning,
+        code: Code::TrackedKeys,
+        message,
+        primary: None,
+        related: vec![],
+        hint: Some(HINT.to_owned()),
+    })
+}
+
+/// A secrets file that is encrypted belongs into Git. One that is not there cannot be told.
+fn is_encrypted(path: &Path) -> bool {
+    let is_sops = path.to_string_lossy().ends_with(".sops.yaml");
+    match disk::read_secret(path) {
+        Ok(Some(text)) => sops::is_encrypted(text.expose()),
+        _ => is_sops,
+    }
+}
+
+/// A path from the root of the repository; none for one outside.
+fn inside(repository: &Path, path: &Path) -> Option<PathBuf> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let folder = folder.unwrap_or(Path::new(".")).canonicalize().ok()?;
+    Some(folder.strip_prefix(repository).ok()?.join(path.file_name()?))
+}
+
+/// Whether a name is that of a machine config or talosconfig which `render` wrote. Schematics hold no keys.
+fn holds_keys(name: &[u8], folder: &Path) -> bool {
+    let below = name.strip_prefix(bytes(folder)).and_then(|rest| rest.strip_prefix(b"/"));
+    below.is_some_and(|rest| {
+        !rest.starts_with(b"schematics/")
+            && (rest.ends_with(b".yaml") || rest.ends_with(b"talosconfig"))
+    })
+}
+
+fn bytes(path: &Path) -> &[u8] {
+    path.as_os_str().as_encoded_bytes()
+}
+
+/// Names come from whoever wrote the repository: control characters in them are shown, and have no effect.
+fn listed(names: &[String]) -> String {
+    let shown: Vec<String> =
+        names.iter().take(MOST_NAMED).map(|name| name.escape_debug().to_string()).collect();
+    match names.len().checked_sub(MOST_NAMED) {
+        Some(more @ 1..) => format!("{} and {more} more", shown.join(", ")),
+        _ => shown.join(", "),
+    }
+}

@@ -1,0 +1,423 @@
+//! Evidence that a cluster exists although its secrets bundle is missing.
+//!
+//! A second bundle would lock everybody out of the cluster and let `up` create a second one beside it. So a bundle is generated only
+//! when every source of evidence was read and none shows the cluster; an answer that is missing counts against it.
+
+use std::path::{Path, PathBuf};
+use std::{fs, io};
+
+use talmox_clock::Clock;
+use talmox_engine::desired::TAG;
+use talmox_engine::event::RunEnd;
+use talmox_engine::ownership::{ClusterMark, Marker};
+use talmox_engine::run_log;
+use talmox_model::Cluster;
+use talmox_pve::api::cluster::{self, Guest};
+use talmox_pve::api::qemu::Vm;
+use talmox_pve::api::{access, qemu};
+use talmox_pve::config::VmConfig;
+use talmox_pve::id::VmId;
+use talmox_pve::{Client, PveError};
+use talmox_talos_config::secrets::Bundle;
+use tokio::task::JoinSet;
+
+use crate::choose::Chosen;
+use crate::command::render::{DEFAULT_FOLDER, Output};
+use crate::disk;
+use crate::error::CommandError;
+use crate::printer::Printer;
+use crate::runtime;
+use crate::secrets::lock::FILE as LOCK_FILE;
+use crate::session::{client_files, proxmox};
+
+/// Why no bundle is generated.
+#[derive(Debug)]
+enum Refusal {
+    /// Something of the cluster exists.
+    Exists(CommandError),
+    /// It is unknown whether something of it exists.
+    Unknown(CommandError),
+}
+
+impl Refusal {
+    fn into_error(self) -> CommandError {
+        match self {
+            Self::Exists(error) | Self::Unknown(error) => error,
+        }
+    }
+}
+
+/// Refuses a new bundle for a command that works with Proxmox.
+pub(crate) async fn refuse(chosen: &Chosen, client: &Client) -> Result<(), CommandError> {
+    refuse_files(chosen)?;
+    look_at_vms(chosen, client).await.map_err(Refusal::into_error)
+}
+
+/// Refuses a new bundle for a command that needs no Proxmox. It is asked all the same where credentials for it are at hand; where it
+/// does not answer, only `--new-cluster` (`is_new`) helps. An inventory that nobody has used yet needs neither.
+pub(crate) fn refuse_offline(
+    chosen: &Chosen,
+    is_new: bool,
+    printer: &Printer,
+) -> Result<(), CommandError> {
+    refuse_files(chosen)?;
+    if chosen.cluster().file.proxmox.endpoint.get().is_none() {
+        return Ok(());
+    }
+    let why = match proxmox::client(chosen, None, Clock::real(), printer) {
+        Ok((client, _)) => {
+            let looked = runtime::run(async { Ok(look_at_vms(chosen, &client).await) })?;
+            match looked {
+                Ok(()) => return Ok(()),
+                Err(Refusal::Exists(error)) => return Err(error),
+                Err(Refusal::Unknown(error)) if is_new => error.chain(),
+                Err(Refusal::Unknown(error)) => return Err(not_asked(chosen, &error)),
+            }
+        }
+        Err(error) if is_new || !was_used(chosen) => error.chain(),
+        Err(error) => return Err(not_asked(chosen, &error)),
+    };
+    printer.warn(&format!("Proxmox was not asked whether {} exists: {why}", chosen.cluster().name));
+    Ok(())
+}
+
+/// Refuses a bundle that no run has used yet beside VMs of a cluster of the same name with another bundle. `render` may have
+/// generated it in a clone of the inventory whose secrets file was lost, where Proxmox could not be asked.
+pub(crate) async fn refuse_second(
+    chosen: &Chosen,
+    client: &Client,
+    bundle: &Bundle,
+) -> Result<(), CommandError> {
+    if chosen.run_folder().join("runs").exists() {
+        return Ok(());
+    }
+    let wanted = Wanted { chosen, cluster: chosen.cluster() };
+    // A Proxmox that does not answer is reported by the observation that follows, and so are VMs that cannot be read.
+    let Ok(all) = client.send(&cluster::resources()).await else { return Ok(()) };
+    let own = ClusterMark::of(&bundle.cluster.id);
+    let mut guests = all.guests;
+    guests.retain(|guest| guest.is_vm && !guest.template);
+    for (guest, config) in read_configs(client, guests).await {
+        let Ok(config) = config else { continue };
+        let name = wanted.cluster.name.as_str();
+        let tags = config.tags();
+        let is_named = tags.contains(TAG) && tags.contains(name)
+            || Marker::told_cluster(config.description()) == Some(name);
+        let mut lines = config.description().lines();
+        let other = lines
+            .find_map(|line| line.parse::<Marker>().ok().filter(|marker| marker.cluster != own));
+        if let Some(marker) = other.filter(|_| is_named) {
+            let message = format!(
+                "VM {} on {} is the node {} of a cluster {name} with other secrets than {}",
+                guest.vmid,
+                guest.node,
+                marker.node,
+                chosen.secrets_path().display()
+            );
+            return Err(CommandError::failed(message).hint(
+                "if it is this cluster, restore its secrets file from a backup or from git; if it is another one, give this cluster \
+                 another `cluster_name:`",
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn not_asked(chosen: &Chosen, error: &CommandError) -> CommandError {
+    let name = &chosen.cluster().name;
+    let message =
+        format!("no secrets were made: nobody knows whether {name} exists: {}", error.chain());
+    let hint = match &error.hint {
+        Some(hint) => format!("{hint}\n"),
+        None => String::new(),
+    };
+    CommandError::failed(message).hint(format!(
+        "{hint}only if {name} has never been created: run the same command with --new-cluster"
+    ))
+}
+
+/// Whether talmox worked with this inventory before: a run took the lock, or a secrets file holds something else than a bundle.
+fn was_used(chosen: &Chosen) -> bool {
+    // The lock on the secrets is taken before this is asked.
+    let is_of_run = |entry: io::Result<fs::DirEntry>| {
+        entry.map_or(true, |entry| entry.file_name() != LOCK_FILE)
+    };
+    let has_run = match fs::read_dir(chosen.run_folder()) {
+        Ok(mut entries) => entries.any(is_of_run),
+        Err(error) => error.kind() != io::ErrorKind::NotFound,
+    };
+    has_run || chosen.secrets_path().exists()
+}
+
+fn exists(chosen: &Chosen, what: &str, else_do: &str) -> CommandError {
+    let path = chosen.secrets_path();
+    let message = format!(
+        "no secrets were made: {what}, so the cluster {} may exist, and {} is missing or has no bundle",
+        chosen.cluster().name,
+        path.display()
+    );
+    CommandError::failed(message).hint(format!(
+        "restore {} from a backup or from git: without it nobody gets into the cluster\n{else_do}",
+        path.display()
+    ))
+}
+
+/// Refuses where files beside the inventory show that the cluster was created.
+fn refuse_files(chosen: &Chosen) -> Result<(), CommandError> {
+    let paths = chosen.client_paths();
+    for path in [&paths.kubeconfig, &paths.talosconfig] {
+        let Some(text) = disk::read_secret(path)? else { continue };
+        if client_files::leads_to_real_cluster(&text) {
+            let what = format!("{} leads to a cluster", path.display());
+            let else_do = "if it leads to another cluster, or to one that is gone, move it away";
+            return Err(exists(chosen, &what, else_do));
+        }
+    }
+    refuse_runs(chosen)?;
+    for folder in [PathBuf::from(DEFAULT_FOLDER), chosen.folder().join(DEFAULT_FOLDER)] {
+        if is_rendered_for(chosen, &folder)? {
+            let what = format!("{} holds configs of its nodes", folder.display());
+            let else_do =
+                "if they are of another cluster, or of one that is gone, move the folder away";
+            return Err(exists(chosen, &what, else_do));
+        }
+    }
+    Ok(())
+}
+
+/// Refuses where the newest run that changed something was not a `destroy` that reached its end.
+fn refuse_runs(chosen: &Chosen) -> Result<(), CommandError> {
+    let folder = chosen.run_folder().join("runs");
+    let failed = |error| {
+        CommandError::failed(format!("no secrets were made: cannot read {}", folder.display()))
+            .because(error)
+            .hint("make the folder readable; its logs show whether the cluster was created")
+    };
+    let runs = run_log::list(&folder).map_err(failed)?;
+    // `list` leaves out what it cannot read.
+    if count_logs(&folder).map_err(failed)? > runs.len() {
+        let what = format!("{} holds a log of a run that cannot be read", folder.display());
+        return Err(exists(chosen, &what, "if the cluster is gone, move the logs away"));
+    }
+    let gone = "if the cluster is gone, move the logs away";
+    let changed = runs.iter().find(|run| match run.header.command.as_str() {
+        "up" => run.done > 0 || run.end.is_none(),
+        command => command == "destroy",
+    });
+    match changed {
+        Some(run) if run.header.command == "up" => {
+            let path = folder.join(format!("{}.jsonl", run.id));
+            Err(exists(chosen, &format!("{} is the log of a run of `up`", path.display()), gone))
+        }
+        Some(run) if run.end != Some(RunEnd::Done) => {
+            let path = folder.join(format!("{}.jsonl", run.id));
+            let what = format!("{} is the log of a `destroy` that did not end", path.display());
+            Err(exists(chosen, &what, gone))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn count_logs(folder: &Path) -> io::Result<usize> {
+    let entries = match fs::read_dir(folder) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(0),
+        Err(error) => return Err(error),
+    };
+    let mut count = 0;
+    for entry in entries {
+        let path = entry?.path();
+        count += usize::from(path.extension().is_some_and(|extension| extension == "jsonl"));
+    }
+    Ok(count)
+}
+
+/// Whether `render` wrote configs of this cluster to a folder. Several clusters may be rendered from one current folder, so the
+/// names of nodes and of the context decide.
+fn is_rendered_for(chosen: &Chosen, folder: &Path) -> Result<bool, CommandError> {
+    let output = Output::open(folder)?;
+    if !output.is_rendered() {
+        return Ok(false);
+    }
+    let cluster = chosen.cluster();
+    let is_of_node = |path: &str| {
+        let stem = Path::new(path).file_stem().and_then(|stem| stem.to_str());
+        cluster.nodes.iter().any(|node| stem == Some(node.name.value.as_str()))
+    };
+    if !output.paths().any(is_of_node) {
+        return Ok(false);
+    }
+    let talosconfig = disk::read_secret(&folder.join("talosconfig"))?;
+    let contexts = talosconfig.map(|text| client_files::contexts(&text)).unwrap_or_default();
+    Ok(contexts.is_empty() || contexts.contains(&cluster.name))
+}
+
+/// Looks for the cluster in everything that Proxmox lists.
+async fn look_at_vms(chosen: &Chosen, client: &Client) -> Result<(), Refusal> {
+    let unreachable = |error| Refusal::Unknown(proxmox::unreachable(error));
+    let permissions = client.send(&access::permissions()).await.map_err(unreachable)?;
+    let all = client.send(&cluster::resources()).await.map_err(unreachable)?;
+    let wanted = Wanted { chosen, cluster: chosen.cluster() };
+    let mut guests: Vec<Guest> = all.guests;
+    guests.retain(|guest| guest.is_vm && !guest.template);
+    if let Some(guest) = guests.iter().find(|guest| wanted.has_tags(guest)) {
+        let what = format!("VM {} on {} carries its tags", guest.vmid, guest.node);
+        return Err(wanted.exists(&what, guest));
+    }
+    // A token that may not see VMs gets an empty list, which proves nothing.
+    if let Some(path) = wanted
+        .audit_paths()
+        .find(|paths| !paths.iter().any(|path| permissions.allows(path, "VM.Audit")))
+    {
+        let message = format!("the token lacks VM.Audit on {}", path[0]);
+        let hint = "`talmox init --role` prints the commands that grant it";
+        return Err(Refusal::Unknown(CommandError::failed(message).hint(hint)));
+    }
+    for vmid in wanted.vmids() {
+        if guests.iter().any(|guest| guest.vmid == vmid) {
+            continue;
+        }
+        match client.send(&cluster::is_free(vmid)).await {
+            Ok(_) => {}
+            Err(error) if error.is_already_exists() => {
+                let message = format!("vmid {vmid} is used by something that the token cannot see");
+                let hint = "grant VM.Audit on it, or give the node another `vmid:`";
+                return Err(Refusal::Unknown(CommandError::failed(message).hint(hint)));
+            }
+            Err(error) => return Err(unreachable(error)),
+        }
+    }
+    look_at_configs(&wanted, client, guests).await
+}
+
+/// Looks at the notes and the UUID of every VM. A VM that shows the cluster is reported before one that cannot be read.
+async fn look_at_configs(
+    wanted: &Wanted<'_>,
+    client: &Client,
+    guests: Vec<Guest>,
+) -> Result<(), Refusal> {
+    let mut unread = None;
+    for (guest, config) in read_configs(client, guests).await {
+        match config {
+            Ok(config) => {
+                if let Some(sign) = wanted.sign(&guest, &config) {
+                    let what = format!("VM {} on {} {sign}", guest.vmid, guest.node);
+                    return Err(wanted.exists(&what, &guest));
+                }
+            }
+            Err(error) => {
+                unread.get_or_insert((guest, error));
+            }
+        }
+    }
+    let Some((guest, error)) = unread else { return Ok(()) };
+    let message = format!("VM {} on {} cannot be read", guest.vmid, guest.node);
+    Err(Refusal::Unknown(CommandError::failed(message).because(error).hint(format!(
+        "bring {} up, then run the same command; or use a token that sees only the VMs of this cluster (`talmox init --role`)",
+        guest.node
+    ))))
+}
+
+/// The configs of these VMs, or why they cannot be read, by vmid; but for those that are gone since they were listed.
+async fn read_configs(
+    client: &Client,
+    guests: Vec<Guest>,
+) -> Vec<(Guest, Result<VmConfig, PveError>)> {
+    let mut looks = JoinSet::new();
+    for guest in guests {
+        let client = client.clone();
+        looks.spawn(async move {
+            let vm = Vm::new(&guest.node, guest.vmid);
+            let config = client.send(&qemu::config(&vm)).await;
+            let is_gone =
+                config.is_err() && client.send(&cluster::is_free(guest.vmid)).await.is_ok();
+            (!is_gone).then_some((guest, config))
+        });
+    }
+    let mut looked: Vec<_> = looks.join_all().await.into_iter().flatten().collect();
+    looked.sort_by_key(|(guest, _)| guest.vmid);
+    looked
+}
+
+/// What a VM of the cluster would be known by, without its secrets.
+struct Wanted<'a> {
+    chosen: &'a Chosen,
+    cluster: &'a Cluster,
+}
+
+impl Wanted<'_> {
+    fn exists(&self, what: &str, guest: &Guest) -> Refusal {
+        let else_do = format!(
+            "if VM {} belongs to another cluster, give this one another `cluster_name:`, and its nodes other names and vmids",
+            guest.vmid
+        );
+        Refusal::Exists(exists(self.chosen, what, &else_do))
+    }
+
+    fn has_tags(&self, guest: &Guest) -> bool {
+        let has = |tag: &str| guest.tags.iter().any(|known| known.eq_ignore_ascii_case(tag));
+        has(TAG) && has(&self.cluster.name)
+    }
+
+    fn vmids(&self) -> impl Iterator<Item = VmId> {
+        let numbers = self.cluster.nodes.iter().filter_map(|node| node.entry.vmid.get());
+        numbers.filter_map(|vmid| VmId::new(vmid.get()).ok())
+    }
+
+    /// For each node, the paths on one of which the token must be able to see VMs; the usual one first.
+    fn audit_paths(&self) -> impl Iterator<Item = Vec<String>> {
+        self.cluster.nodes.iter().map(|node| {
+            let pool = node.settings().placement.pool.get().map(|pool| format!("/pool/{pool}"));
+            let vmid = node.entry.vmid.get().map_or(100, |vmid| vmid.get());
+            pool.into_iter().chain(["/vms".to_owned(), format!("/vms/{vmid}")]).collect()
+        })
+    }
+
+    /// What shows that a VM may be of this cluster.
+    fn sign(&self, guest: &Guest, config: &VmConfig) -> Option<String> {
+        let nodes = &self.cluster.nodes;
+        let is_node = |name: &str| nodes.iter().any(|node| node.name.value.as_str() == name);
+        // The list is some seconds old, and shows a new VM without its name and tags.
+        let is_placed = guest.name.as_deref().is_some_and(is_node)
+            || config.name().is_some_and(is_node)
+            || self.vmids().any(|vmid| vmid == guest.vmid);
+        let tags = config.tags();
+        if tags.contains(TAG) && tags.contains(&self.cluster.name) {
+            return Some("carries its tags".to_owned());
+        }
+        let description = config.description();
+        let marker = description.lines().find_map(|line| line.parse::<Marker>().ok());
+        let Some(marker) = marker else {
+            // Proxmox draws random UUIDs (version 4), talmox derives them (version 5).
+            let uuid = config.smbios().uuid.unwrap_or_default();
+            let is_derived = uuid.as_bytes().get(14) == Some(&b'5');
+            let is_near = is_placed || self.is_in_pool(guest);
+            return (is_derived && is_near)
+                .then(|| format!("has a UUID ({uuid}) such as talmox derives"));
+        };
+        let noted = Marker::told_cluster(description);
+        let own = self.cluster.name.as_str();
+        let is_tagged_otherwise = tags.contains(TAG) && tags.iter().count() > 1;
+        if noted == Some(own) || tags.contains(own) {
+            return Some(format!("carries talmox's marker, for the node {}", marker.node));
+        }
+        if is_placed || is_node(&marker.node) {
+            return Some(format!("is of a talmox cluster, for the node {}", marker.node));
+        }
+        // Neither tags nor notes name a cluster, so it may be this one.
+        (noted.is_none() && !is_tagged_otherwise).then(|| {
+            format!(
+                "carries talmox's marker of a cluster without a name, for the node {}",
+                marker.node
+            )
+        })
+    }
+
+    fn is_in_pool(&self, guest: &Guest) -> bool {
+        let Some(pool) = &guest.pool else { return false };
+        self.cluster.nodes.iter().any(|node| {
+            let own = node.settings().placement.pool.get();
+            own.is_some_and(|own| own.to_string() == pool.to_string())
+        })
+    }
+}

@@ -1,0 +1,128 @@
+//! The locks of a run in Proxmox, which keep other machines and folders away from the cluster.
+
+use std::sync::Arc;
+
+use talmox_clock::Clock;
+use talmox_engine::cluster_lock::{
+    self, ClusterLock, Fence, Holder, Lease, LockKey, LockRequest, TakeError,
+};
+use talmox_engine::ownership::ClusterMark;
+use talmox_talos_config::random::Randomness as _;
+use talmox_talos_config::time::UnixTime;
+
+use super::Session;
+use crate::error::CommandError;
+use crate::printer::Printer;
+use crate::{environment, process};
+
+/// The locks that a run holds.
+#[derive(Debug, Default)]
+pub(crate) struct RunLocks(Vec<ClusterLock>);
+
+impl RunLocks {
+    pub(crate) fn fences(&self) -> Vec<Fence> {
+        self.0.iter().map(ClusterLock::fence).collect()
+    }
+
+    /// Whether nobody else can have changed anything since they were taken.
+    pub(crate) fn are_held(&self) -> bool {
+        !self.0.is_empty()
+    }
+
+    pub(crate) async fn release(self, printer: &Printer) {
+        for lock in self.0 {
+            let pool = lock.pool();
+            if let Err(error) = lock.release().await {
+                printer.warn(&format!(
+                    "the lock of this run stays in Proxmox (the pool {pool}): {error}. The next run takes it over, or \
+                     `talmox unlock` removes it"
+                ));
+            }
+        }
+    }
+}
+
+impl Session {
+    /// What locks this cluster. A cluster that has no secrets yet is locked by its name too: two first runs from two
+    /// folders have no identity in common.
+    pub(crate) fn lock_keys(&self) -> Vec<LockKey> {
+        let name = self.is_draft.then(|| LockKey::of_name(&self.desired.cluster));
+        let own = LockKey::of_cluster(&ClusterMark::of(&self.bundle.cluster.id));
+        name.into_iter().chain([own]).collect()
+    }
+
+    /// Keeps all other runs away from the cluster, wherever they are started. Without the right to do so nothing is locked, and the
+    /// plan has said so.
+    pub(crate) async fn lock_cluster(
+        &self,
+        command: &str,
+        printer: &Printer,
+    ) -> Result<RunLocks, CommandError> {
+        let mut locks = RunLocks::default();
+        if self.is_alone() {
+            return Ok(locks);
+        }
+        let holder = self.holder(command);
+        for key in self.lock_keys() {
+            let told = printer.clone();
+            let request = LockRequest {
+                pve: self.pve.clone(),
+                key,
+                holder: holder.clone(),
+                lease: Lease::default(),
+                judge: Arc::new(process::life),
+                report_wait: Arc::new(move |holder| {
+                    told.say(&format!(
+                        "The cluster is locked by {holder}. Waiting up to {} s for a sign of life of that run…",
+                        Lease::default().end.as_secs()
+                    ));
+                }),
+            };
+            match cluster_lock::take(request).await {
+                Ok(lock) => locks.0.push(lock),
+                Err(error @ (TakeError::Forbidden(_) | TakeError::Unsupported(_))) => {
+                    printer.warn(&format!(
+                        "{error}: make sure that nobody else runs `up` or `destroy` on this cluster"
+                    ));
+                    return Ok(locks);
+                }
+                Err(error) => {
+                    locks.release(printer).await;
+                    return Err(refused(error));
+                }
+            }
+        }
+        Ok(locks)
+    }
+
+    /// This run, as others are told of it.
+    fn holder(&self, command: &str) -> Holder {
+        let mut run = [0; 8];
+        environment::Kernel.fill(&mut run);
+        let now = i64::try_from(Clock::real().unix()).unwrap_or(i64::MAX);
+        Holder {
+            cluster: self.desired.cluster.clone(),
+            command: command.to_owned(),
+            user: process::user(),
+            host: process::host(),
+            pid: std::process::id(),
+            run: run.iter().map(|byte| format!("{byte:02x}")).collect(),
+            since: UnixTime::from_seconds(now).to_string(),
+            process: process::own_mark(),
+        }
+    }
+}
+
+fn refused(error: TakeError) -> CommandError {
+    let hint = match &error {
+        TakeError::Held(_) => {
+            "wait for it to end, or stop it there with Ctrl-C. If that run is dead, `talmox unlock` removes its lock"
+        }
+        TakeError::Unreadable { .. } => {
+            "a newer talmox may hold it: upgrade this one. If no run works on the cluster, `talmox unlock` removes it"
+        }
+        TakeError::Contended => "run the same command again",
+        _ => "see that Proxmox answers, then run the same command again",
+    };
+    CommandError::failed("nothing was changed").because(error).hint(hint)
+}

@@ -1,0 +1,65 @@
+//! What belongs into Git, and what does not.
+
+use std::fs;
+
+use crate::support::Folder;
+
+/// The index of a repository that tracks these files, in version 2 of the format.
+fn index(names: &[&str]) -> Vec<u8> {
+    let mut bytes = b"DIRC\0\0\0\x02".to_vec();
+    bytes.extend(u32::try_from(names.len()).unwrap().to_be_bytes());
+    for name in names {
+        let start = bytes.len();
+        bytes.extend([0; 24]);
+        bytes.extend(0o100_644_u32.to_be_bytes());
+        bytes.extend([0; 32]);
+        bytes.extend(u16::try_from(name.len()).unwrap().to_be_bytes());
+        bytes.extend(name.bytes());
+        let padding = 8 - (bytes.len() - start) % 8;
+        bytes.extend(vec![0; padding]);
+    }
+    bytes.extend([0; 20]);
+    bytes
+}
+
+#[test]
+fn init_keeps_keys_out_of_git_and_check_finds_those_that_are_in() {
+    let folder = Folder::new();
+    folder.write("inventory/home/.gitignore", "*.log\n");
+    let run = folder.talmox("init home --subnet 10.0.0.0/24");
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    assert!(run.stderr.contains("wrote inventory/home/.gitignore"), "{}", run.stderr);
+    let ignored = folder.read("inventory/home/.gitignore");
+    assert!(ignored.starts_with("*.log\n#"), "{ignored}");
+    for line in ["kubeconfig", "talosconfig", "generated/", ".talmox/"] {
+        assert!(ignored.lines().any(|known| known == line), "{line}: {ignored}");
+    }
+
+    fs::create_dir_all(folder.path().join(".git")).unwrap();
+    let track = |names: &[&str]| {
+        fs::write(folder.path().join(".git/index"), index(names)).unwrap();
+        folder.talmox("check")
+    };
+    let harmless = track(&["inventory/home/cluster.yaml", "inventory/home/secrets.sops.yaml"]);
+    assert_eq!(harmless.code, 0, "{}", harmless.stderr);
+    assert!(!harmless.stderr.contains("tracked-keys"), "{}", harmless.stderr);
+    let run = track(&[
+        "generated/home-cp-1.yaml",
+        "generated/schematics/a.yaml",
+        "inventory/home/kubeconfig",
+        "inventory/home/secrets.yaml",
+        "other/kubeconfig",
+    ]);
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    let told = "warning[tracked-keys]: Git tracks files with keys: generated/home-cp-1.yaml, \
+                inventory/home/kubeconfig, inventory/home/secrets.yaml\n";
+    assert!(run.stderr.contains(told), "{}", run.stderr);
+    assert!(run.stderr.contains("git rm --cached"), "{}", run.stderr);
+
+    // An index that cannot be read is not taken for an empty one, where there are such files.
+    fs::write(folder.path().join(".git/index"), "nonsense").unwrap();
+    assert!(!folder.talmox("check").stderr.contains("tracked-keys"));
+    folder.write("inventory/home/kubeconfig", "x");
+    let run = folder.talmox("check");
+    assert!(run.stderr.contains("not known whether Git tracks"), "{}", run.stderr);
+}

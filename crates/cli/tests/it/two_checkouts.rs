@@ -1,0 +1,114 @@
+//! Two folders with the same inventory and the same secrets, and one Proxmox.
+
+use std::io::{BufRead as _, BufReader};
+use std::process::{Child, Command, Stdio};
+
+use crate::lab::{IN_FILE, Served};
+use crate::support::Cluster;
+
+/// The first VM takes its time.
+const FAULTS: &str = "faults:\n  - {task: qmcreate, nth: 1, delay: 4m}\n";
+const SPEED: &str = "--inventory inventory/dev --speed 20 --faults faults.yaml";
+const UP: &str = "up --yes --lab-at lab.json";
+
+fn served(cluster: &Cluster) -> Served {
+    cluster.folder.write("faults.yaml", FAULTS);
+    Served::in_file(cluster, SPEED)
+}
+
+/// `up` in a process of its own, once it changes something.
+fn up(cluster: &Cluster) -> Child {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_talmox"));
+    command.current_dir(cluster.folder.path()).env("HOME", cluster.folder.path().join("home"));
+    command.args(UP.split_whitespace()).stdin(Stdio::null()).stdout(Stdio::null());
+    let mut process = command.stderr(Stdio::piped()).spawn().unwrap();
+    let mut said = BufReader::new(process.stderr.take().unwrap());
+    let mut line = String::new();
+    while !line.contains("the task qmcreate") {
+        line.clear();
+        assert_ne!(said.read_line(&mut line).unwrap(), 0, "it ended without making a VM");
+    }
+    // Nobody reads on: a closed pipe must not stop it.
+    std::thread::spawn(move || std::io::copy(&mut said, &mut std::io::sink()));
+    process
+}
+
+#[test]
+fn a_second_folder_is_refused_whatever_is_deleted_and_resumes_a_run_that_was_killed() {
+    let first = Cluster::with_secrets();
+    let _lab = served(&first);
+    let second = first.checkout();
+    let mut running = up(&first);
+    let held = "error: nothing was changed: the cluster is in use by `talmox up` of dev by ";
+
+    // The other folder, for whatever changes the cluster.
+    let refused = second.run(UP);
+    assert_eq!(refused.code, 1, "{}", refused.stderr);
+    assert!(refused.stderr.contains(held), "{}", refused.stderr);
+    assert!(
+        refused.stderr.contains(&format!("(process {}, since ", running.id())),
+        "{}",
+        refused.stderr
+    );
+    let refused = second.run(&format!("destroy --yes {IN_FILE}"));
+    assert_eq!(refused.code, 1, "{}", refused.stderr);
+
+    // The same folder, without the lock that is in it.
+    std::fs::remove_dir_all(first.folder.path().join("inventory/dev/.talmox")).unwrap();
+    let refused = first.run(UP);
+    assert_eq!(refused.code, 1, "{}", refused.stderr);
+    assert!(refused.stderr.contains(held), "{}", refused.stderr);
+
+    // A run that lives is not unlocked.
+    let refused = second.run(&format!("unlock --yes {IN_FILE}"));
+    assert_eq!(refused.code, 1, "{}", refused.stderr);
+    assert!(refused.stderr.contains(" still runs"), "{}", refused.stderr);
+
+    // Killed: its process is provably dead, and nobody has to wait or to unlock.
+    running.kill().unwrap();
+    running.wait().unwrap();
+    let resumed = second.run(UP);
+    assert_eq!(resumed.code, 0, "{}", resumed.stderr);
+    assert!(!resumed.stderr.contains("sign of life"), "{}", resumed.stderr);
+    let again = first.run(UP);
+    assert_eq!(again.code, 0, "{}", again.stderr);
+    let unlocked = first.run(&format!("unlock --yes {IN_FILE}"));
+    assert!(unlocked.stderr.contains("The cluster is not locked."), "{}", unlocked.stderr);
+}
+
+#[test]
+fn a_lock_that_was_left_behind_is_shown_and_removed_on_request() {
+    let cluster = Cluster::with_secrets();
+    let lab = served(&cluster);
+    let mut running = up(&cluster);
+    running.kill().unwrap();
+    running.wait().unwrap();
+    let locks = || {
+        let pools = lab.get("/pools")?;
+        let all = pools["data"].as_array().unwrap().clone();
+        let name = |pool: &serde_json::Value| pool["poolid"].as_str().unwrap().to_owned();
+        Some(all.iter().map(name).filter(|name| name.starts_with("talmox-lock/")).count())
+    };
+    let Some(left) = locks() else { return };
+    assert_eq!(left, 1);
+    let asked = cluster.run(&format!("unlock {IN_FILE}"));
+    assert_eq!((asked.code, locks()), (64, Some(1)), "nobody was asked: {}", asked.stderr);
+    assert!(asked.stderr.contains("`talmox up` of dev by "), "{}", asked.stderr);
+    let removed = cluster.run(&format!("unlock --yes --format json {IN_FILE}"));
+    assert_eq!((removed.code, locks()), (0, Some(0)), "{}", removed.stderr);
+    assert_eq!(removed.stdout, "{\"cluster\":\"dev\",\"removed\":1}\n");
+}
+
+/// Two first runs would give one cluster two identities.
+#[test]
+fn two_first_runs_of_one_name_make_secrets_once() {
+    let first = Cluster::new();
+    let _lab = served(&first);
+    let second = first.checkout();
+    let mut running = up(&first);
+    let refused = second.run(UP);
+    assert_eq!(refused.code, 1, "{}", refused.stderr);
+    assert!(!second.folder.path().join(crate::support::SECRETS).exists(), "{}", refused.stderr);
+    running.kill().unwrap();
+    running.wait().unwrap();
+}

@@ -1,0 +1,187 @@
+//! Secrets are never made while something shows, or may show, that the cluster exists.
+
+use std::fs;
+
+use crate::lab::Served;
+use crate::support::{Cluster, SECRETS};
+
+const PATH: &str = "inventory/dev/cluster.yaml";
+const UUID: &str = "11111111-2222-4333-8444-555555555555";
+/// Every command that makes secrets.
+const COMMANDS: [&str; 6] = [
+    "plan",
+    "up --yes",
+    "render",
+    "render --new-cluster",
+    "secrets init",
+    "secrets init --new-cluster",
+];
+
+/// A lab with one VM of this config, and an inventory without secrets whose Proxmox it is.
+fn with_vm(config: &str, faults: &str) -> (Served, Cluster) {
+    let mut cluster = Cluster::new().with_token("{env: TOKEN}");
+    let scenario = format!(
+        "nodes: [{{name: pve}}]\nvms:\n  - vmid: 777\n    node: pve\n    status: stopped\n    config: {{memory: 512, {config}}}\n"
+    );
+    cluster.folder.write("lab.yaml", &scenario);
+    cluster.folder.write("faults.yaml", faults);
+    let lab = Served::in_file(&cluster, "--scenario lab.yaml --faults faults.yaml");
+    cluster.set("TOKEN", format!("{}={}", lab.pve("token_id"), lab.pve("token_secret")));
+    fs::copy(lab.pve("ca"), cluster.folder.path().join("inventory/dev/ca.pem")).unwrap();
+    let proxmox = format!("endpoint: {}, ca_file: ca.pem", lab.pve("url"));
+    let text = cluster.folder.read(PATH).replace("endpoint: https://pve:8006", &proxmox);
+    cluster.folder.write(PATH, &text);
+    (lab, cluster)
+}
+
+fn has_secrets(cluster: &Cluster) -> bool {
+    cluster.folder.path().join(SECRETS).exists()
+}
+
+/// All of these commands refuse in these words, and make nothing.
+#[track_caller]
+fn refuse(cluster: &Cluster, commands: &[&str], words: &str) {
+    for command in commands {
+        let run = cluster.run(command);
+        assert_eq!(run.code, 1, "{command}: {}{}", run.stdout, run.stderr);
+        assert!(run.stderr.contains(words), "{command}: `{words}` is not in\n{}", run.stderr);
+        assert!(run.stderr.contains("hint: "), "{command}: {}", run.stderr);
+        assert!(!run.stderr.contains("delete"), "{command}: {}", run.stderr);
+        assert!(!has_secrets(cluster), "{command}");
+    }
+}
+
+#[test]
+fn a_vm_with_a_sign_of_the_cluster_keeps_secrets_from_being_made() {
+    let marker = "talmox/1 cluster=0123456789abcdef node=old-1 stage=made";
+    let noted = |name: &str| {
+        format!(
+            "Node old-1 of the cluster {name}. talmox knows the VM by the next line: keep it.\\n\\n{marker}"
+        )
+    };
+    let derived = "11111111-2222-5333-8444-555555555555";
+    for (config, words) in [
+        ("name: x, tags: talmox;dev".to_owned(), "carries its tags"),
+        (
+            format!("name: x, description: \"{}\"", noted("dev")),
+            "carries talmox's marker, for the node old-1",
+        ),
+        (
+            format!("name: x, description: \"{marker}\""),
+            "carries talmox's marker of a cluster without a name",
+        ),
+        (format!("name: cp-1, description: \"{}\"", noted("ops")), "is of a talmox cluster"),
+        (format!("name: cp-1, smbios1: uuid={derived}"), "such as talmox derives"),
+    ] {
+        let (_lab, cluster) = with_vm(&config, "faults: []\n");
+        refuse(&cluster, &COMMANDS, words);
+    }
+    // VMs of others are in nobody's way.
+    for config in [
+        format!("name: x, smbios1: uuid={UUID}"),
+        format!("name: x, tags: talmox;ops, description: \"{}\"", noted("ops")),
+    ] {
+        let (_lab, cluster) = with_vm(&config, "faults: []\n");
+        let run = cluster.run("secrets init");
+        assert_eq!(run.code, 0, "{config}: {}", run.stderr);
+        assert!(has_secrets(&cluster));
+    }
+}
+
+/// The secrets file was lost, and `render` made another one where Proxmox could not be asked.
+#[test]
+fn secrets_that_were_made_beside_a_cluster_are_not_used() {
+    let marker = "talmox/1 cluster=0123456789abcdef node=cp-1 stage=made";
+    let config = format!("name: cp-1, tags: talmox;dev, description: \"{marker}\"");
+    let (_lab, cluster) = with_vm(&config, "faults: []\n");
+    let elsewhere = Cluster::with_secrets();
+    for path in [SECRETS, crate::support::KEYS] {
+        cluster.folder.write(path, &elsewhere.folder.read(path));
+    }
+    for command in ["plan", "up --yes"] {
+        let run = cluster.run(command);
+        assert_eq!(run.code, 1, "{}", run.stderr);
+        let words = "VM 777 on pve is the node cp-1 of a cluster dev with other secrets";
+        assert!(run.stderr.contains(words), "{}", run.stderr);
+    }
+}
+
+#[test]
+fn a_vm_that_cannot_be_read_keeps_secrets_from_being_made() {
+    let faults = "faults:\n  - {method: GET, path: '/nodes/*/qemu/777/config', times: always, \
+                  refuse: {status: 500, message: no such file}}\n";
+    let (_lab, cluster) = with_vm(&format!("name: x, smbios1: uuid={UUID}"), faults);
+    refuse(&cluster, &["plan", "up --yes"], "VM 777 on pve cannot be read");
+    let offline = ["render", "secrets init"];
+    refuse(&cluster, &offline, "nobody knows whether dev exists: VM 777 on pve cannot be read");
+    refuse(&cluster, &offline, "run the same command with --new-cluster");
+    let run = cluster.run("secrets init --new-cluster");
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    assert!(run.stderr.contains("Proxmox was not asked whether dev exists"), "{}", run.stderr);
+}
+
+#[test]
+fn a_proxmox_that_does_not_answer_keeps_secrets_from_being_made() {
+    let mut cluster = Cluster::new().with_token("{env: TOKEN}");
+    let text = cluster.folder.read(PATH).replace("https://pve:8006", "https://127.0.0.1:1");
+    cluster.folder.write(PATH, &text);
+    // Nobody has used this inventory, and it has no credentials: as in `render` of an example.
+    let run = cluster.run("render --output new");
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    assert!(run.stderr.contains("Proxmox was not asked whether dev exists"), "{}", run.stderr);
+    fs::remove_file(cluster.folder.path().join(SECRETS)).unwrap();
+    // A run took its lock here.
+    let lock = "inventory/dev/.talmox/lock";
+    cluster.folder.write(lock, "");
+    refuse(&cluster, &["render", "secrets init"], "with --new-cluster");
+    fs::remove_file(cluster.folder.path().join(lock)).unwrap();
+    cluster.set("TOKEN", "talmox@pve!ci=00000000-0000-4000-8000-000000000000");
+    refuse(&cluster, &["render", "secrets init"], "cannot connect to 127.0.0.1:1");
+    let run = cluster.run("secrets init --new-cluster");
+    assert_eq!(run.code, 0, "{}", run.stderr);
+}
+
+#[test]
+fn files_beside_the_inventory_keep_secrets_from_being_made() {
+    let cluster = Cluster::new();
+    let offline = ["render", "render --new-cluster", "secrets init", "secrets init --new-cluster"];
+    let remove = |path: &str| fs::remove_file(cluster.folder.path().join(path)).unwrap();
+    let kubeconfig = "inventory/dev/kubeconfig";
+    let real = "clusters: [{cluster: {server: 'https://10.0.0.20:6443', certificate-authority-data: eA==}}]\n";
+    for text in [real, "clusters: [\n"] {
+        cluster.folder.write(kubeconfig, text);
+        refuse(&cluster, &offline, "inventory/dev/kubeconfig leads to a cluster");
+    }
+    remove(kubeconfig);
+
+    let log = |time: u32, command: &str, end: Option<&str>| {
+        let header = format!(
+            "{{\"format\":1,\"command\":\"{command}\",\"cluster\":\"dev\",\"started\":{time}.0}}\n"
+        );
+        let end = end.map(|end| {
+            format!("{{\"time\":{time}.5,\"what\":{{\"event\":\"run_ended\",\"end\":\"{end}\",\"seconds\":0.5}}}}\n")
+        });
+        let path = format!("inventory/dev/.talmox/runs/{time}-{command}.jsonl");
+        cluster.folder.write(&path, &format!("{header}{}", end.unwrap_or_default()));
+        path
+    };
+    log(1, "up", None);
+    refuse(&cluster, &offline, "1-up.jsonl is the log of a run of `up`");
+    log(2, "destroy", Some("failed"));
+    refuse(&cluster, &offline, "2-destroy.jsonl is the log of a `destroy` that did not end");
+    cluster.folder.write("inventory/dev/.talmox/runs/3-up.jsonl", "no log\n");
+    refuse(&cluster, &offline, "a log of a run that cannot be read");
+    remove("inventory/dev/.talmox/runs/3-up.jsonl");
+    log(4, "destroy", Some("done"));
+    let run = cluster.run("render --new-cluster");
+    assert_eq!(run.code, 0, "{}", run.stderr);
+
+    // Now there are configs, and no secrets that they were made of.
+    remove(SECRETS);
+    let init = ["secrets init", "secrets init --new-cluster", "render --output other"];
+    refuse(&cluster, &init, "generated holds configs of its nodes");
+    let renamed = cluster.folder.read(PATH).replace("cp-1", "cp-9").replace("wk-1", "wk-9");
+    cluster.folder.write(PATH, &renamed);
+    let run = cluster.run("secrets init --new-cluster");
+    assert_eq!(run.code, 0, "they are of another cluster's nodes: {}", run.stderr);
+}

@@ -1,0 +1,140 @@
+//! Taking a lock.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use talmox_clock::{Chance, Clock, Moment};
+use talmox_pve::PveError;
+use talmox_pve::id::PoolId;
+
+use super::fence::{ClusterLock, Fence, now, time_of_day};
+use super::pools::{HeldLock, LockPools};
+use super::{Holder, Life, LockRequest, TakeError};
+
+/// How often a run gives way to others that take the same lock at the same moment.
+const TRIES: u64 = 20;
+const GIVE_WAY: Duration = Duration::from_millis(300);
+
+/// Takes the lock of a cluster. A lock whose holder is provably dead is taken over at once; one whose holder may be alive on
+/// another machine is watched until its comment changes (it is alive) or a lease has passed (it is dead).
+pub async fn take(request: LockRequest) -> Result<ClusterLock, TakeError> {
+    let pools = LockPools::new(&request.pve, &request.key);
+    // One clock for all of it: the moments of two clocks have nothing in common.
+    let clock = Clock::real();
+    let mut watched = Watched { clock, locks: BTreeMap::new(), is_reported: false };
+    let mut chance = Chance::new(0).of(&request.holder.run, 0);
+    for _ in 0..TRIES {
+        let seen = watched.until_nobody_is_alive(&pools, &request).await?;
+        let number = seen.iter().map(|lock| lock.number).max().unwrap_or_default() + 1;
+        let pool = pools.pool(number);
+        let comment = request.holder.comment(0, &now());
+        let confirmed = (clock.moment(), time_of_day());
+        match pools.create(&pool, &comment).await {
+            Ok(true) => {
+                if is_alone(&pools, &pool, &comment, &seen).await? {
+                    // The pools of dead runs: whoever lists them has to judge them again.
+                    for dead in &seen {
+                        pools.delete(&dead.pool).await.ok();
+                    }
+                    let LockRequest { holder, lease, .. } = request;
+                    let fence = Fence::new(pools, pool, holder, lease, clock, confirmed);
+                    return Ok(ClusterLock::keep(fence));
+                }
+                pools.delete(&pool).await?;
+            }
+            // Another run was faster; or the request is sent again. One whose answer was lost may have created the pool: the
+            // next look finds it, as one of this run, and deletes it.
+            Ok(false) | Err(TakeError::Pve(PveError::MaybeApplied { .. })) => {}
+            Err(TakeError::Pve(error)) if error.is_retryable() => {}
+            Err(error) => return Err(error),
+        }
+        clock.sleep(chance.jitter(GIVE_WAY)).await;
+    }
+    Err(TakeError::Contended)
+}
+
+/// Whether there is no other lock than those that were judged dead, and that have not changed since.
+async fn is_alone(
+    pools: &LockPools,
+    own: &PoolId,
+    comment: &str,
+    dead: &[HeldLock],
+) -> Result<bool, TakeError> {
+    let Some(all) = pools.list_since(own, comment).await? else { return Ok(false) };
+    Ok(all.iter().filter(|lock| lock.pool != *own).all(|lock| dead.contains(lock)))
+}
+
+/// The locks of others, and since when their comments have not changed, on the clock of this machine.
+struct Watched {
+    clock: Clock,
+    locks: BTreeMap<PoolId, (String, Moment)>,
+    is_reported: bool,
+}
+
+/// What a look at the locks of others says.
+enum Verdict {
+    /// All of them are dead.
+    Dead,
+    Held(Box<Holder>),
+    Unreadable(String),
+    /// This one has to be watched further.
+    Open(Box<Holder>),
+}
+
+impl Watched {
+    /// Looks until every lock is of a dead run; those are given back.
+    async fn until_nobody_is_alive(
+        &mut self,
+        pools: &LockPools,
+        request: &LockRequest,
+    ) -> Result<Vec<HeldLock>, TakeError> {
+        let lease = request.lease;
+        loop {
+            let seen = pools.list().await?;
+            let is_own = |lock: &HeldLock| {
+                lock.holder.as_ref().is_some_and(|holder| holder.run == request.holder.run)
+            };
+            let (own, others): (Vec<HeldLock>, Vec<_>) = seen.into_iter().partition(is_own);
+            // Created by a request whose answer was lost.
+            for lock in own {
+                pools.delete(&lock.pool).await?;
+            }
+            match self.judge(&others, request) {
+                Verdict::Dead => return Ok(others),
+                Verdict::Held(holder) => return Err(TakeError::Held(holder)),
+                Verdict::Unreadable(pool) => return Err(TakeError::Unreadable { pool }),
+                Verdict::Open(holder) => {
+                    if !self.is_reported {
+                        self.is_reported = true;
+                        (request.report_wait)(&holder);
+                    }
+                    self.clock.sleep(lease.renew.min(lease.end) / 5).await;
+                }
+            }
+        }
+    }
+
+    fn judge(&mut self, locks: &[HeldLock], request: &LockRequest) -> Verdict {
+        let mut verdict = Verdict::Dead;
+        for lock in locks {
+            let Some(holder) = &lock.holder else {
+                return Verdict::Unreadable(lock.pool.to_string());
+            };
+            match (request.judge)(holder) {
+                Life::Dead => continue,
+                Life::Alive => return Verdict::Held(Box::new(holder.clone())),
+                Life::Unknown => {}
+            }
+            let now = self.clock.moment();
+            let (comment, since) =
+                self.locks.entry(lock.pool.clone()).or_insert((lock.comment.clone(), now));
+            if *comment != lock.comment {
+                return Verdict::Held(Box::new(holder.clone()));
+            }
+            if now.since(*since) < request.lease.end {
+                verdict = Verdict::Open(Box::new(holder.clone()));
+            }
+        }
+        verdict
+    }
+}

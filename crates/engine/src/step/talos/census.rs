@@ -1,0 +1,194 @@
+//! The VMs in Proxmox that may hold etcd data of this cluster, looked at right before it is bootstrapped.
+//!
+//! The plan was made earlier and goes by the inventory, in which nodes may have other names, numbers and addresses than
+//! when their VMs were made. So every VM is looked at here. What cannot be read counts as a VM of this cluster, unless
+//! nothing about it says so.
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+
+use talmox_pve::PveError;
+use talmox_pve::api::cluster::{self, Guest};
+use talmox_pve::api::qemu::{self, Vm};
+use talmox_pve::config::VmConfig;
+use talmox_pve::property::{IpConfig, Ipv4Config, Ipv6Config};
+use talmox_talos_api::Expected;
+use tokio::task::JoinSet;
+
+use crate::desired::{SmbiosUuid, TAG};
+use crate::ownership::{Marker, Stage};
+use crate::plan::{BootstrapEtcd, ClusterSigns};
+use crate::step::{StepContext, StepError};
+
+/// A VM of this cluster that this run did not make.
+#[derive(Debug)]
+pub(super) struct Suspect {
+    pub(super) vm: Vm,
+    /// For people.
+    pub(super) name: String,
+    pub(super) is_running: bool,
+    /// Where it was told to be.
+    pub(super) addresses: Vec<IpAddr>,
+    pub(super) expected: Expected,
+    /// Whether it need not answer. A worker that has its config cannot before there is a cluster; and tags alone prove
+    /// nothing, as anybody can set them.
+    pub(super) may_be_silent: bool,
+}
+
+/// What Proxmox says.
+#[derive(Debug, Default)]
+pub(super) struct Census {
+    pub(super) suspects: Vec<Suspect>,
+    /// VMs that may be of this cluster and cannot be read: each in words.
+    pub(super) unread: Vec<String>,
+}
+
+impl Census {
+    /// Looks at every VM but the one that is bootstrapped and those that this run made. Inside, why Proxmox cannot be
+    /// asked.
+    pub(super) async fn take(
+        step: &BootstrapEtcd,
+        context: &StepContext,
+    ) -> Result<Result<Self, String>, StepError> {
+        let all = match context.wait(context.send(&cluster::resources())).await? {
+            Ok(all) => all,
+            Err(error) => return Ok(Err(format!("Proxmox does not list its VMs: {error}"))),
+        };
+        let own = step.node.own.vm.vmid;
+        let cluster_id = context.cluster()?.bundle.cluster.id.clone();
+        let pool =
+            all.guests.iter().find(|guest| guest.vmid == own).and_then(|own| own.pool.clone());
+        let mut numbers: BTreeSet<_> = step
+            .signs
+            .nodes
+            .iter()
+            .map(|node| node.vmid)
+            .filter(|vmid| *vmid != own && !context.seen.is_created(*vmid))
+            .collect();
+        let is_open = |guest: &&Guest| {
+            guest.is_vm
+                && !guest.template
+                && guest.vmid != own
+                && !context.seen.is_created(guest.vmid)
+        };
+        let mut census = Self::default();
+        let mut reads = JoinSet::new();
+        for guest in all.guests.iter().filter(is_open).cloned() {
+            numbers.remove(&guest.vmid);
+            let pve = context.run.pve.clone();
+            reads.spawn(async move {
+                let vm = Vm::new(&guest.node, guest.vmid);
+                let config = pve.send(&qemu::config(&vm)).await;
+                let is_gone =
+                    config.is_err() && pve.send(&cluster::is_free(guest.vmid)).await.is_ok();
+                (!is_gone).then_some((guest, config))
+            });
+        }
+        for (guest, config) in context.wait(reads.join_all()).await?.into_iter().flatten() {
+            match config {
+                Ok(config) => {
+                    census.suspects.extend(suspect(&step.signs, &cluster_id, &guest, &config));
+                }
+                Err(error) if may_be_own(&step.signs, &guest, pool.as_ref()) => {
+                    census.unread.push(unread(&guest, &error));
+                }
+                Err(_) => {}
+            }
+        }
+        // The list is some seconds old, and does not show what the token may not see.
+        for vmid in numbers {
+            match context.wait(context.send(&cluster::is_free(vmid))).await? {
+                Ok(_) => {}
+                Err(_) if context.seen.is_created(vmid) => {}
+                Err(error) if error.is_already_exists() => {
+                    census.unread.push(format!("VM {vmid}, which Proxmox does not list"));
+                }
+                Err(error) => census.unread.push(format!("the number {vmid}: {error}")),
+            }
+        }
+        Ok(Ok(census))
+    }
+}
+
+fn unread(guest: &Guest, error: &PveError) -> String {
+    let name = guest.name.as_deref().map(|name| format!(" ({name})")).unwrap_or_default();
+    format!("VM {}{name} on {}: {error}", guest.vmid, guest.node)
+}
+
+/// Whether a VM whose config cannot be read may be of this cluster, by what the list of all VMs says.
+fn may_be_own(signs: &ClusterSigns, guest: &Guest, pool: Option<&talmox_pve::id::PoolId>) -> bool {
+    let has_tag = |wanted: &str| guest.tags.iter().any(|tag| tag.eq_ignore_ascii_case(wanted));
+    let is_node = signs
+        .nodes
+        .iter()
+        .any(|node| node.vmid == guest.vmid || guest.name.as_deref() == Some(node.name.as_str()));
+    // Clusters can be renamed, and tags be missing where a policy rejects them.
+    let is_of_another = has_tag(TAG) && guest.tags.len() > 1 && !has_tag(&signs.cluster);
+    let is_in_pool = pool.is_some() && guest.pool.as_ref() == pool;
+    is_node || has_tag(&signs.cluster) && has_tag(TAG) || is_in_pool && !is_of_another
+}
+
+fn suspect(
+    signs: &ClusterSigns,
+    cluster_id: &str,
+    guest: &Guest,
+    config: &VmConfig,
+) -> Option<Suspect> {
+    let marker = Marker::find(config.description());
+    let uuid = config.smbios().uuid;
+    let by_uuid = signs.nodes.iter().find(|node| Some(&node.uuid) == uuid.as_ref());
+    let is_marked = marker.as_ref().is_some_and(|marker| marker.cluster == signs.mark);
+    let tags = config.tags();
+    // A VM that lost its notes, of a node that the inventory does not have: its UUID comes from its name.
+    let own_uuid = |name: &String| SmbiosUuid::of(cluster_id, name).to_string();
+    let is_by_name = uuid.is_some() && guest.name.as_ref().map(own_uuid) == uuid;
+    let is_tagged = marker.is_none() && tags.contains(TAG) && tags.contains(&signs.cluster);
+    if !is_marked && by_uuid.is_none() && !is_by_name && !is_tagged {
+        return None;
+    }
+    let is_running = guest.status == "running";
+    // Nobody has started it yet, so there is nothing on its disks but the image.
+    let is_unstarted =
+        marker.as_ref().is_some_and(|marker| is_marked && marker.stage != Stage::Made);
+    if is_unstarted && !is_running {
+        return None;
+    }
+    // The user-data of a VM with another system is noted in its marker: such a system has no etcd of Talos.
+    if marker.as_ref().is_some_and(|marker| is_marked && marker.data.is_some()) {
+        return None;
+    }
+    let name = marker.as_ref().map(|marker| marker.node.clone());
+    let name = name.or_else(|| guest.name.clone()).unwrap_or_else(|| guest.vmid.to_string());
+    let node = by_uuid.or_else(|| signs.nodes.iter().find(|node| is_marked && node.name == name));
+    let macs = (0..32).filter_map(|index| config.net(index)?.mac);
+    Some(Suspect {
+        vm: Vm::new(&guest.node, guest.vmid),
+        is_running,
+        addresses: addresses(config),
+        expected: Expected {
+            uuid,
+            macs: macs.map(|mac| mac.to_string().to_lowercase()).collect(),
+            instance_id: None,
+        },
+        may_be_silent: match node {
+            Some(node) => !node.has_etcd,
+            None => !is_marked && !is_by_name,
+        },
+        name,
+    })
+}
+
+/// The addresses that the cloud-init drive of a VM gives it.
+fn addresses(config: &VmConfig) -> Vec<IpAddr> {
+    let mut all = vec![];
+    for (_, value) in config.iter().filter(|(key, _)| key.starts_with("ipconfig")) {
+        let told = IpConfig::parse(value);
+        if let Some(Ipv4Config::Static { address, .. }) = told.v4 {
+            all.push(IpAddr::V4(address));
+        }
+        if let Some(Ipv6Config::Static { address, .. }) = told.v6 {
+            all.push(IpAddr::V6(address));
+        }
+    }
+    all
+}

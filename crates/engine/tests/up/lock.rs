@@ -1,0 +1,281 @@
+//! Two machines, or two folders, work on one cluster: one of them does, the others are told who.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use talmox_clock::Clock;
+use talmox_engine::cluster_lock::{
+    self, ClusterLock, Fence, Holder, Lease, Life, LockKey, LockLost, LockRequest, TakeError,
+    Unconfirmed,
+};
+use talmox_engine::event::{Event, Events};
+use talmox_engine::execute::{Cancel, execute};
+use talmox_engine::ownership::ClusterMark;
+use talmox_pve::api::pool;
+use tokio::task::JoinSet;
+
+use super::inventory::{HEAD, home, pair};
+use super::rig::{ADMIN, Ran, Rig, Yard};
+
+/// Of runs that live: renewed often, and long enough for a busy machine.
+const LIVING: Lease = Lease {
+    renew: Duration::from_millis(200),
+    trust: Duration::from_secs(4),
+    end: Duration::from_secs(10),
+};
+/// Ends soon, and has every change ask Proxmox first.
+const SHORT: Lease =
+    Lease { renew: Duration::from_mins(10), trust: Duration::ZERO, end: Duration::from_secs(1) };
+
+fn key(rig: &Rig) -> LockKey {
+    LockKey::of_cluster(&ClusterMark::of(&rig.bundle.cluster.id))
+}
+
+/// A run on another machine, so far as everybody else can tell.
+fn request(rig: &Rig, host: &str, lease: Lease) -> LockRequest {
+    let holder = Holder {
+        cluster: "home".to_owned(),
+        command: "up".to_owned(),
+        user: "somebody".to_owned(),
+        host: host.to_owned(),
+        pid: 4711,
+        run: format!("run-of-{host}"),
+        since: "2026-11-17T04:20:00Z".to_owned(),
+        process: None,
+    };
+    LockRequest {
+        pve: rig.client(rig.token),
+        key: key(rig),
+        holder,
+        lease,
+        judge: Arc::new(|_| Life::Unknown),
+        report_wait: Arc::new(|_| {}),
+    }
+}
+
+/// Who finds out that the run on this host is dead.
+fn knowing(request: LockRequest, dead: &'static str) -> LockRequest {
+    let judge = move |holder: &Holder| {
+        if holder.host == dead { Life::Dead } else { Life::Unknown }
+    };
+    LockRequest { judge: Arc::new(judge), ..request }
+}
+
+/// The names of the pools that are locks.
+async fn pools(rig: &Rig) -> Vec<String> {
+    let all = rig.client(ADMIN).send(&pool::list()).await.unwrap();
+    let names = all.into_iter().map(|pool| pool.id.to_string());
+    names.filter(|name| name.starts_with("talmox-lock/")).collect()
+}
+
+/// What `talmox up` does with a lock.
+async fn up(rig: &Rig, text: &str, host: &str) -> Result<Ran, TakeError> {
+    let lock = cluster_lock::take(request(rig, host, LIVING)).await?;
+    let ran = run_with(rig, text, lock.fence()).await;
+    lock.release().await.unwrap();
+    Ok(ran)
+}
+
+async fn run_with(rig: &Rig, text: &str, fence: Fence) -> Ran {
+    let plan = rig.plan(text).await;
+    let mut context = rig.context(text, None);
+    context.locks = vec![fence];
+    rig.carry_out_in(plan, context).await
+}
+
+/// The control planes of one checkout are in another order: without a lock each run bootstraps its own first one.
+#[tokio::test(flavor = "multi_thread")]
+async fn of_two_runs_from_two_folders_one_runs_and_the_other_is_told_who() {
+    let rig = Rig::start();
+    let reordered = format!(
+        "{HEAD}\ncontrolplane:\n  - {{name: cp-3, ip: 10.0.0.13}}\n  - {{name: cp-1, ip: 10.0.0.11}}\n  \
+         - {{name: cp-2, ip: 10.0.0.12}}\nworkers:\n  - {{name: wk-1, ip: 10.0.0.21}}\n  - {{name: wk-2, ip: 10.0.0.22}}\n"
+    );
+    let (one, other) = (home(), reordered);
+    let (first, second) = tokio::join!(up(&rig, &one, "laptop"), up(&rig, &other, "desktop"));
+    let (ran, refused, host) = match (first, second) {
+        (Ok(ran), Err(refused)) => (ran, refused, "laptop"),
+        (Err(refused), Ok(ran)) => (ran, refused, "desktop"),
+        other => panic!("{other:?}"),
+    };
+    ran.assert_done();
+    let who = format!(
+        "the cluster is in use by `talmox up` of home by somebody@{host} (process 4711, since 2026-11-17T04:20:00Z)"
+    );
+    assert_eq!(refused.to_string(), who);
+    assert_eq!(rig.lab.etcd_clusters(), 1);
+    assert_eq!(pools(&rig).await, Vec::<String>::new(), "nothing is left behind");
+}
+
+/// Of many that see the same dead run at the same moment one takes its lock over.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_dead_lock_is_taken_over_by_one_of_many() {
+    const HOSTS: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
+    let rig = Rig::start();
+    drop(cluster_lock::take(request(&rig, "dead", LIVING)).await.unwrap());
+    let mut takes = JoinSet::new();
+    for host in HOSTS {
+        takes.spawn(cluster_lock::take(knowing(request(&rig, host, LIVING), "dead")));
+    }
+    let taken = takes.join_all().await;
+    let (held, refused): (Vec<_>, Vec<_>) = taken.into_iter().partition(Result::is_ok);
+    assert_eq!((held.len(), refused.len()), (1, HOSTS.len() - 1), "{refused:?}");
+    let lock: ClusterLock = held.into_iter().next().unwrap().unwrap();
+    for refused in refused {
+        assert!(matches!(refused, Err(TakeError::Held(_))), "{refused:?}");
+    }
+    assert_eq!(pools(&rig).await, [lock.pool()]);
+    lock.release().await.unwrap();
+    assert_eq!(pools(&rig).await, Vec::<String>::new());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lock_without_a_sign_of_life_is_taken_over_after_its_lease_and_not_before() {
+    let rig = Rig::start();
+    let silent = cluster_lock::take(request(&rig, "silent", SHORT)).await.unwrap();
+    let clock = Clock::real();
+    let begun = clock.moment();
+    let next = cluster_lock::take(request(&rig, "next", SHORT)).await.unwrap();
+    let passed = clock.moment().since(begun);
+    assert!(passed >= SHORT.end, "{passed:?}");
+    // A machine that slept, and wakes up: it must not change anything.
+    let lost = silent.fence().check().await.unwrap_err();
+    let Unconfirmed::Lost(LockLost::TakenOver(by)) = lost else { panic!("{lost:?}") };
+    assert_eq!(by.host, "next");
+    silent.release().await.unwrap();
+    next.fence().check().await.unwrap();
+    assert_eq!(pools(&rig).await, [next.pool()], "who lost its lock leaves that of others alone");
+}
+
+/// It is renewed: whoever watches sees that it lives.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lock_that_is_renewed_is_never_taken_over() {
+    let rig = Rig::start();
+    let lock = cluster_lock::take(request(&rig, "living", LIVING)).await.unwrap();
+    let patient = Lease { renew: Duration::from_millis(500), ..LIVING };
+    let refused = cluster_lock::take(request(&rig, "other", patient)).await.unwrap_err();
+    assert!(matches!(refused, TakeError::Held(_)), "{refused:?}");
+    lock.fence().check().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_without_its_lock_changes_nothing() {
+    let rig = Rig::start();
+    let lock = cluster_lock::take(request(&rig, "laptop", SHORT)).await.unwrap();
+    let held = cluster_lock::held(&rig.client(rig.token), &key(&rig)).await.unwrap();
+    cluster_lock::break_lock(&rig.client(rig.token), &key(&rig), &held[0]).await.unwrap();
+    let before = rig.asked().len();
+    let ran = run_with(&rig, &pair(), lock.fence()).await;
+    let failures = ran.failures();
+    let said = "stopped before the next change: this run no longer holds its lock\n  the lock of this run was removed from \
+                Proxmox";
+    assert!(failures.contains(said), "{failures}");
+    let changes: Vec<String> =
+        rig.asked().split_off(before).into_iter().filter(|call| !call.starts_with("GET")).collect();
+    assert_eq!(changes, ["PUT /pools"], "the renewal that found out");
+    assert!(rig.guests().await.iter().all(|guest| guest.vmid.get() == 100));
+}
+
+/// Machines are about to boot when somebody else breaks the lock and takes it: the run stops, and never bootstraps.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_that_loses_its_lock_stops_before_its_next_change() {
+    let rig = Rig::start();
+    let lock = cluster_lock::take(request(&rig, "laptop", SHORT)).await.unwrap();
+    let plan = rig.plan(&home()).await;
+    let mut context = rig.context(&home(), None);
+    context.locks = vec![lock.fence()];
+    let (events, mut heard) = Events::channel(rig.lab.clock());
+    let breaking = async {
+        while let Some(event) = heard.recv().await {
+            if matches!(&event.what, Event::StepStarted { step } if step == "talos/cp-1/apply") {
+                break;
+            }
+        }
+        let request = knowing(request(&rig, "desktop", LIVING), "laptop");
+        cluster_lock::take(request).await.unwrap()
+    };
+    let cancel = Cancel::default();
+    let running = async {
+        let outcome = execute(&plan, &context, &cancel, &events).await;
+        drop(events);
+        outcome
+    };
+    let (outcome, other) = tokio::join!(running, breaking);
+    let failures: Vec<String> = outcome.failures().flat_map(|(_, error)| error.causes()).collect();
+    assert!(failures.iter().any(|cause| cause.contains("taken over by")), "{failures:?}");
+    assert_eq!(rig.lab.etcd_clusters(), 0);
+    other.fence().check().await.unwrap();
+    other.release().await.unwrap();
+    // Nothing was lost: the next run resumes.
+    up(&rig, &home(), "desktop").await.unwrap().assert_done();
+    assert_eq!(rig.lab.etcd_clusters(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lock_of_an_unknown_kind_is_left_alone() {
+    let rig = Rig::start();
+    cluster_lock::take(request(&rig, "laptop", SHORT)).await.unwrap().release().await.unwrap();
+    let locked = cluster_lock::take(request(&rig, "laptop", SHORT)).await.unwrap();
+    let pool = locked.pool().parse().unwrap();
+    let admin = rig.client(ADMIN);
+    admin.send(&pool::set_comment(&pool, "do not touch, maintenance")).await.unwrap();
+    let refused = cluster_lock::take(request(&rig, "other", SHORT)).await.unwrap_err();
+    assert!(
+        matches!(&refused, TakeError::Unreadable { pool } if *pool == locked.pool()),
+        "{refused:?}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_token_without_the_right_is_told_so_and_nothing_is_taken() {
+    for release in ["9.2", "8.4"] {
+        let with = vec![("Pool.Allocate, Pool.Audit]", "Pool.Audit]".to_owned())];
+        let rig = Rig::of(Yard { release, with, ..Yard::default() });
+        let refused = cluster_lock::take(request(&rig, "laptop", SHORT)).await.unwrap_err();
+        assert!(matches!(refused, TakeError::Forbidden(_)), "{refused:?}");
+        assert_eq!(pools(&rig).await, Vec::<String>::new());
+    }
+}
+
+/// The right is on the pool around the locks, which stays: Proxmox takes the access entries of a pool away with it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lock_costs_four_requests_and_can_be_taken_again() {
+    for release in ["9.2", "8.4"] {
+        let rig = Rig::of(Yard { release, ..Yard::default() });
+        for costs in [6, 4, 4] {
+            let before = rig.asked().len();
+            let lock = cluster_lock::take(request(&rig, "laptop", LIVING)).await.unwrap();
+            lock.release().await.unwrap();
+            let asked = rig.asked().split_off(before);
+            assert!(asked.len() <= costs, "{asked:?}");
+        }
+    }
+}
+
+/// Requests whose answers are lost may have been carried out.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lost_answer_leaves_no_second_lock() {
+    let rig = Rig::start();
+    rig.strike("POST", "/pools", 1, talmox_lab::pve::Action::CutAfter);
+    let lock = cluster_lock::take(request(&rig, "laptop", LIVING)).await.unwrap();
+    assert_eq!(pools(&rig).await, [lock.pool()]);
+}
+
+/// A run that was cut off from Proxmox for too long does not act on what it knew before.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_old_confirmation_is_not_trusted() {
+    let rig = Rig::start();
+    let trust = Duration::from_millis(300);
+    let lease = Lease { trust, ..SHORT };
+    let lock = cluster_lock::take(request(&rig, "laptop", lease)).await.unwrap();
+    let before = rig.asked().len();
+    Clock::real().sleep(trust * 2).await;
+    let message = "got lock request timeout".to_owned();
+    let busy = talmox_lab::pve::Action::Refuse { status: 500, message };
+    rig.strike("PUT", "/pools", 1, busy);
+    let unsure = lock.fence().check().await.unwrap_err();
+    assert!(matches!(unsure, Unconfirmed::Unanswered(_)), "{unsure:?}");
+    lock.fence().check().await.unwrap();
+    let asked = rig.asked().split_off(before);
+    assert_eq!(asked, ["PUT /pools", "PUT /pools", "GET /pools"]);
+}
