@@ -54,7 +54,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "talmox-yaml",
         ],
     ),
-    ("xtask", &["talmox-model"]),
+    ("xtask", &["talmox-clock", "talmox-model"]),
 ];
 
 /// What only the tests of a crate may depend on.

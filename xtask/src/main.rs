@@ -1,31 +1,37 @@
 //! Chores of this repository: `cargo xtask generate` writes the generated files, `cargo xtask
-//! check` proves what no compiler proves, `cargo xtask dist` makes the static binary.
+//! check` proves what no compiler proves, `cargo xtask dist` makes the static binary, `cargo xtask chaos` disturbs clusters in
+//! the lab and looks for what must never happen.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a tool for developers")]
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+mod chaos;
 mod dist;
 mod generated;
 mod layering;
 mod size;
 mod stubs;
+mod threats;
 
 type Problems = Vec<String>;
 
 fn main() -> ExitCode {
     let root = root();
-    let command = std::env::args().nth(1);
-    let problems = match command.as_deref() {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let command = arguments.first();
+    let problems = match command.map(String::as_str) {
         Some("generate") => generated::write(&root),
         Some("check") => {
             let mut problems = layering::check(&root);
             problems.extend(generated::check(&root));
             problems.extend(size::check(&root));
+            problems.extend(threats::check(&root));
             problems
         }
         Some("dist") => dist::build(&root),
-        _ => vec!["usage: cargo xtask generate | check | dist".to_owned()],
+        Some("chaos") => chaos::run(&root, &arguments[1..]),
+        _ => vec!["usage: cargo xtask generate | check | dist | chaos".to_owned()],
     };
     for problem in &problems {
         eprintln!("xtask: {problem}");
