@@ -21,7 +21,7 @@ pub(crate) fn yes(question: &str) -> Result<(), CommandError> {
     Err(CommandError::failed("nothing was changed"))
 }
 
-/// Whether somebody says yes.
+/// Whether the user answers yes.
 pub(crate) fn agrees(question: &str) -> Result<bool, CommandError> {
     let answer = answer(&format!("{question} [y/N] "), "run it on a terminal")?;
     Ok(matches!(answer.to_lowercase().as_str(), "y" | "yes"))

@@ -1,6 +1,6 @@
 //! The boundary of an inventory: the repository or folder that its files must be in.
 //!
-//! Whoever wrote an inventory is not always the one who runs it. A patch, an add-on or a secrets file that leads out of
+//! The author of an inventory is not always the user who runs it. A patch, an add-on or a secrets file that leads out of
 //! a checkout, by `..` or by a link, would put the user's own files into machine configs and into messages.
 
 use std::fs;

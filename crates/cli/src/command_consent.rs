@@ -1,6 +1,6 @@
 //! Consent to run a command that an inventory names.
 //!
-//! Whoever can write an inventory could otherwise run programs as anybody who plans it. The user's answer is kept in
+//! The author of an inventory could otherwise run programs as every user who plans it. The user's answer is kept in
 //! the user's own state folder, never in the repository, which the author of the inventory controls.
 
 use std::fs;

@@ -96,7 +96,7 @@ fn cannot_write(path: &Path, error: io::Error) -> CommandError {
 pub(crate) fn read_secret(path: &Path) -> Result<Option<SecretText>, CommandError> {
     match regular_file::read(path, LARGEST_OWN) {
         Ok(bytes) => secret_text(path, bytes).map(Some),
-        // A link that leads nowhere is as good as no file to whoever reads, and refused to whoever writes.
+        // A link that leads nowhere counts as a missing file for readers, and is refused for writers.
         Err(ReadError::Missing | ReadError::Dangling) => Ok(None),
         Err(error) => {
             Err(CommandError::failed(format!("cannot read {}", path.display())).because(error))
@@ -129,7 +129,7 @@ fn create_folder(folder: &Path) -> io::Result<()> {
 pub(crate) struct PrivateFolder(PathBuf);
 
 impl PrivateFolder {
-    /// Makes a folder with a name that nobody can guess. One that exists is an error: another user may have made it,
+    /// Makes a folder with a random name. One that exists is an error: another user may have made it,
     /// or a link that leads elsewhere.
     pub(crate) fn new(parent: &Path) -> io::Result<Self> {
         Self::named(parent, &format!("talmox-{}", random_name()))

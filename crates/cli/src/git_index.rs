@@ -1,6 +1,6 @@
 //! The names that Git tracks, read from the index of a repository.
 //!
-//! `git` itself is not run: in a repository that somebody else made, its configuration names programs to run. Versions 2
+//! `git` itself is not run: in a repository of another author, its configuration names programs to run. Versions 2
 //! to 4 of the format are read, with SHA-1 and SHA-256 names of objects; a split index is not.
 
 use std::path::{Path, PathBuf};

@@ -71,7 +71,7 @@ impl<'a> Resolver<'a> {
         }
     }
 
-    /// The same for a lab, which needs no real secret and so asks nobody for one.
+    /// The same for a lab, which needs no real secret and so resolves none.
     pub(crate) fn for_lab(chosen: &'a Chosen, printer: &'a Printer) -> Self {
         Self { asking: Asking::Never, ..Self::new(chosen, printer) }
     }

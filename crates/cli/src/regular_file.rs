@@ -1,4 +1,4 @@
-//! Reads of files whose names somebody else may have chosen: regular files only, up to a size.
+//! Reads of files whose names another person may have chosen: regular files only, up to a size.
 //!
 //! In an untrusted checkout a name can lead to a pipe, which blocks for ever, to `/dev/zero`, which never ends, or to
 //! `/proc`, whose files show what is in the memory of this process.

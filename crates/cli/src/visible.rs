@@ -3,7 +3,7 @@
 //! Names, messages and logs come from Proxmox, nodes, Kubernetes and files. A terminal obeys what is in them: an escape sequence
 //! moves the cursor and rewrites what was shown, a bidirectional override turns a command around, a zero-width character hides
 //! in a name. All output of the program passes through [`shown`], which escapes such characters (`\u{1b}`). The program's own
-//! colours are marked with a number that is drawn for each process, so that nobody outside can write them.
+//! colours are marked with a number that is drawn for each process, so that no text from outside can contain them.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;

@@ -52,7 +52,7 @@ impl Folder {
 
     fn temporary_at(place: &Path, name: &str) -> io::Result<Self> {
         let path = place.join(name);
-        // A folder or link that is there already was made by somebody else, who could look into it.
+        // A folder or link that is there already was made by another user, who could read it.
         private_builder().create(&path)?;
         // Whoever sees the lock sees it held: it gets its name afterwards.
         let new = path.join("lock.new");

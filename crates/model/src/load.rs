@@ -91,7 +91,7 @@ impl Parsed {
         paths
     }
 
-    /// Names the files that are outside the repository of the inventory: whoever wrote it chose them, and nothing of
+    /// Names the files that are outside the repository of the inventory: its author chose them, and nothing of
     /// their text is shown in findings.
     #[must_use]
     pub fn with_outside(mut self, is_outside: impl Fn(&Path) -> bool) -> Self {

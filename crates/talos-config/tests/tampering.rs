@@ -1,4 +1,4 @@
-//! What is noticed in a secrets file that somebody changed without the key, and what is not. SECURITY.md says the same.
+//! What is detected in a secrets file that was changed without the key, and what is not. SECURITY.md says the same.
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 use talmox_talos_config::age::{AgeError, Identity, Recipient};

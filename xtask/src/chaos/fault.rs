@@ -19,7 +19,7 @@ fn rule(chance: &mut Chance) -> String {
         pick(chance, &["refuse: {status: 500, message: got timeout}", "cut: before", "hang: true"]);
     let lost = pick(chance, &["cut: after", "timeout: true"]);
     match chance.below(12) {
-        // VMs of which nobody can say what they are.
+        // VMs that cannot be read.
         0 => format!(
             "method: GET, path: \"/nodes/*/qemu/*/pending\", nth: {nth}, times: {times}, {broken}"
         ),

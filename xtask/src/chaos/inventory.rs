@@ -47,7 +47,7 @@ impl Inventory {
         Self { name: "chaos", boot: "cloudinit", has_vip: true, control_planes, workers: vec![] }
     }
 
-    /// Another cluster on the same hosts, which is nobody's business. Its nodes have the same names.
+    /// Another cluster on the same hosts, which no run may touch. Its nodes have the same names.
     pub(super) fn bystander() -> Self {
         let entry = Entry { name: "cp-1".to_owned(), address: 111, vmid: 911, host: HOSTS[0] };
         Self {
@@ -71,7 +71,7 @@ impl Inventory {
         reversed
     }
 
-    /// What somebody might do to it, on purpose or not.
+    /// A random edit, such as a user makes on purpose or by mistake.
     pub(super) fn edited(&self, chance: &mut Chance) -> Self {
         let mut edited = self.clone();
         for _ in 0..=chance.below(2) {

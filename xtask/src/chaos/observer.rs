@@ -23,7 +23,7 @@ pub(super) struct Observer {
     observations: u64,
 }
 
-/// A cluster that nobody may touch.
+/// A cluster that no run may touch.
 #[derive(Default)]
 struct Bystander {
     /// Numbers and configs of its VMs.

@@ -37,7 +37,7 @@ pub(super) struct World {
 }
 
 impl World {
-    /// A new lab with a cluster beside which nobody may touch, and two copies of one inventory with the same secrets.
+    /// A new lab with a second cluster that no run may touch, and two copies of one inventory with the same secrets.
     pub(super) fn start(talmox: &Path, seed: u64, chance: &mut Chance) -> io::Result<Self> {
         let root = new_folder()?;
         let inventory = Inventory::draw(chance);
@@ -72,7 +72,7 @@ impl World {
         Ok(world)
     }
 
-    /// Some edit, one or two runs, killed or not, and a look at what there is.
+    /// Some edit, one or two runs, killed or not, and a look at the state of the lab.
     pub(super) fn round(&mut self, chance: &mut Chance, tally: &mut Tally) -> Problems {
         match self.disturb(chance, tally) {
             Ok(()) => self.observer.look(),
@@ -257,7 +257,7 @@ impl World {
         fs::write(self.root.join("lab.json"), line)
     }
 
-    /// Ends the lab as a person would, so that it writes down what there is.
+    /// Ends the lab as a person would, so that it writes its state.
     fn stop_lab(&mut self) {
         let Some(mut lab) = self.lab.take() else { return };
         let asked = Command::new("kill").arg(lab.id().to_string()).status();
@@ -289,7 +289,7 @@ impl Drop for World {
 
 /// A folder of our own below the temporary one.
 fn new_folder() -> io::Result<PathBuf> {
-    let made = Command::new("mktemp").args(["-d", "-t", "talmox-chaos-XXXXXXXX"]).output()?;
+    let made = Command::new("mktemp").arg("-d").output()?;
     if !made.status.success() {
         return Err(io::Error::other("mktemp failed"));
     }

@@ -165,7 +165,7 @@ async fn locked(
     printer: &Printer,
 ) -> Result<(), CommandError> {
     if locks.are_held() {
-        // Whoever stops now must not leave the lock behind.
+        // An interrupt must not leave the lock behind.
         let _heed = interrupt::heed();
         let current = plan_of(args, session).await?;
         if interrupt::is_wanted() {

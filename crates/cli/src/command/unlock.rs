@@ -41,7 +41,7 @@ pub(crate) struct UnlockArgs {
 pub(crate) fn run(args: &UnlockArgs, global: &Global, printer: &Printer) -> Outcome {
     runtime::run(async {
         let cluster = args.cluster.as_deref();
-        // Whoever has no secrets may still be kept away by another first run.
+        // Without secrets, the first run of another folder may still hold the lock.
         let session =
             Session::open_bare(global, cluster, &args.rehearsal, printer, NoSecrets::Pretend)
                 .await?;

@@ -200,7 +200,7 @@ async fn locked(
     printer: &Printer,
 ) -> Result<(Option<Tally>, World), CommandError> {
     if locks.are_held() {
-        // Whoever stops now must not leave the lock behind.
+        // An interrupt must not leave the lock behind.
         let _heed = interrupt::heed();
         session.refuse_lost_secrets().await?;
         world = session.observe().await?;

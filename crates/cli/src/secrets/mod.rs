@@ -116,8 +116,8 @@ impl SecretsFile {
         self.document.set(TALOS, bundle.to_node());
     }
 
-    /// Encrypts and writes the file, unless somebody else wrote it since it was read, or the keys at hand would not
-    /// open it again. Whoever reads, changes and saves a file has the lock meanwhile.
+    /// Encrypts and writes the file, unless another process wrote it since it was read, or the keys at hand would not
+    /// open it again. The caller holds the lock from reading to saving.
     pub(crate) fn save(&mut self) -> Result<(), CommandError> {
         let mut randomness = environment::Kernel;
         let text = self.document.encrypt(environment::now(), &mut randomness).map_err(|error| {
@@ -292,7 +292,7 @@ fn read_inside(path: &Path, boundary: &Boundary) -> Result<Option<String>, Comma
     }
 }
 
-/// The secrets of a cluster are worth nothing to somebody who cannot read them again.
+/// The secrets of a cluster are useless if the user cannot decrypt them again.
 fn unopenable(path: &Path, audience: &Audience) -> CommandError {
     let names: Vec<String> = audience.recipients.iter().map(ToString::to_string).collect();
     let message = format!(

@@ -54,7 +54,7 @@ pub(crate) async fn refuse(chosen: &Chosen, client: &Client) -> Result<(), Comma
 }
 
 /// Refuses a new bundle for a command that needs no Proxmox. It is asked all the same where credentials for it are at hand; where it
-/// does not answer, only `--new-cluster` (`is_new`) helps. An inventory that nobody has used yet needs neither.
+/// does not answer, only `--new-cluster` (`is_new`) helps. An unused inventory needs neither.
 pub(crate) fn refuse_offline(
     chosen: &Chosen,
     is_new: bool,
@@ -126,7 +126,7 @@ pub(crate) async fn refuse_second(
 fn not_asked(chosen: &Chosen, error: &CommandError) -> CommandError {
     let name = &chosen.cluster().name;
     let message =
-        format!("no secrets were made: nobody knows whether {name} exists: {}", error.chain());
+        format!("no secrets were made: it is unknown whether {name} exists: {}", error.chain());
     let hint = match &error.hint {
         Some(hint) => format!("{hint}\n"),
         None => String::new(),
@@ -157,7 +157,7 @@ fn exists(chosen: &Chosen, what: &str, else_do: &str) -> CommandError {
         path.display()
     );
     CommandError::failed(message).hint(format!(
-        "restore {} from a backup or from git: without it nobody gets into the cluster\n{else_do}",
+        "restore {} from a backup or from git: without it the cluster cannot be accessed\n{else_do}",
         path.display()
     ))
 }

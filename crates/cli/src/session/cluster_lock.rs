@@ -24,7 +24,7 @@ impl RunLocks {
         self.0.iter().map(ClusterLock::fence).collect()
     }
 
-    /// Whether nobody else can have changed anything since they were taken.
+    /// Whether no other run can have changed anything since they were taken.
     pub(crate) fn are_held(&self) -> bool {
         !self.0.is_empty()
     }
@@ -95,7 +95,7 @@ impl Session {
         Ok(locks)
     }
 
-    /// This run, as others are told of it.
+    /// Description of this run for the errors of other runs.
     fn holder(&self, command: &str) -> Holder {
         let mut run = [0; 8];
         environment::Kernel.fill(&mut run);

@@ -28,7 +28,7 @@ fn up(cluster: &Cluster) -> Child {
         line.clear();
         assert_ne!(said.read_line(&mut line).unwrap(), 0, "it ended without making a VM");
     }
-    // Nobody reads on: a closed pipe must not stop it.
+    // The pipe has no reader any more: a closed pipe must not stop it.
     std::thread::spawn(move || std::io::copy(&mut said, &mut std::io::sink()));
     process
 }
@@ -64,7 +64,7 @@ fn a_second_folder_is_refused_whatever_is_deleted_and_resumes_a_run_that_was_kil
     assert_eq!(refused.code, 1, "{}", refused.stderr);
     assert!(refused.stderr.contains(" still runs"), "{}", refused.stderr);
 
-    // Killed: its process is provably dead, and nobody has to wait or to unlock.
+    // Killed: its process is provably dead, so the next run neither waits nor needs `unlock`.
     running.kill().unwrap();
     running.wait().unwrap();
     let resumed = second.run(UP);

@@ -1,4 +1,4 @@
-//! Inventories that somebody else wrote, and machines that others use too.
+//! Inventories of other authors, and machines with other users.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -184,7 +184,7 @@ fn files_of_an_inventory_stay_in_its_repository() {
             assert!(!told.contains("of-mine") && !told.contains("hunter2"), "{told}");
         }
     }
-    // Who allows the file has it read; what is wrong with it is told without its text.
+    // Who allows the file has it read; findings do not show its text.
     let run = check(&linked, "--allow-file private.yaml");
     assert_eq!(run.code, 1);
     assert!(run.stderr.contains("patch.yaml cannot be used as patch"), "{}", run.stderr);

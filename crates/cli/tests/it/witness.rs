@@ -76,7 +76,7 @@ fn a_vm_with_a_sign_of_the_cluster_keeps_secrets_from_being_made() {
         let (_lab, cluster) = with_vm(&config, "faults: []\n");
         refuse(&cluster, &COMMANDS, words);
     }
-    // VMs of others are in nobody's way.
+    // Foreign VMs are no obstacle.
     for config in [
         format!("name: x, smbios1: uuid={UUID}"),
         format!("name: x, tags: talmox;ops, description: \"{}\"", noted("ops")),
@@ -113,7 +113,7 @@ fn a_vm_that_cannot_be_read_keeps_secrets_from_being_made() {
     let (_lab, cluster) = with_vm(&format!("name: x, smbios1: uuid={UUID}"), faults);
     refuse(&cluster, &["plan", "up --yes"], "VM 777 on pve cannot be read");
     let offline = ["render", "secrets init"];
-    refuse(&cluster, &offline, "nobody knows whether dev exists: VM 777 on pve cannot be read");
+    refuse(&cluster, &offline, "it is unknown whether dev exists: VM 777 on pve cannot be read");
     refuse(&cluster, &offline, "run the same command with --new-cluster");
     let run = cluster.run("secrets init --new-cluster");
     assert_eq!(run.code, 0, "{}", run.stderr);
@@ -125,7 +125,7 @@ fn a_proxmox_that_does_not_answer_keeps_secrets_from_being_made() {
     let mut cluster = Cluster::new().with_token("{env: TOKEN}");
     let text = cluster.folder.read(PATH).replace("https://pve:8006", "https://127.0.0.1:1");
     cluster.folder.write(PATH, &text);
-    // Nobody has used this inventory, and it has no credentials: as in `render` of an example.
+    // An unused inventory without credentials: as in `render` of an example.
     let run = cluster.run("render --output new");
     assert_eq!(run.code, 0, "{}", run.stderr);
     assert!(run.stderr.contains("Proxmox was not asked whether dev exists"), "{}", run.stderr);

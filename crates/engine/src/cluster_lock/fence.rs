@@ -16,7 +16,7 @@ use tokio::task::JoinHandle;
 use super::pools::LockPools;
 use super::{Holder, Lease};
 
-/// The time of day, read anew: a clock goes on from the time of day at which it was made, and stands still while the machine
+/// The time of day, read again: a clock goes on from the time of day at which it was made, and stands still while the machine
 /// sleeps.
 pub(super) fn time_of_day() -> u64 {
     Clock::real().unix()
@@ -233,7 +233,7 @@ impl ClusterLock {
         self.fence.0.pool.to_string()
     }
 
-    /// Gives the lock back. A lock that was lost is left to whoever has it.
+    /// Gives the lock back. A lock that was lost is left to its new holder.
     pub async fn release(self) -> Result<(), PveError> {
         self.renewing.abort();
         let Inner { pools, pool, lost, .. } = &*self.fence.0;

@@ -81,7 +81,7 @@ impl fmt::Display for Holder {
     }
 }
 
-/// A text as one word: a pool's comment is written by whoever has the right to, and is shown on a terminal.
+/// A text as one word: a pool's comment can be written by other users, and is shown on a terminal.
 fn word(text: &str) -> String {
     let plain = |c: char| {
         let is_plain = c.is_ascii_alphanumeric() || "._:@+-".contains(c);

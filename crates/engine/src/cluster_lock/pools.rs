@@ -15,7 +15,7 @@ const PARENT_COMMENT: &str = "Locks of talmox: a pool in here is a run of `talmo
 const LOOKS: u32 = 20;
 const BETWEEN_LOOKS: Duration = Duration::from_millis(100);
 
-/// A lock that somebody holds, or left behind.
+/// A lock that a run holds, or left behind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HeldLock {
     pub pool: PoolId,
@@ -129,7 +129,7 @@ fn refused(error: PveError) -> TakeError {
     }
 }
 
-/// The locks of this key that somebody holds, or left behind.
+/// The locks of this key that a run holds, or left behind.
 pub async fn held(client: &Client, key: &LockKey) -> Result<Vec<HeldLock>, PveError> {
     LockPools::new(client, key).list().await
 }

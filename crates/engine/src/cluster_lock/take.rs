@@ -32,7 +32,7 @@ pub async fn take(request: LockRequest) -> Result<ClusterLock, TakeError> {
         match pools.create(&pool, &comment).await {
             Ok(true) => {
                 if is_alone(&pools, &pool, &comment, &seen).await? {
-                    // The pools of dead runs: whoever lists them has to judge them again.
+                    // The pools of dead runs: every later run would have to judge them again.
                     for dead in &seen {
                         pools.delete(&dead.pool).await.ok();
                     }

@@ -13,10 +13,10 @@ use crate::desired::{Desired, DesiredNode};
 use crate::observe::{IdSeen, TalosSeen, VmSeen, World};
 use crate::ownership::{Marker, Owner};
 
-/// For a VM with the marker of this cluster and another UUID: a copy that somebody made of one of its VMs.
+/// For a VM with the marker of this cluster and another UUID: a copy of one of its VMs.
 const NOT_TOUCHED: &str = "talmox never touches it; if it is a copy that another person uses, take talmox's line out of its notes";
 
-/// For a VM with the UUID of a node. Nobody else has that UUID, so it is the VM of this node, of this inventory or of a copy of it.
+/// For a VM with the UUID of a node. No other VM has that UUID, so it is the VM of this node, of this inventory or of a copy of it.
 const RESTORE_MARKER: &str = "talmox never touches it; if it is the VM of this node, restore talmox's line in its notes; if this \
                               inventory is a copy of another one, give it secrets of its own";
 

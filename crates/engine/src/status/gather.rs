@@ -51,7 +51,7 @@ impl Asking {
     }
 }
 
-/// How long nodes and Kubernetes may take, in real time. Whoever looks at a status wants it now; a node that is up answers in a
+/// How long nodes and Kubernetes may take, in real time. A status must come at once; a node that is up answers in a
 /// fraction of this.
 const NODES: Duration = Duration::from_secs(4);
 

@@ -16,7 +16,7 @@ use super::tag_policy::TagPolicy;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Seen {
     sights: Arc<Mutex<Sights>>,
-    /// Whoever does not know what the policy says holds it until the answer has come, so that a run asks once.
+    /// Held while the policy is requested, so that a run requests it once.
     pub(super) tag_policy: Arc<tokio::sync::Mutex<TagPolicy>>,
     /// Held from the reset of a control plane until it answers or its boot has timed out, so that no two are reset at a time.
     pub(super) control_plane_reset: Arc<tokio::sync::Mutex<()>>,
@@ -27,7 +27,7 @@ struct Sights {
     configs: BTreeMap<VmId, VmConfig>,
     /// Made in this run, and not started since.
     fresh: BTreeSet<VmId>,
-    /// Whose numbers Proxmox reserved for a task of this run: nobody else made their disks.
+    /// Whose numbers Proxmox reserved for a task of this run: no other run created their disks.
     created: BTreeSet<VmId>,
     /// VMs that a step of this run was to create and found in existence.
     found: BTreeSet<VmId>,
@@ -61,7 +61,7 @@ impl Seen {
         self.sights().found.insert(vmid);
     }
 
-    /// Whether somebody else created a VM that this run was to create: it may have been started before this run, and is never
+    /// Whether another run created a VM that this run was to create: it may have been started before this run, and is never
     /// reset.
     pub(super) fn was_found(&self, vmid: VmId) -> bool {
         self.sights().found.contains(&vmid)

@@ -241,7 +241,7 @@ fn only_vms_that_this_run_creates_are_reset() {
         apply.unwrap()
     };
     assert_eq!(resets(&empty(), true), 2, "it is made in this run");
-    // An earlier run was killed after it created the VM: somebody may have started it by hand.
+    // An earlier run was killed after it created the VM: a person may have started it.
     let first = plan(&home(), &empty());
     let created = first.steps.iter().position(|step| step.id.as_str() == "vm/wk-1/create").unwrap();
     let mut unfinished = empty();

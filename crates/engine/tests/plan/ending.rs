@@ -82,7 +82,7 @@ fn while_a_vm_cannot_be_read_nothing_goes() {
     assert_eq!(errors(&end(&desired, &world)), [why]);
 }
 
-/// Nobody else has the UUID of a node, so the VM may be in use under a copy of the inventory.
+/// No other VM has the UUID of a node, so the VM may be in use under a copy of the inventory.
 #[test]
 fn a_vm_with_the_uuid_of_a_node_and_without_its_marker_keeps_everything() {
     let desired = home();

@@ -58,7 +58,7 @@ async fn a_vm_without_its_marker_is_told_about_and_left_alone() {
     let world = rig.look(&desired).await.unwrap();
     let told = strangers(&desired, &world.pve);
     assert!(told["wk-1"].contains("VM 301 (wk-1) on pve1"), "{told:?}");
-    // It has the UUID of wk-1, which nobody else has: nothing of the cluster is destroyed until people say what it is.
+    // It has the UUID of wk-1, which no other VM has: nothing of the cluster is destroyed until its owner is known.
     let end = rig.end(&text, DestroyOptions::default()).await;
     let shown = show::text(&end);
     assert!(shown.contains("error: wk-1: VM 301 (wk-1) on pve1 is there in its place"), "{shown}");

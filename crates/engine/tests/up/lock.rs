@@ -1,4 +1,4 @@
-//! Two machines, or two folders, work on one cluster: one of them does, the others are told who.
+//! Two machines, or two folders, work on one cluster: one of them runs, the errors of the others name it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -134,9 +134,9 @@ async fn a_lock_without_a_sign_of_life_is_taken_over_after_its_lease_and_not_bef
     let rig = Rig::start();
     let silent = cluster_lock::take(request(&rig, "silent", SHORT)).await.unwrap();
     let clock = Clock::real();
-    let begun = clock.moment();
+    let start = clock.moment();
     let next = cluster_lock::take(request(&rig, "next", SHORT)).await.unwrap();
-    let passed = clock.moment().since(begun);
+    let passed = clock.moment().since(start);
     assert!(passed >= SHORT.end, "{passed:?}");
     // A machine that slept, and wakes up: it must not change anything.
     let lost = silent.fence().check().await.unwrap_err();
@@ -147,7 +147,7 @@ async fn a_lock_without_a_sign_of_life_is_taken_over_after_its_lease_and_not_bef
     assert_eq!(pools(&rig).await, [next.pool()], "who lost its lock leaves that of others alone");
 }
 
-/// It is renewed: whoever watches sees that it lives.
+/// The lock is renewed, which a waiting run sees.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lock_that_is_renewed_is_never_taken_over() {
     let rig = Rig::start();
@@ -176,7 +176,7 @@ async fn a_run_without_its_lock_changes_nothing() {
     assert!(rig.guests().await.iter().all(|guest| guest.vmid.get() == 100));
 }
 
-/// Machines are about to boot when somebody else breaks the lock and takes it: the run stops, and never bootstraps.
+/// Machines are about to boot when another user breaks the lock and takes it: the run stops, and never bootstraps.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_run_that_loses_its_lock_stops_before_its_next_change() {
     let rig = Rig::start();

@@ -49,7 +49,7 @@ impl Inventory {
         text
     }
 
-    /// What somebody does to it before the second run.
+    /// The edit before the second run.
     fn edited(&self, chance: &mut Chance) -> Self {
         let mut edited = self.clone();
         let turn = usize::try_from(chance.below(3)).unwrap();
@@ -83,7 +83,7 @@ fn killed(chance: &mut Chance) -> CutHook {
     })
 }
 
-/// Some of what there is cannot be read any more.
+/// Some VMs cannot be read any more.
 fn make_unreadable(rig: &Rig, chance: &mut Chance) {
     let refuse =
         || FaultAction::Refuse { status: 500, message: "got no answer from the host".into() };

@@ -138,7 +138,7 @@ async fn a_copy_of_an_inventory_with_its_secrets_neither_joins_nor_ends_the_firs
     assert!(ran.plan.steps.is_empty(), "{}", show::text(&ran.plan));
     assert!(show::text(&ran.plan).contains("301 (wk-1, mine)"), "{}", show::text(&ran.plan));
 
-    // The name alone: nobody can tell a copy from the first. Nothing names the cluster of wk-1 any more.
+    // The name alone: a copy and the first look the same. Nothing names the cluster of wk-1 any more.
     let renamed = pair().replace("cluster_name: home", "cluster_name: copy");
     let ending = rig.end(&renamed, DestroyOptions::default()).await;
     let errors: Vec<_> = ending.errors().map(|error| error.message.as_str()).collect();
@@ -186,7 +186,7 @@ async fn what_is_ours_but_for_one_thing_is_not_ours() {
         let shown = show::text(&plan);
         assert!(plan.errors().count() > 0, "{why}: {shown}");
         assert!(shown.contains("300"), "{why}: {shown}");
-        // Nobody else has the UUID of a node: a VM that has it and nothing else may be in use under a copy of the inventory.
+        // No other VM has the UUID of a node: a VM that has it and nothing else may be in use under a copy of the inventory.
         let end = rig.end(&text, DestroyOptions::default()).await;
         let shown = show::text(&end);
         assert!(end.steps.is_empty(), "{why}: {shown}");

@@ -90,7 +90,7 @@ async fn tags_that_the_policy_allows_are_set() {
     }
 }
 
-/// Once somebody else has set them, nothing is left to warn of.
+/// Once an administrator has set them, there is no warning.
 #[tokio::test(flavor = "multi_thread")]
 async fn tags_that_an_administrator_sets_end_the_warning() {
     let rig = Rig::of(yard("9.2", POLICIES[0]));

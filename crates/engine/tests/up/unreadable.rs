@@ -34,7 +34,7 @@ fn assert_nothing_is_made(plan: &Plan, nodes: &[&str], vm: &str) {
     assert!(hints.iter().all(|hint| !hint.contains("qm destroy")), "{hints:?}");
 }
 
-/// The control planes are on a host that is down, and somebody gives them other numbers on the host that is left.
+/// The control planes are on a host that is down, and the inventory is edited: other numbers, on the host that is up.
 #[tokio::test(flavor = "multi_thread")]
 async fn control_planes_on_a_host_that_is_down_are_not_doubled() {
     let rig = Rig::start();
@@ -98,7 +98,7 @@ async fn a_worker_on_a_host_that_is_down_is_not_doubled() {
         let plan = rig.plan(&text).await;
         assert_nothing_is_made(&plan, &["wk-1"], "it may be VM 301 on pve2");
     }
-    // What is nobody's double can be made: it has another name, and Kubernetes does not list it.
+    // A node that cannot be a double is created: it has another name, and Kubernetes does not list it.
     let more = format!("{}  - {{name: wk-9, ip: 10.0.0.29}}\n", pair());
     let plan = rig.plan(&more).await;
     let shown = show::text(&plan);

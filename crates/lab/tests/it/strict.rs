@@ -126,7 +126,7 @@ vms: [{vmid: 100, config: {name: a}}]
     lab.stop();
 }
 
-/// The API refuses a second drive, a config file that somebody edited may have one. Slots are gone through in the order
+/// The API refuses a second drive, a config file that was edited by hand may have one. Slots are gone through in the order
 /// IDE, SCSI, VirtIO, SATA; every drive is written.
 #[test]
 fn each_of_two_cloud_init_drives_is_written() {
@@ -230,7 +230,7 @@ vms:
     assert_eq!(resolver("pve1", 100), of_host);
     assert_eq!(resolver("pve1", 101), "address: '1.1.1.1' search: 'home.example' 'lan'");
     assert_eq!(resolver("pve1", 102), "address: '10.0.0.53' '9.9.9.9' search: 'own.example'");
-    // A host that nobody set up asks its router, and says the same itself.
+    // A host without settings asks its router, and says the same itself.
     assert_eq!(resolver("pve2", 103), "address: '10.0.0.1' search: 'lan'");
     assert_eq!(data(&lab, "/nodes/pve2/dns"), json!({"search": "lan", "dns1": "10.0.0.1"}));
     assert_eq!(

@@ -169,7 +169,7 @@ impl Stanza<'_> {
 }
 
 /// The key that wraps the file key: both sides come to the same. None for a point of low order, with which every key
-/// agrees on zero: whoever knows that could read the file.
+/// agrees on zero, so that anyone could read the file.
 fn wrapping_key(
     own: &Identity,
     other: &Recipient,

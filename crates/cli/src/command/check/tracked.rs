@@ -1,4 +1,4 @@
-//! Files with keys that Git tracks: whoever can read the repository has the cluster.
+//! Files with keys that Git tracks: every reader of the repository has access to the cluster.
 
 use std::path::{Path, PathBuf};
 
@@ -97,7 +97,7 @@ fn bytes(path: &Path) -> &[u8] {
     path.as_os_str().as_encoded_bytes()
 }
 
-/// Names come from whoever wrote the repository: control characters in them are shown, and have no effect.
+/// Names come from the authors of the repository: control characters in them are shown, and have no effect.
 fn listed(names: &[String]) -> String {
     let shown: Vec<String> =
         names.iter().take(MOST_NAMED).map(|name| name.escape_debug().to_string()).collect();

@@ -179,7 +179,7 @@ impl Output {
         Ok(())
     }
 
-    /// Refuses links below the folder: whoever wrote its list could have any file replaced or removed.
+    /// Refuses links below the folder: the author of its list could have any file replaced or removed.
     fn refuse_links(&self, path: &str) -> Result<(), CommandError> {
         let parts = Path::new(path).ancestors().filter(|part| !part.as_os_str().is_empty());
         parts.map(|part| self.folder.join(part)).try_for_each(|part| disk::refuse_link(&part))

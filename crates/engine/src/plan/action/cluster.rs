@@ -111,7 +111,7 @@ pub struct ClusterSigns {
     pub cluster: String,
     pub mark: ClusterMark,
     pub nodes: Vec<NodeSign>,
-    /// Addresses that lead to whoever is up: the shared one, and that of the endpoint.
+    /// Addresses that lead to any control plane that is up: the shared one, and that of the endpoint.
     pub addresses: Vec<IpAddr>,
 }
 

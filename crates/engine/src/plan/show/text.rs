@@ -26,7 +26,7 @@ pub fn text(plan: &Plan) -> String {
     out
 }
 
-/// Says which VMs the run may reset: nobody should learn of a reset from the log of a run.
+/// Says which VMs the run may reset: a reset must not come as a surprise during the run.
 fn resets(plan: &Plan) -> String {
     let nodes = plan.may_reset();
     if nodes.is_empty() {

@@ -58,9 +58,9 @@ pub(in crate::step) async fn fetch_image(
     }
 }
 
-/// Compares a file that is there with the checksum of the image. Proxmox does so when it is told to download the image again: it
+/// Compares a file that is there with the checksum of the image. Proxmox does so on a request to download the image again: it
 /// downloads nothing where both are the same. Where that is not allowed, length and header must do: to pass the image on again
-/// would overwrite a file that somebody may be reading.
+/// would overwrite a file that another run may be reading.
 async fn compare_checksum(
     step: &FetchImage,
     wanted: &Wanted,

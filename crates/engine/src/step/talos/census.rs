@@ -147,7 +147,7 @@ fn suspect(
         return None;
     }
     let is_running = guest.status == "running";
-    // Nobody has started it yet, so there is nothing on its disks but the image.
+    // It was never started, so there is nothing on its disks but the image.
     let is_unstarted =
         marker.as_ref().is_some_and(|marker| is_marked && marker.stage != Stage::Made);
     if is_unstarted && !is_running {

@@ -2,7 +2,7 @@
 //!
 //! A second bootstrap would be a second cluster with the same identity, beside one that may hold data. Nobody who may have
 //! data may be left out because the inventory no longer names it: Proxmox is asked for all VMs with a sign of this cluster, and
-//! the shared address, the endpoint, and the addresses in older client files for whoever answers there.
+//! the shared address, the endpoint, and the addresses in older client files, whatever machine answers there.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -20,7 +20,7 @@ use crate::ownership::Identity;
 use crate::plan::{BootstrapEtcd, Contact, Evidence, OwnVm, TalosNode};
 use crate::step::{StepContext, StepError};
 
-/// How long somebody is waited for who need not answer.
+/// Timeout for a VM that need not answer.
 const GLIMPSE: Duration = Duration::from_secs(5);
 /// The least of it on the clock of the machine, however fast a lab is: bytes cross a real network.
 const LEAST: Duration = Duration::from_secs(1);
@@ -68,7 +68,7 @@ pub(super) async fn ask_all(
     for witness in &step.witnesses {
         let vmid = witness.node.own.vm.vmid;
         let is_listed = census.suspects.iter().any(|suspect| suspect.vm.vmid == vmid);
-        // A disk that this run made is empty. One that the plan wanted to make, and somebody else made, is among the suspects.
+        // A disk that this run made is empty. One that the plan wanted to make, and another run made, is among the suspects.
         let is_fresh = witness.evidence == Evidence::FreshDisk && !is_listed;
         if context.seen.is_created(vmid) || is_fresh {
             optional.push(witness.node.clone());
@@ -165,7 +165,7 @@ async fn ask(node: &TalosNode, context: &StepContext) -> Result<Result<(), Strin
     }
 }
 
-/// What a node says of its etcd; inside, why it cannot be asked. Only the machine itself can say so: whoever else has its
+/// What a node says of its etcd; inside, why it cannot be asked. Only the machine itself can say so: another machine at its
 /// address knows nothing about it.
 async fn read(
     node: &TalosNode,
@@ -227,7 +227,7 @@ async fn ask_kubernetes(context: &StepContext) -> Result<(), StepError> {
     }
 }
 
-/// Asks whoever is at an address of the cluster as a whole, or was there when its client files were written.
+/// Asks the machine at an address of the cluster as a whole, or was there when its client files were written.
 async fn ask_addresses(step: &BootstrapEtcd, context: &StepContext) -> Result<(), StepError> {
     let access = context.cluster()?;
     let own = match step.node.contact {

@@ -51,7 +51,7 @@ async fn an_answer_that_came_too_late_is_no_second_machine() {
     }
 }
 
-/// Somebody changes the tag policy during a run, when the tags are already known to be allowed: what Proxmox took of the change
+/// An administrator changes the tag policy during a run, when the tags are already known to be allowed: what Proxmox took of the change
 /// is taken back, and the VM is finished without tags.
 #[tokio::test]
 async fn tags_that_are_rejected_in_the_middle_of_a_run_are_left_out() {

@@ -319,7 +319,7 @@ async fn a_vm_of_the_cluster_that_cannot_be_asked_or_read_forbids_it() {
     assert_eq!(first.facts().bootstraps, 0);
 }
 
-/// Nobody can say that there is no VM.
+/// It is unknown whether there is a VM.
 #[tokio::test]
 async fn a_proxmox_that_does_not_answer_forbids_it() {
     let mut rig = Rig::new();
@@ -351,7 +351,7 @@ async fn what_cannot_have_data_is_not_asked() {
     }
 }
 
-/// Whoever has the shared address, and wherever older client files lead.
+/// The machine that has the shared address, and wherever older client files lead.
 #[tokio::test]
 async fn a_member_at_an_address_of_the_cluster_forbids_it() {
     for at in ["10.0.0.20", "10.9.9.9"] {

@@ -23,7 +23,7 @@ const SECRET: [&str; 11] = [
 ];
 
 /// Keys of answers whose values are secret. `value` is none of them: most answers have one that is not, and the one of
-/// a new API token is told by the key beside it.
+/// a new API token is recognised by the key beside it.
 const SECRET_IN_ANSWERS: [&str; 6] =
     ["ticket", "CSRFPreventionToken", "password", "cipassword", "secret", "private-key"];
 
@@ -44,7 +44,7 @@ pub(super) fn params(params: Params) -> Json {
     Json::Object(redacted.collect())
 }
 
-/// Somebody may put a ticket or a token's secret into a path by mistake.
+/// A client may put a ticket or a token's secret into a path by mistake.
 pub(super) fn path(path: &str) -> String {
     match TICKETS.iter().filter_map(|mark| path.find(mark)).min() {
         Some(at) => format!("{}{HIDDEN}", &path[..at]),

@@ -23,7 +23,7 @@ pub(crate) struct Host {
 const USUAL_DOMAIN: &str = "lan";
 
 impl Host {
-    /// What its resolv.conf says: `search`, `dns1` to `dns3`. One that nobody set up asks its router.
+    /// What its resolv.conf says: `search`, `dns1` to `dns3`. By default it asks its router.
     pub(crate) fn resolver(&self) -> BTreeMap<&'static str, String> {
         let keys = ["search", "dns1", "dns2", "dns3"].into_iter();
         let mut found: BTreeMap<&'static str, String> =

@@ -32,7 +32,7 @@ impl<'s> EtcdCall<'s> {
         Self { session, deadline: deadline::of(request.metadata()) }
     }
 
-    /// Makes the call once a member serves clients; `call` is told whose.
+    /// Makes the call once a member serves clients; `call` gets its id.
     async fn make<T>(
         &self,
         endpoints: Endpoints,
@@ -108,7 +108,7 @@ pub(super) async fn defragment(call: EtcdCall<'_>) -> Result<EtcdDefragmentRespo
     Ok(EtcdDefragmentResponse { messages: vec![EtcdDefragment { metadata: None }] })
 }
 
-/// Which member forfeits, or leaves, only the node itself knows: without it nobody else is asked in its place.
+/// Which member forfeits, or leaves, only the node itself knows: no other node is asked in its place.
 pub(super) async fn forfeit(call: EtcdCall<'_>) -> Result<EtcdForfeitLeadershipResponse, Status> {
     let forfeit = |via| etcd::forfeit(&call.session.realm, via);
     let member = call.make(Endpoints::Local, forfeit).await?.unwrap_or_default();
