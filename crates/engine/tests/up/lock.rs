@@ -68,12 +68,10 @@ async fn pools(rig: &Rig) -> Vec<String> {
     names.filter(|name| name.starts_with("talmox-lock/")).collect()
 }
 
-/// What `talmox up` does with a lock.
-async fn up(rig: &Rig, text: &str, host: &str) -> Result<Ran, TakeError> {
-    let lock = cluster_lock::take(request(rig, host, LIVING)).await?;
-    let ran = run_with(rig, text, lock.fence()).await;
-    lock.release().await.unwrap();
-    Ok(ran)
+/// The lock of a run on the same machine, where a process that runs is seen at once.
+async fn take_beside(rig: &Rig, host: &str) -> Result<ClusterLock, TakeError> {
+    let request = LockRequest { judge: Arc::new(|_| Life::Alive), ..request(rig, host, LIVING) };
+    cluster_lock::take(request).await
 }
 
 async fn run_with(rig: &Rig, text: &str, fence: Fence) -> Ran {
@@ -92,13 +90,14 @@ async fn of_two_runs_from_two_folders_one_runs_and_the_other_is_told_who() {
          - {{name: cp-2, ip: 10.0.0.12}}\nworkers:\n  - {{name: wk-1, ip: 10.0.0.21}}\n  - {{name: wk-2, ip: 10.0.0.22}}\n"
     );
     let (one, other) = (home(), reordered);
-    let (first, second) = tokio::join!(up(&rig, &one, "laptop"), up(&rig, &other, "desktop"));
-    let (ran, refused, host) = match (first, second) {
-        (Ok(ran), Err(refused)) => (ran, refused, "laptop"),
-        (Err(refused), Ok(ran)) => (ran, refused, "desktop"),
-        other => panic!("{other:?}"),
+    let (first, second) = tokio::join!(take_beside(&rig, "laptop"), take_beside(&rig, "desktop"));
+    let (lock, refused, host, text) = match (first, second) {
+        (Ok(lock), Err(refused)) => (lock, refused, "laptop", one),
+        (Err(refused), Ok(lock)) => (lock, refused, "desktop", other),
+        both => panic!("{both:?}"),
     };
-    ran.assert_done();
+    run_with(&rig, &text, lock.fence()).await.assert_done();
+    lock.release().await.unwrap();
     let who = format!(
         "the cluster is in use by `talmox up` of home by somebody@{host} (process 4711, since 2026-11-17T04:20:00Z)"
     );
@@ -207,7 +206,9 @@ async fn a_run_that_loses_its_lock_stops_before_its_next_change() {
     other.fence().check().await.unwrap();
     other.release().await.unwrap();
     // Nothing was lost: the next run resumes.
-    up(&rig, &home(), "desktop").await.unwrap().assert_done();
+    let lock = cluster_lock::take(request(&rig, "desktop", LIVING)).await.unwrap();
+    run_with(&rig, &home(), lock.fence()).await.assert_done();
+    lock.release().await.unwrap();
     assert_eq!(rig.lab.etcd_clusters(), 1);
 }
 
