@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 mod chaos;
+mod dependencies;
 mod dist;
 mod generated;
 mod layering;
@@ -24,6 +25,7 @@ fn main() -> ExitCode {
         Some("generate") => generated::write(&root),
         Some("check") => {
             let mut problems = layering::check(&root);
+            problems.extend(dependencies::check(&root));
             problems.extend(generated::check(&root));
             problems.extend(size::check(&root));
             problems.extend(threats::check(&root));

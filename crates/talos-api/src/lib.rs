@@ -36,7 +36,7 @@ pub use client::{Client, Limits, Settings};
 pub use credentials::{Credentials, CredentialsError};
 pub use dial::DialError;
 pub use error::{Call, TalosError};
-pub use etcd_state::EtcdState;
+pub use etcd_state::{BootstrapRequest, EtcdState};
 pub use follow::{Follow, FollowError};
 pub use machine::{Expected, Machine};
 pub use pin::{BadPin, Pin};

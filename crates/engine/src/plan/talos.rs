@@ -191,6 +191,7 @@ fn apply(
         talos_version: builder.desired.talos_version.clone().unwrap_or_default(),
         template: node.template.clone().filter(|_| is_new),
         shape: shape(builder, placed),
+        is_started: vm.runs_after.is_some(),
         resets,
         boot: timeouts.boot,
         needs: if node.is_control_plane { vec![] } else { vec![StepId::new(BOOTSTRAP)] },

@@ -6,9 +6,13 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use talmox_engine::plan::{Action, Step, StepId, show};
+use talmox_engine::observe::TalosAccess;
+use talmox_engine::plan::{Action, Contact, Step, StepId, show};
 use talmox_engine::step::{Cut, CutHook, Moment};
 use talmox_lab::pve::{Action as FaultAction, Fault, When};
+use talmox_lab::{NodeAction, Who};
+use talmox_talos_api::client::Payload;
+use talmox_talos_api::{Address, Client};
 use tokio::task::JoinSet;
 
 use super::picture::Picture;
@@ -210,6 +214,38 @@ async fn volumes_killed_while_a_task_runs_on_or_a_step_waits() {
 #[tokio::test(flavor = "multi_thread")]
 async fn volumes_failed_once() {
     every_step(Way::volumes(), &[Place::Failed, Place::FailedAsItWaits], 17).await;
+}
+
+/// Talos accepts a second bootstrap as long as the etcd of the first one has not started, and stops that etcd. A run that was
+/// killed right after its request left no trace but the events of the node.
+#[tokio::test(flavor = "multi_thread")]
+async fn killed_right_after_the_bootstrap_it_is_not_requested_again() {
+    let way = Way::usual();
+    let rig = way.lab().await;
+    let when = When { talos: Some("Bootstrap".to_owned()), ..When::default() };
+    let slow = NodeAction::Slow(Who::This, Duration::from_mins(1));
+    rig.lab.faults().add(Fault::new(when, FaultAction::Node(slow)));
+    let step = StepId::new("etcd/bootstrap".to_owned());
+    let (hook, times) = once(&step, Moment::AfterAct, Cut::Crash);
+    rig.up_with(&way.text, Some(hook)).await;
+    assert_eq!(*times.lock().unwrap(), 1);
+    let second = rig.up(&way.text).await;
+    second.assert_done();
+    let desired = rig.desired(&way.text);
+    let Contact::At(first) = desired.control_planes().next().unwrap().contact else {
+        panic!("the first control plane has no fixed address")
+    };
+    let TalosAccess { credentials, settings } = rig.access();
+    let node = Address { host: first.to_string(), port: 50000 };
+    let client = Client::new(node, &credentials, &settings).unwrap();
+    let events = client.past_events().await.unwrap();
+    let etcd = events.iter().filter_map(|event| match &event.payload {
+        Payload::Service(service) if service.service == "etcd" => Some(service.message.as_str()),
+        _ => None,
+    });
+    let told: Vec<&str> = etcd.collect();
+    let requests = told.iter().filter(|message| **message == "Bootstrap requested").count();
+    assert_eq!(requests, 1, "{told:#?}");
 }
 
 /// The list of all VMs is read while one is still being made and hides from us; when its number is asked

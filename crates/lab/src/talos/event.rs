@@ -29,22 +29,28 @@ impl Events {
     }
 
     pub(crate) fn tell<M: Message>(&mut self, name: &str, message: &M, actor: &str) {
-        let event = Event {
-            metadata: None,
-            data: Some(prost_types::Any {
-                type_url: format!("talos/runtime/machine.{name}"),
-                value: message.encode_to_vec(),
-            }),
-            id: format!("{}{:012x}", self.prefix, self.next),
-            actor_id: actor.to_owned(),
+        let data = prost_types::Any {
+            type_url: format!("talos/runtime/machine.{name}"),
+            value: message.encode_to_vec(),
         };
-        self.next += 1;
+        let event = self.event(data, actor);
         // Nobody may be listening.
         drop(self.live.send(event.clone()));
         self.log.push_back((self.clock.since_epoch(), event));
         if self.log.len() > REMEMBERED {
             self.log.pop_front();
         }
+    }
+
+    /// The first event of every stream, which shows the client that the stream has started. It is not remembered.
+    pub(crate) fn greeting(&mut self, actor: &str) -> Event {
+        self.event(prost_types::Any::default(), actor)
+    }
+
+    fn event(&mut self, data: prost_types::Any, actor: &str) -> Event {
+        let id = format!("{}{:012x}", self.prefix, self.next);
+        self.next += 1;
+        Event { metadata: None, data: Some(data), id, actor_id: actor.to_owned() }
     }
 
     /// What happened so far and when, and all that happens from now on.

@@ -13,7 +13,7 @@ use talmox_clock::Clock;
 use tokio::sync::Notify;
 
 use super::config::Applied;
-use super::etcd::EtcdCluster;
+use super::etcd::{EtcdCluster, Founding};
 use super::event::Events;
 use super::fault::Ills;
 use super::hardware::Hardware;
@@ -92,6 +92,8 @@ pub(crate) struct Node {
     pub(crate) is_installing: bool,
     /// This node's part of an etcd cluster.
     pub(crate) etcd: Option<Membership>,
+    /// The cluster that an accepted bootstrap is starting here.
+    pub(crate) founding: Option<Founding>,
     /// A snapshot that was brought for a recovery.
     pub(crate) snapshot: Option<Vec<u8>>,
     /// What is wrong with it.
@@ -173,6 +175,7 @@ impl Node {
             images: BTreeSet::new(),
             is_installing: false,
             etcd: None,
+            founding: None,
             snapshot: None,
             ills: Ills::default(),
             revision: 1,

@@ -68,13 +68,53 @@ impl Client {
         let mut machine = self.machine();
         Ok(EventStream(self.stream("Events", machine.events(request)).await?))
     }
+
+    /// All events that the node remembers, oldest first. It remembers those of this boot only, the last thousand or so.
+    pub async fn past_events(&self) -> Result<Vec<Event>, TalosError> {
+        // The stream of past events goes on with new ones and has no mark between them, so the last one is asked for first.
+        let Some(last) = self.events(&Since::Last(1), None).await?.next_in_time().await? else {
+            return Ok(vec![]);
+        };
+        let mut stream = self.events(&Since::TheBeginning, None).await?;
+        let mut past = vec![];
+        while let Some(event) = stream.next_in_time().await? {
+            let is_last = event.id == last.id;
+            past.push(event);
+            if is_last {
+                break;
+            }
+        }
+        Ok(past)
+    }
 }
 
 impl EventStream {
     /// The next event, however long it takes to come.
     pub async fn next(&mut self) -> Result<Option<Event>, TalosError> {
-        let Some(event) = self.0.next().await? else { return Ok(None) };
+        while let Some(event) = self.0.next().await? {
+            if let Some(event) = self.read(event)? {
+                return Ok(Some(event));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The next event, if it comes within the client's limit.
+    async fn next_in_time(&mut self) -> Result<Option<Event>, TalosError> {
+        while let Some(event) = self.0.next_in_time().await? {
+            if let Some(event) = self.read(event)? {
+                return Ok(Some(event));
+            }
+        }
+        Ok(None)
+    }
+
+    /// None for the greeting: the first event of every stream, which has no payload.
+    fn read(&self, event: crate::proto::machine::Event) -> Result<Option<Event>, TalosError> {
         let data = event.data.unwrap_or_default();
+        if data.type_url.is_empty() {
+            return Ok(None);
+        }
         let payload = Payload::read(&data).map_err(|error| TalosError::Unreadable {
             call: self.0.call().clone(),
             what: format!("{}: {error}", data.type_url),

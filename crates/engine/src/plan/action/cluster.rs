@@ -56,6 +56,8 @@ pub struct ApplyConfig {
     pub template: Option<String>,
     /// What it must become.
     pub shape: Shape,
+    /// Whether this run starts its VM.
+    pub is_started: bool,
     /// How often a VM whose port stays closed is reset.
     pub resets: u32,
     /// For the port to open, each time.

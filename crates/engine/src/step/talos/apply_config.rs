@@ -130,7 +130,9 @@ async fn await_ours(
                 }
             }
             // Talos closes its port, or breaks connections off, while it restarts its API.
-            Verdict::Nothing(error) => Reason::from(format!("{RESTARTING} ({error})")),
+            Verdict::Nothing(error) | Verdict::Mute(error) => {
+                Reason::from(format!("{RESTARTING} ({error})"))
+            }
             Verdict::Unclear(error) if error.may_pass() => Reason::from(RESTARTING),
             other => Reason::from(other.to_string()),
         };

@@ -4,7 +4,7 @@
 //! (`witness.rs`); who cannot be asked, and may have data, is a reason to stop.
 
 use talmox_clock::Deadline;
-use talmox_talos_api::{Code, TalosError};
+use talmox_talos_api::{BootstrapRequest, Code, TalosError};
 
 use super::etcd::EtcdData;
 use super::machine;
@@ -20,8 +20,8 @@ pub(in crate::step) async fn bootstrap_etcd(
 ) -> Result<Done, StepError> {
     let witness_deadline = context.run.clock.deadline(WITNESS.min(context.deadline.left()));
     let mut done = Done::Already;
-    // The boot in which the node accepted the request. Talos keeps the request in memory only, and a second one stops the etcd
-    // that the first one is starting: it is repeated only after a reboot.
+    // The boot in which the node accepted the request. A second one would stop the etcd that the first one is starting, so it is
+    // repeated only after a reboot, or after that etcd failed.
     let mut accepted_in: Option<String> = None;
     let what = format!("etcd does not come up on {}", step.node.name);
     let mut wait = StepWait::new(context, what).about([&step.node.own]);
@@ -52,7 +52,17 @@ pub(in crate::step) async fn bootstrap_etcd(
                 continue;
             }
         };
-        if accepted_in.as_ref() == Some(&boot) {
+        let is_starting = match context.wait(BootstrapRequest::read(&client)).await? {
+            // An earlier run may have sent the request, and was killed.
+            Ok(BootstrapRequest::Accepted) => true,
+            Ok(BootstrapRequest::None) => accepted_in.as_ref() == Some(&boot),
+            Ok(BootstrapRequest::Failed) => false,
+            Err(error) => {
+                wait.not_yet(error.reason()).await?;
+                continue;
+            }
+        };
+        if is_starting {
             wait.not_yet(progress).await?;
             continue;
         }

@@ -172,6 +172,8 @@ fn not_reset(step: &ApplyConfig) -> String {
 #[derive(Debug)]
 struct Silence {
     reason: String,
+    /// The same, as it is shown while it is waited for.
+    shown: String,
     /// What can be done about it.
     advice: &'static str,
     /// Whether it is a port that nobody opens.
@@ -195,10 +197,10 @@ async fn await_answer(
             Err(silence) => silence,
         };
         context.still_needs(&step.needs)?;
-        // A new machine whose port is closed is booting, as far as anybody can tell.
-        let is_booting = silence.is_closed && step.resets > 0;
-        let said = if is_booting { BOOTING } else { &silence.reason };
-        let shown = ground.explain(said, silence.is_closed, context).await;
+        // A machine that this run started and whose port is closed is booting, as far as can be known.
+        let is_booting = silence.is_closed && step.is_started;
+        let shown = if is_booting { BOOTING } else { &silence.shown };
+        let shown = ground.explain(shown, silence.is_closed, context).await;
         if context.wait(wait.not_yet(shown)).await?.is_err() {
             return Ok(Err(silence));
         }
@@ -214,12 +216,17 @@ async fn look(
         Look::Done(address) => address,
         // Without an address nobody knows whether the port is closed, but it comes to the same.
         Look::NotYet(reason) => {
-            return Ok(Err(Silence { reason, advice: CONSOLE, is_closed: true }));
+            let shown = reason.clone();
+            return Ok(Err(Silence { reason, shown, advice: CONSOLE, is_closed: true }));
         }
     };
     let access = context.cluster()?;
     let verdict = access.probe(address).await?;
     let is_closed = matches!(verdict, Verdict::Nothing(_) | Verdict::Mute(_));
+    let unopened = match &verdict {
+        Verdict::Nothing(error) => Some(format!("waiting for the Talos API to answer ({error})")),
+        _ => None,
+    };
     let advice = match &verdict {
         Verdict::Maintenance(_) if step.by == ConfigBy::Volume => NO_CONFIG,
         Verdict::Nothing(_) | Verdict::Maintenance(_) | Verdict::Ours => CONSOLE,
@@ -246,7 +253,10 @@ async fn look(
     };
     Ok(match look {
         Look::Done(found) => Ok((address, found)),
-        Look::NotYet(reason) => Err(Silence { reason, advice, is_closed }),
+        Look::NotYet(reason) => {
+            let shown = unopened.unwrap_or_else(|| reason.clone());
+            Err(Silence { reason, shown, advice, is_closed })
+        }
     })
 }
 

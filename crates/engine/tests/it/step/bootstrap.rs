@@ -152,6 +152,44 @@ async fn a_bootstrap_that_a_reboot_lost_is_repeated() {
     assert_eq!(node.facts().bootstraps, 2);
 }
 
+/// An earlier run sent it, and was killed before the answer came.
+#[tokio::test]
+async fn a_bootstrap_that_an_earlier_run_sent_is_not_repeated() {
+    let mut rig = Rig::with_proxmox("");
+    let node = rig
+        .node(FIRST, |facts| {
+            facts.is_configured = true;
+            facts.etcd = Etcd::Pulling;
+            facts.requested_in = Some(facts.boot_id.clone());
+        })
+        .await;
+    let (later, clock) = (node.clone(), rig.clock);
+    tokio::spawn(async move {
+        clock.sleep(Duration::from_secs(30)).await;
+        later.facts().etcd = Etcd::Member;
+    });
+    let told = rig.run(bootstrap(&[])).await;
+    assert!(matches!(told.result, StepResult::Already), "{:?}", told.result);
+    assert_eq!(told.waits, ["etcd is starting: pulling its image"]);
+    assert_eq!(node.facts().bootstraps, 0);
+}
+
+/// Talos does not start an etcd again that failed before it ran.
+#[tokio::test]
+async fn a_bootstrap_whose_etcd_failed_is_repeated() {
+    let mut rig = Rig::with_proxmox("");
+    let node = rig
+        .node(FIRST, |facts| {
+            facts.is_configured = true;
+            facts.requested_in = Some(facts.boot_id.clone());
+            facts.has_failed = true;
+        })
+        .await;
+    let told = rig.run(bootstrap(&[])).await;
+    assert!(matches!(told.result, StepResult::Done), "{:?}", told.result);
+    assert_eq!(node.facts().bootstraps, 1);
+}
+
 #[tokio::test]
 async fn an_etcd_that_runs_and_does_not_answer_is_never_bootstrapped() {
     let mut rig = Rig::with_proxmox("");

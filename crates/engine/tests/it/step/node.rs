@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
+use prost::Message as _;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
@@ -27,6 +28,7 @@ use talmox_talos_config::secrets::Bundle;
 use talmox_talos_config::time::UnixTime;
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
+use tonic::codegen::tokio_stream::StreamExt as _;
 use tonic::codegen::{BoxStream, tokio_stream};
 
 /// What etcd has on a node.
@@ -63,6 +65,10 @@ pub(crate) struct Facts {
     /// How often a bootstrap is not possible yet.
     pub(crate) not_yet: u32,
     pub(crate) bootstraps: u32,
+    /// The boot in which a bootstrap was accepted.
+    pub(crate) requested_in: Option<String>,
+    /// The etcd that the bootstrap started has failed.
+    pub(crate) has_failed: bool,
     /// How often a bootstrap was refused because there was one.
     pub(crate) refusals: u32,
     pub(crate) applied: Vec<String>,
@@ -174,6 +180,15 @@ fn with_certificate(
     Arc::new(config)
 }
 
+fn service_event(action: service_state_event::Action, message: &str) -> ServiceStateEvent {
+    ServiceStateEvent {
+        service: "etcd".to_owned(),
+        action: action.into(),
+        message: message.to_owned(),
+        health: None,
+    }
+}
+
 fn pieces<T: Send + 'static>(pieces: Vec<T>) -> BoxStream<T> {
     Box::pin(tokio_stream::iter(pieces.into_iter().map(Ok)))
 }
@@ -232,6 +247,8 @@ impl MachineService for Node {
         }
         facts.bootstraps += 1;
         facts.etcd = facts.bootstrapped;
+        facts.requested_in = Some(facts.boot_id.clone());
+        facts.has_failed = false;
         Ok(Answered::new(BootstrapResponse::default()))
     }
 
@@ -276,6 +293,40 @@ impl MachineService for Node {
         let services = vec![service("etcd", is_member), service("kubelet", true)];
         let messages = vec![ServiceList { services, metadata: None }];
         Ok(Answered::new(ServiceListResponse { messages }))
+    }
+
+    /// A greeting, then the events of this boot; the stream stays open.
+    async fn events(
+        &self,
+        request: Asked<EventsRequest>,
+    ) -> Result<Answered<BoxStream<Event>>, Status> {
+        use service_state_event::Action;
+        let facts = self.facts().clone();
+        let mut past = vec![service_event(Action::Preparing, "Running pre state")];
+        if facts.requested_in.as_ref() == Some(&facts.boot_id) {
+            past.push(service_event(Action::Finished, "Bootstrap requested"));
+            past.push(service_event(Action::Preparing, "Running pre state"));
+        }
+        if facts.has_failed {
+            past.push(service_event(Action::Failed, "Failed to run pre stage: no image"));
+        }
+        let mut past: Vec<Event> = (0..)
+            .zip(past)
+            .map(|(id, event): (u32, ServiceStateEvent)| Event {
+                id: format!("{id}"),
+                data: Some(prost_types::Any {
+                    type_url: "talos/runtime/machine.ServiceStateEvent".to_owned(),
+                    value: event.encode_to_vec(),
+                }),
+                ..Event::default()
+            })
+            .collect();
+        if request.into_inner().tail_events == 1 {
+            past.drain(..past.len() - 1);
+        }
+        past.insert(0, Event { data: Some(prost_types::Any::default()), ..Event::default() });
+        let past = tokio_stream::iter(past.into_iter().map(Ok));
+        Ok(Answered::new(Box::pin(past.chain(tokio_stream::pending()))))
     }
 
     async fn memory(&self, _: Asked<()>) -> Result<Answered<MemoryResponse>, Status> {

@@ -14,13 +14,14 @@ pub(super) fn events(
     session: &Arc<Session>,
     request: EventsRequest,
 ) -> Result<BoxStream<Event>, Status> {
-    let (past, mut live) = session.node(|node| node.events.subscribe())?;
+    let (greeting, (past, mut live)) = session
+        .change(|node| (node.events.greeting(&request.with_actor_id), node.events.subscribe()))?;
     let past = tail(past, &request, session.realm.now());
     Ok(stream::run(session, |sender| async move {
         let is_wanted = |event: &Event| {
             request.with_actor_id.is_empty() || event.actor_id == request.with_actor_id
         };
-        for event in past.into_iter().filter(is_wanted) {
+        for event in std::iter::once(greeting).chain(past).filter(is_wanted) {
             if sender.send(Ok(event)).await.is_err() {
                 return;
             }

@@ -25,7 +25,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::kube::KubeStore;
 
-pub(crate) use bootstrap::{Recover, bootstrap};
+pub(crate) use bootstrap::{Founding, Recover, bootstrap};
 pub(crate) use call::{
     alarms, database, defragment, disarm, forfeit, leave, members, recover, remove, snapshot,
     status,

@@ -25,13 +25,11 @@ pub(crate) async fn run(realm: &Arc<Realm>, vmid: u32, boot: u64) {
     node.wait(Work::Pull).await;
     let (membership, origin) = node.membership(known).await;
     if origin == Origin::Bootstrap {
-        node.enter(ServiceState::Finished, "Bootstrap requested");
-        realm.reload(vmid, boot, SERVICE);
-        node.prepare().await;
+        node.serve(node.found_cluster().await).await;
+    } else {
+        node.create_runner().await;
+        node.serve(membership).await;
     }
-    node.enter(ServiceState::Preparing, "Creating service runner");
-    node.wait(Work::Service).await;
-    node.serve(membership).await;
 }
 
 struct EtcdNode<'r> {
@@ -75,6 +73,52 @@ impl EtcdNode<'_> {
         self.enter(ServiceState::Waiting, &format!("Waiting for {condition}"));
         self.realm.until_in_time(self.vmid, self.boot).await;
         self.enter(ServiceState::Preparing, "Running pre state");
+    }
+
+    async fn create_runner(&self) {
+        self.enter(ServiceState::Preparing, "Creating service runner");
+        self.wait(Work::Service).await;
+    }
+
+    /// Starts etcd in bootstrap mode. A further request before it runs stops the start and begins another.
+    async fn found_cluster(&self) -> Membership {
+        loop {
+            let requested = self.realm.until(|land| self.founding(land)).await;
+            self.enter(ServiceState::Finished, "Bootstrap requested");
+            self.realm.reload(self.vmid, self.boot, SERVICE);
+            let start = async {
+                self.prepare().await;
+                self.create_runner().await;
+            };
+            let replaced = |land: &Land| (self.founding(land) != Some(requested)).then_some(());
+            tokio::select! {
+                () = start => {}
+                () = self.realm.until(replaced) => {}
+            }
+            if self.complete(requested) {
+                self.remember(Some(requested));
+                return requested;
+            }
+        }
+    }
+
+    fn founding(&self, land: &Land) -> Option<Membership> {
+        let node = land.nodes.get(&self.vmid).filter(|node| node.boot == self.boot)?;
+        node.founding.as_ref().map(|founding| founding.membership)
+    }
+
+    /// False if another request came meanwhile.
+    fn complete(&self, requested: Membership) -> bool {
+        self.realm.change(|land| {
+            let node = land.of_boot(self.vmid, self.boot);
+            let founding = node.and_then(|node| {
+                let founding = node.founding.take_if(|one| one.membership == requested)?;
+                node.etcd = Some(requested);
+                node.revision += 1;
+                Some(founding)
+            });
+            founding.map(|founding| founding.complete(land)).is_some()
+        })
     }
 
     fn object(&self) -> String {
@@ -133,7 +177,7 @@ impl EtcdNode<'_> {
     /// None while there is nothing new.
     fn decide(&self, land: &Land, said: &Found) -> Option<(Option<Membership>, Found)> {
         let node = land.nodes.get(&self.vmid).filter(|node| node.boot == self.boot)?;
-        if let Some(membership) = node.etcd {
+        if let Some(membership) = node.etcd.or_else(|| self.founding(land)) {
             return Some((Some(membership), Found::Nothing));
         }
         let found = join::look(land, &self.realm.settings.gateways, self.vmid);

@@ -1,8 +1,13 @@
+use std::time::Duration;
+
+use prost::Message as _;
+use talmox_talos_api::proto::machine::ServiceStateEvent;
 use talmox_talos_config::generate::Role;
 use tonic::Code;
 
 use crate::talos::bench::{Bench, new_bundle};
 use crate::talos::etcd;
+use crate::talos::land::Land;
 use crate::talos::service::ServiceState;
 
 /// Three control planes that found each other.
@@ -56,6 +61,7 @@ async fn bootstrap_is_refused_where_it_must_be() {
     assert_eq!(refused(11, boot).message(), "bootstrap is not available yet");
     bench.realm.set_health(11, boot, "cri", true, "");
     etcd::bootstrap(&bench.realm, 11, boot, None).unwrap();
+    bench.until_healthy(11, "etcd").await;
     let twice = refused(11, boot);
     assert_eq!(
         (twice.code(), twice.message()),
@@ -71,6 +77,53 @@ async fn bootstrap_is_refused_where_it_must_be() {
     bench.kill(11);
     let again = bench.start_control_plane(11);
     assert_eq!(refused(11, again).code(), Code::AlreadyExists);
+}
+
+/// Seen on 1.12.0: Bootstrap again 1.8 s after the first was accepted, and the console had
+/// `service[etcd](Finished): Bootstrap requested` twice.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_bootstrap_is_accepted_again_until_etcd_runs() {
+    let bench = Bench::new();
+    let boot = bench.start_control_plane(11);
+    bench.until("an etcd that waits", |land| has_pulled(land, 11).then_some(())).await;
+    let slow = |by| bench.realm.change_node(11, boot, |node| node.ills.slowness = by);
+    slow(Duration::from_hours(1));
+    etcd::bootstrap(&bench.realm, 11, boot, None).unwrap();
+    bench.until("the first request", |land| (requests(land, 11) == 1).then_some(())).await;
+    etcd::bootstrap(&bench.realm, 11, boot, None).unwrap();
+    bench.until("the second request", |land| (requests(land, 11) == 2).then_some(())).await;
+    slow(Duration::ZERO);
+    bench.until_healthy(11, "etcd").await;
+    assert_eq!(bench.realm.look(|land| (requests(land, 11), land.etcds.len())), (2, 1));
+}
+
+/// The request is in memory only, and there is no data before etcd runs.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_reboot_loses_a_bootstrap_whose_etcd_has_not_started() {
+    let bench = Bench::new();
+    let boot = bench.start_control_plane(11);
+    etcd::bootstrap(&bench.realm, 11, boot, None).unwrap();
+    bench.kill(11);
+    let boot = bench.start_control_plane(11);
+    assert_eq!(bench.realm.look(|land| (requests(land, 11), land.etcds.len())), (0, 0));
+    etcd::bootstrap(&bench.realm, 11, boot, None).unwrap();
+    bench.until_healthy(11, "etcd").await;
+    assert_eq!(bench.realm.look(|land| land.etcds.len()), 1);
+}
+
+/// Whether the node has done what comes before it waits for a cluster.
+fn has_pulled(land: &Land, vmid: u32) -> bool {
+    let etcd = land.nodes.get(&vmid).and_then(|node| node.services.get("etcd"));
+    etcd.is_some_and(|etcd| etcd.state == ServiceState::Preparing)
+}
+
+/// How often this boot of the node has reported an accepted bootstrap.
+fn requests(land: &Land, vmid: u32) -> usize {
+    let (past, _) = land.nodes[&vmid].events.subscribe();
+    let data = past.into_iter().filter_map(|(_, event)| event.data);
+    let events = data.filter(|data| data.type_url.ends_with(".ServiceStateEvent"));
+    let messages = events.map(|data| ServiceStateEvent::decode(data.value.as_slice()).unwrap());
+    messages.filter(|event| event.message == "Bootstrap requested").count()
 }
 
 #[tokio::test(flavor = "multi_thread")]
