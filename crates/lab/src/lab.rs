@@ -9,19 +9,22 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use talmox_clock::{Chance, Clock};
+use talmox_lab_environment::fault::{Fault, Faults};
+use talmox_lab_environment::fetch::Outside;
+use talmox_lab_environment::{Environment, Folder, Profile, stopped};
+use talmox_lab_pve::{Gate, Keys, Patience, Recorder, Server, Site};
+use talmox_lab_talos::factory::{self, Factory, Signer};
+use talmox_lab_talos::{Hypervisor, NodeSettings, Simulation};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio_rustls::TlsAcceptor;
 
 use crate::Scenario;
-use crate::factory::{self, Factory};
-use crate::fetch::Outside;
-use crate::folder::Folder;
-use crate::pve::{Fault, Faults, Gate, Keys, Patience, Profile, Recorder, Server, Site, stopped};
+use crate::fault_script::FaultScript as _;
+use crate::hypervisor::PveHypervisor;
 use crate::scenario::LAB_TOKEN;
 use crate::state::{self, State};
-use crate::talos::{NodeSettings, Realm};
 use crate::tidy::keep_tidy;
 
 /// How often a changed world is written down, in real time.
@@ -151,7 +154,7 @@ impl std::fmt::Debug for PveReady {
 pub struct Lab {
     pub(crate) site: Arc<Site>,
     pub(crate) state: Arc<State>,
-    realm: Arc<Realm>,
+    simulation: Arc<Simulation>,
     address: SocketAddr,
     factory: SocketAddr,
     /// The names that stand for the factory's address.
@@ -180,16 +183,17 @@ impl Lab {
         state.folder.write("ca.pem", identity.authority_pem().as_bytes())?;
         let seed = seed.wrapping_add(state.runs.wrapping_mul(RUN_STEP));
         let chance = if settings.is_even { Chance::even(seed) } else { Chance::new(seed) };
-        let mut site = Site::new(world, blobs, clock, chance, profile);
         let roots = identity.roots().map_err(io::Error::other)?;
         let (factory_listener, factory_address) = bind(SocketAddr::new(listen.ip(), 0))?;
         let mut reach: BTreeMap<String, SocketAddr> =
             factory_names.iter().map(|name| (https(name), reachable(factory_address))).collect();
         reach.extend(settings.reach);
-        site.outside = Outside { reach, roots };
+        let environment = Environment::new(clock, chance, profile);
+        let environment = Arc::new(environment.with_outside(Outside { reach, roots }));
+        let site = Site::new(world, blobs, Arc::clone(&environment));
         let site = Arc::new(site.with_fingerprint(identity.fingerprint()));
         for fault in faults {
-            site.faults.add(fault);
+            environment.faults.add(fault);
         }
         let (listener, address) = bind(listen)?;
         let recorder = settings.record.as_deref().map(|path| {
@@ -211,28 +215,38 @@ impl Lab {
         let factory_tls = identity.factory_config().map_err(io::Error::other)?;
         let (stop, told) = watch::channel(false);
         let state = Arc::new(state);
-        let factory = Arc::new(Factory::open(Arc::clone(&site), Arc::clone(&state))?);
+        let hypervisor: Arc<dyn Hypervisor> = Arc::new(PveHypervisor(Arc::clone(&site)));
         let authority = state.keys.identity.authority_pem();
+        let signer = Signer {
+            certificate: authority.clone(),
+            public_key: state.keys.identity.factory_key_pem().map_err(io::Error::other)?,
+        };
+        let folder = Arc::clone(&state.folder);
+        let factory =
+            Factory::open(Arc::clone(&environment), Arc::clone(&hypervisor), folder, signer)?;
+        let factory = Arc::new(factory);
         let kept = state.folder.is_kept().then_some(authority.as_str());
-        let realm = settings.nodes.realm(&site, &factory, kept)?;
+        let simulation = settings.nodes.simulation(&environment, &hypervisor, &factory, kept)?;
         let factory = factory::Server {
             listener: factory_listener,
             tls: TlsAcceptor::from(Arc::new(factory_tls)),
             factory,
         };
         site.start_daemons();
-        realm.restore_etcds(state.read_etcds()?);
+        simulation.restore_etcds(state.read_etcds()?);
         let mut running = vec![
-            tokio::spawn(Arc::clone(&realm).run(told.clone())),
+            tokio::spawn(Arc::clone(&simulation).run(told.clone())),
             tokio::spawn(server.run(told.clone())),
             tokio::spawn(factory.run(told.clone())),
             tokio::spawn(keep_tidy(Arc::clone(&site), told.clone())),
         ];
         if settings.state.is_some() {
-            running.push(tokio::spawn(keep_saving(Arc::clone(&realm), Arc::clone(&state), told)));
+            let saving =
+                keep_saving(Arc::clone(&site), Arc::clone(&simulation), Arc::clone(&state), told);
+            running.push(tokio::spawn(saving));
         }
         let factory = factory_address;
-        Ok(Self { site, state, realm, address, factory, factory_names, stop, running })
+        Ok(Self { site, state, simulation, address, factory, factory_names, stop, running })
     }
 
     pub fn ready(&self) -> Ready {
@@ -259,7 +273,7 @@ impl Lab {
             reach: {
                 let names = self.factory_names.iter();
                 let names = names.map(|name| (https(name), factory.to_string()));
-                names.chain(self.realm.wire.reach()).collect()
+                names.chain(self.simulation.reach()).collect()
             },
             speed: self.site.clock.speed(),
             time: TimeReady {
@@ -279,13 +293,13 @@ impl Lab {
 
     /// What goes wrong from now on.
     pub fn faults(&self) -> &Faults {
-        &self.site.faults
+        &self.site.environment.faults
     }
 
     /// How many etcd clusters were bootstrapped since the lab exists, whatever became of them. Two of one Talos cluster are a
     /// split brain, which no API of a single node shows.
     pub fn etcd_clusters(&self) -> usize {
-        self.realm.look(|land| land.etcds.len())
+        self.simulation.etcd_clusters()
     }
 
     /// Gives a host its power back that a fault took.
@@ -299,8 +313,8 @@ impl Lab {
         for running in self.running {
             running.await.map_err(io::Error::other)?;
         }
-        self.realm.real.stop();
-        self.state.save_etcds(&self.realm.save_etcds())?;
+        self.simulation.stop_real_kubernetes();
+        self.state.save_etcds(&self.simulation.save_etcds())?;
         self.state.save(&self.site.world(), self.site.clock)
     }
 }
@@ -333,18 +347,23 @@ fn at(place: &dyn std::fmt::Display, error: &io::Error) -> io::Error {
 }
 
 /// Saves now and then, so that a lab that is killed loses little.
-async fn keep_saving(realm: Arc<Realm>, state: Arc<State>, mut stop: watch::Receiver<bool>) {
+async fn keep_saving(
+    site: Arc<Site>,
+    simulation: Arc<Simulation>,
+    state: Arc<State>,
+    mut stop: watch::Receiver<bool>,
+) {
     let clock = Clock::real();
     loop {
         tokio::select! {
             () = clock.sleep(SAVE_EVERY) => {}
             () = stopped(&mut stop) => return,
         }
-        let picture = state.picture(&realm.site.world());
-        let (state, realm) = (Arc::clone(&state), Arc::clone(&realm));
+        let picture = state.picture(&site.world());
+        let (state, simulation, clock) = (Arc::clone(&state), Arc::clone(&simulation), site.clock);
         let stored = tokio::task::spawn_blocking(move || {
-            state.save_etcds(&realm.save_etcds())?;
-            state.store(picture?, realm.site.clock)
+            state.save_etcds(&simulation.save_etcds())?;
+            state.store(picture?, clock)
         });
         // A full disk now may have room the next time; the last save tells.
         stored.await.ok();

@@ -4,19 +4,19 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::IpAddr;
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use aws_lc_rs::rand;
 use serde::{Deserialize, Serialize};
 use talmox_clock::{Chance, Clock};
+use talmox_lab_environment::Folder;
+use talmox_lab_pve::world::World;
+use talmox_lab_pve::{BlobId, Blobs};
+use talmox_lab_talos::{SavedCluster, Written};
 
 use crate::Scenario;
-use crate::blob::{BlobId, Blobs};
 use crate::certificate::Identity;
-use crate::folder::Folder;
-use crate::pve::world::World;
-use crate::talos::SavedCluster;
 
 const WORLD: &str = "world.json";
 const KEYS: &str = "keys.json";
@@ -58,7 +58,7 @@ pub(crate) fn clock(folder: &Folder, speed: f64) -> io::Result<Clock> {
 /// Everything that lasts, in its folder.
 #[derive(Debug)]
 pub(crate) struct State {
-    pub(crate) folder: Folder,
+    pub(crate) folder: Arc<Folder>,
     pub(crate) keys: SavedKeys,
     /// How often a lab was started from this folder.
     pub(crate) runs: u64,
@@ -115,6 +115,8 @@ impl State {
                     let text = format!("format {} is not known", saved.format);
                     return Err(unreadable(&folder, WORLD, &text));
                 }
+                check_written(&saved.world)
+                    .map_err(|error| unreadable(&folder, WORLD, &error.to_string()))?;
                 (saved.runs + 1, after_power_cut(saved.world, now))
             }
             None => (0, scenario.into_world(&blobs, now, &mut Chance::new(seed))?),
@@ -131,6 +133,7 @@ impl State {
         if is_new && folder.is_kept() {
             folder.write(KEYS, &serde_json::to_vec(&keys)?)?;
         }
+        let folder = Arc::new(folder);
         let state = Self { folder, keys, runs, seed, saved: Mutex::default() };
         state.save(&world, clock)?;
         Ok((state, world, blobs))
@@ -184,7 +187,7 @@ impl State {
 fn new_keys(world: &World, address: IpAddr, factory: &[&str]) -> io::Result<SavedKeys> {
     let hosts: Vec<&str> = world.hosts.keys().map(String::as_str).collect();
     let identity = Identity::new(&hosts, factory, address).map_err(io::Error::other)?;
-    let mut tickets = vec![0; crate::pve::KEY_BYTES];
+    let mut tickets = vec![0; talmox_lab_pve::KEY_BYTES];
     rand::fill(&mut tickets).map_err(io::Error::other)?;
     Ok(SavedKeys { identity, tickets })
 }
@@ -216,6 +219,19 @@ fn after_power_cut(mut world: World, now: u64) -> World {
         host.booted = now;
     }
     world
+}
+
+/// Proxmox keeps what nodes wrote onto volumes and cannot read it: a node that could not either would boot without its
+/// config.
+fn check_written(world: &World) -> serde_json::Result<()> {
+    let volumes = world.storages.values().flat_map(|storage| storage.volumes.values());
+    for volume in volumes.flat_map(|volumes| volumes.values()) {
+        let snapshots = volume.snapshots.values().filter_map(|saved| saved.written.as_ref());
+        for written in snapshots.chain(&volume.written) {
+            Written::deserialize(written)?;
+        }
+    }
+    Ok(())
 }
 
 /// What the volumes of the world consist of.

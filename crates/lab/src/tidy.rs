@@ -9,10 +9,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use talmox_clock::Clock;
+use talmox_lab_environment::stopped;
+use talmox_lab_pve::{BlobId, Blobs, Site};
 use tokio::sync::watch;
 
-use crate::blob::{BlobId, Blobs};
-use crate::pve::{Site, stopped};
 use crate::state::blobs_of;
 
 /// In real time: longer than a silent upload is waited for.

@@ -9,6 +9,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, ServerConfig};
 use talmox_engine::plan::{StepId, show};
 use talmox_engine::step::{Cut, Moment};
+use talmox_lab::FaultScript as _;
 use talmox_lab::pve::Fault;
 use talmox_pve::api::storage::{self, Content};
 use talmox_talos_config::pki::{LeafRequest, Name, Usage};

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use talmox_engine::plan::show;
+use talmox_lab::FaultScript as _;
 use talmox_lab::pve::Fault;
 
 use super::inventory::home;

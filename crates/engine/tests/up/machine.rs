@@ -2,6 +2,7 @@
 
 use talmox_engine::event::Event;
 use talmox_engine::plan::show;
+use talmox_lab::FaultScript as _;
 use talmox_lab::pve::{Action as FaultAction, Fault};
 use talmox_pve::api::cluster;
 use talmox_pve::api::qemu::{self, Vm};

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeSet;
 
+use talmox_lab_pve::built_in_roles;
+use talmox_lab_pve::world::{Access, AclEntry, Token, User};
 use talmox_yaml::Node;
 
 use super::section::{Read, Section, Source};
-use crate::pve::permission::built_in_roles;
-use crate::pve::world::{Access, AclEntry, Token, User};
 
 pub(super) const ROOT: &str = "root@pam";
 /// The token that is there unless the scenario has tokens of its own.

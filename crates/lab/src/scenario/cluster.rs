@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value as Json};
+use talmox_lab_pve::Release;
+use talmox_lab_pve::world::{Ha, Mapping, Mappings, Pool};
 use talmox_yaml::{Node, Resolved, Value};
 
 use super::FaultSpec;
 use super::section::{Read, Section};
-use crate::pve::Release;
-use crate::pve::world::{Ha, Mapping, Mappings, Pool};
 
 pub(super) fn pools(section: &Section<'_>) -> Read<BTreeMap<String, Pool>> {
     let mut pools = BTreeMap::new();

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use talmox_lab_pve::world::{Bridge, Host, PciDevice};
 use talmox_yaml::Node;
 
 use super::section::{Read, Section, Source};
-use crate::pve::world::{Bridge, Host, PciDevice};
 
 const CORES: u32 = 16;
 const MEMORY: u64 = 64 << 30;

@@ -16,6 +16,8 @@ mod world;
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value as Json;
+use talmox_lab_pve::Release;
+use talmox_lab_pve::world::{Access, Ha, Host, Mappings, Pool, Sdn, Storage};
 
 pub(crate) use access::LAB_TOKEN;
 pub use error::ScenarioError;
@@ -23,9 +25,6 @@ pub(crate) use error::nearest;
 use section::{Read, Section, Source};
 use storage::VolumeSpec;
 use vm::VmSpec;
-
-use crate::pve::Release;
-use crate::pve::world::{Access, Ha, Host, Mappings, Pool, Sdn, Storage};
 
 /// What the lab starts with.
 #[derive(Clone, Debug)]

@@ -1,7 +1,8 @@
 //! `sdn`: zones and vnets.
 
+use talmox_lab_pve::world::{Sdn, Vnet, Zone};
+
 use super::section::{Read, Section};
-use crate::pve::world::{Sdn, Vnet, Zone};
 
 const KINDS: [&str; 5] = ["simple", "vlan", "qinq", "vxlan", "evpn"];
 

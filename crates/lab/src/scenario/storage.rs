@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use talmox_lab_pve::Release;
+use talmox_lab_pve::world::{ContentType, Host, Storage, StorageKind, VolumeId};
 use talmox_yaml::Node;
 
 use super::section::{Read, Section, Source};
-use crate::pve::Release;
-use crate::pve::world::{ContentType, Host, Storage, StorageKind, VolumeId};
 
 /// Room enough for those who do not care.
 const SIZE: u64 = 4 << 40;

@@ -1,8 +1,10 @@
 use talmox_clock::Chance;
+use talmox_lab_environment::fault::Fault;
+use talmox_lab_pve::Blobs;
+use talmox_lab_pve::world::World;
 
 use super::*;
-use crate::blob::Blobs;
-use crate::pve::world::World;
+use crate::FaultScript as _;
 
 fn world(text: &str) -> World {
     of(Scenario::parse("lab.yaml", text).unwrap())
@@ -195,7 +197,7 @@ fn the_sample_of_the_documentation_is_a_scenario() {
     let text = include_str!("../../../../docs/LAB.md");
     let sample = text.split("```yaml\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
     let scenario = Scenario::parse("docs/LAB.md", sample).unwrap();
-    assert_eq!(crate::pve::Fault::of_scenario(&scenario).unwrap().len(), 10);
+    assert_eq!(Fault::of_scenario(&scenario).unwrap().len(), 10);
     let world = of(scenario);
     assert_eq!(world.hosts.len(), 2);
     assert_eq!(world.hosts["pve2"].pci[0].iommu_group, 1);

@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
+use talmox_lab_pve::Release;
+use talmox_lab_pve::is_vm_option;
+use talmox_lab_pve::world::{Agent, Config, Guest, Host, PendingDelete, Snapshot, Vm};
 use talmox_yaml::Node;
 
 use super::section::{Read, Section, Source};
 use super::storage::known_hosts;
-use crate::pve::Release;
-use crate::pve::schema::vm_option;
-use crate::pve::world::{Agent, Config, Guest, Host, PendingDelete, Snapshot, Vm};
 
 #[derive(Clone, Debug)]
 pub(super) struct VmSpec {
@@ -61,7 +61,7 @@ fn read_vm(source: Source<'_>, node: &Node, hosts: &BTreeMap<String, Host>) -> R
     let guest = section.get("guest").map(|node| read_guest(source, node)).transpose()?;
     let guest = guest.unwrap_or_default();
     let config = section.options("config")?;
-    let is_option = |key: &String| Release::ALL.iter().any(|it| vm_option(*it, key).is_some());
+    let is_option = |key: &String| Release::ALL.iter().any(|it| is_vm_option(*it, key));
     if let Some(key) = config.keys().find(|key| !is_option(key)) {
         return Err(section.error("config", format!("a VM has no option `{key}`")));
     }

@@ -4,17 +4,17 @@ use std::collections::BTreeMap;
 use std::io;
 
 use talmox_clock::Chance;
+use talmox_lab_pve::Blobs;
+use talmox_lab_pve::VolumeName;
+use talmox_lab_pve::world::{
+    Access, Backing, Guest, Run, SavedVolume, Storage, StorageKind, Tasks, Vm, Volume, VolumeId,
+    World,
+};
 
 use super::Scenario;
 use super::access::ROOT;
 use super::storage::{VolumeSpec, default as usual_storages};
 use super::vm::VmSpec;
-use crate::blob::Blobs;
-use crate::pve::storage::VolumeName;
-use crate::pve::world::{
-    Access, Backing, Guest, Run, SavedVolume, Storage, StorageKind, Tasks, Vm, Volume, VolumeId,
-    World,
-};
 
 /// How long the hosts have been up when the lab starts, in seconds.
 const UPTIME: u64 = 86_400;

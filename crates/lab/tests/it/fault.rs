@@ -4,7 +4,7 @@ use std::io::Write as _;
 use std::time::Duration;
 
 use talmox_lab::pve::{Action, Fault, PathPattern, Profile, When};
-use talmox_lab::{Scenario, Settings};
+use talmox_lab::{FaultScript as _, Scenario, Settings};
 
 use crate::support::{Answer, TestLab, scenario, settings};
 

@@ -9,7 +9,7 @@ mod factory;
 mod fault;
 mod http;
 mod keep;
-mod kube;
+#[path = "../../../lab-kube/tests/it/real_kubectl.rs"]
 mod kubectl;
 mod record;
 mod storage;

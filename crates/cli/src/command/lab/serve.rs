@@ -10,7 +10,8 @@ use clap::{Args, ValueEnum};
 use talmox_clock::Clock;
 use talmox_lab::pve::{Fault, Profile, Release};
 use talmox_lab::{
-    Known, Lab, NodeSettings, Ready, RealKubernetes, Scenario, ScenarioError, Settings,
+    FaultScript as _, Known, Lab, NodeSettings, Ready, RealKubernetes, Scenario, ScenarioError,
+    Settings,
 };
 use talmox_talos_config::random::Randomness as _;
 use tokio::signal::unix::{SignalKind, signal};

@@ -1,3 +1,4 @@
+use talmox_lab::FaultScript as _;
 use talmox_lab::pve::{Action, Fault, PathPattern, When};
 
 use super::{EMPTY, FACTORY, connect, get, post, send, told};

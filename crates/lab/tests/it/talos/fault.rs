@@ -3,6 +3,7 @@
 use std::cell::Cell;
 use std::time::Duration;
 
+use talmox_lab::FaultScript as _;
 use talmox_lab::pve::Fault;
 use talmox_talos_api::client::{Alarm, Apply, ApplyMode, ResourceKind};
 use talmox_talos_api::probe::Whose;

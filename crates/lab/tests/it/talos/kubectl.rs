@@ -1,9 +1,26 @@
 //! The real kubectl, with the kubeconfig that a node of the lab gives.
 
-use crate::kube::deployment;
+use serde_json::{Value, json};
+
 use crate::kubectl::Kubectl;
 
 use super::world::World;
+
+fn deployment(name: &str, replicas: u64, image: &str) -> Value {
+    json!({
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {
+            "replicas": replicas,
+            "selector": {"matchLabels": {"app": name}},
+            "template": {
+                "metadata": {"labels": {"app": name}},
+                "spec": {"containers": [{"name": "main", "image": image}]},
+            },
+        },
+    })
+}
 
 #[test]
 fn kubectl_and_a_cluster_of_lab_nodes() {

@@ -2,7 +2,7 @@
 
 mod api;
 mod apply;
-mod cable;
+mod connectivity;
 mod container;
 mod departure;
 mod disk;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use talmox_clock::Clock;
 use talmox_lab::pve::{Fault, Profile};
-use talmox_lab::{NodeSettings, Settings as LabSettings};
+use talmox_lab::{FaultScript as _, NodeSettings, Settings as LabSettings};
 use talmox_talos_api::client::{Apply, ApplyMode};
 use talmox_talos_api::{
     Address, Client, Credentials, Limits, Look, Reach, Settings, TalosError, Verdict, probe, wait,

@@ -1,0 +1,73 @@
+//! Time, chance, faults and network of one lab, for every API that is simulated in it.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use talmox_clock::{Chance, Clock};
+
+use crate::fault::Faults;
+use crate::fetch::Outside;
+use crate::latency::{Profile, Work};
+
+pub struct Environment {
+    pub clock: Clock,
+    /// What simulated machines can reach beyond the lab.
+    pub outside: Outside,
+    pub faults: Faults,
+    profile: Profile,
+    chance: Chance,
+    /// How often each object was worked on: chance is drawn for the nth time of each.
+    operations: Mutex<HashMap<String, u64>>,
+}
+
+impl Environment {
+    pub fn new(clock: Clock, chance: Chance, profile: Profile) -> Self {
+        Self {
+            clock,
+            outside: Outside::default(),
+            faults: Faults::default(),
+            profile,
+            chance,
+            operations: Mutex::default(),
+        }
+    }
+
+    #[must_use]
+    pub fn with_outside(self, outside: Outside) -> Self {
+        Self { outside, ..self }
+    }
+
+    /// Chance for the next operation on an object.
+    pub fn chance(&self, object: &str) -> Chance {
+        let mut operations = self.operations.lock().unwrap_or_else(PoisonError::into_inner);
+        let nth = operations.entry(object.to_owned()).or_default();
+        *nth += 1;
+        self.chance.of(object, *nth)
+    }
+
+    /// Lets as much time pass as this work takes on the simulated machines.
+    pub async fn wait(&self, work: Work, object: &str) {
+        let time = self.profile.time(work);
+        if !time.is_zero() {
+            self.clock.sleep(self.chance(object).jitter(time)).await;
+        }
+    }
+
+    /// Whether races come out one way or the other. Where times are even, nothing else is left to chance either.
+    pub fn has_races(&self) -> bool {
+        self.profile.has_races() && !self.chance.is_even()
+    }
+
+    /// How long this work takes, without chance.
+    pub fn time(&self, work: Work) -> Duration {
+        self.profile.time(work)
+    }
+}
+
+impl fmt::Debug for Environment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Environment").field("clock", &self.clock).finish_non_exhaustive()
+    }
+}

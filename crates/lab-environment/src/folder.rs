@@ -1,0 +1,266 @@
+//! The folder that a lab keeps its things in: one that stays, or one that goes with it.
+
+use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+
+use aws_lc_rs::rand;
+
+const LOCK: &str = "lock";
+/// What the names of temporary folders begin with.
+const TEMPORARY: &str = "talmox-lab-";
+
+/// How often a folder is tried to be removed that others still write to.
+const ATTEMPTS: u32 = 100;
+
+/// A folder that only its owner can look into.
+#[derive(Debug)]
+pub struct Folder {
+    path: PathBuf,
+    is_temporary: bool,
+    /// Kept, so that no second lab uses the folder, and none takes it away.
+    _lock: File,
+}
+
+impl Folder {
+    /// A folder that stays. It is an error if another lab uses it.
+    pub fn open(path: &Path) -> io::Result<Self> {
+        private_folder(path)?;
+        let lock = private_options().truncate(false).open(path.join(LOCK))?;
+        match lock.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                let text = "another lab uses this folder";
+                return Err(io::Error::new(io::ErrorKind::ResourceBusy, text));
+            }
+            Err(TryLockError::Error(error)) => return Err(error),
+        }
+        Ok(Self { path: fs::canonicalize(path)?, is_temporary: false, _lock: lock })
+    }
+
+    /// A folder that is taken away again, with those of labs that were killed before they could.
+    pub fn temporary() -> io::Result<Self> {
+        Self::temporary_in(&std::env::temp_dir())
+    }
+
+    fn temporary_in(place: &Path) -> io::Result<Self> {
+        let mut name = [0; 8];
+        rand::fill(&mut name).map_err(io::Error::other)?;
+        let name: String = name.iter().map(|byte| format!("{byte:02x}")).collect();
+        Self::temporary_at(place, &format!("{TEMPORARY}{name}"))
+    }
+
+    fn temporary_at(place: &Path, name: &str) -> io::Result<Self> {
+        let path = place.join(name);
+        // A folder or link that is there already was made by another user, who could read it.
+        private_builder().create(&path)?;
+        // Whoever sees the lock sees it held: it gets its name afterwards.
+        let new = path.join("lock.new");
+        let lock = private_options().create_new(true).open(&new)?;
+        lock.try_lock()?;
+        fs::rename(new, path.join(LOCK))?;
+        let folder = Self { path, is_temporary: true, _lock: lock };
+        // Whatever is in the way of that is in nobody's way.
+        clear(place, &folder.path).ok();
+        Ok(folder)
+    }
+
+    pub fn join(&self, name: &str) -> PathBuf {
+        self.path.join(name)
+    }
+
+    /// Whether what is written here is read again one day.
+    pub fn is_kept(&self) -> bool {
+        !self.is_temporary
+    }
+
+    /// Writes a file as a whole, or not at all.
+    pub fn write(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
+        let new = self.join(&format!("{name}.new"));
+        let mut file = private_options().truncate(true).open(&new)?;
+        file.write_all(bytes)?;
+        if self.is_kept() {
+            file.sync_all()?;
+        }
+        fs::rename(new, self.join(name))
+    }
+
+    /// A file's content, if there is such a file.
+    pub fn read(&self, name: &str) -> io::Result<Option<Vec<u8>>> {
+        match fs::read(self.join(name)) {
+            Ok(bytes) => Ok(Some(bytes)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        if !self.is_temporary {
+            return;
+        }
+        // Who was still writing when the lab ended may add a file meanwhile. What cannot be removed at all is in the
+        // folder for such things.
+        for _ in 0..ATTEMPTS {
+            match fs::remove_dir_all(&self.path) {
+                Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => {
+                    std::thread::yield_now();
+                }
+                _ => break,
+            }
+        }
+    }
+}
+
+/// Takes the temporary folders of labs away that do not run any more, but none of anybody else's.
+fn clear(place: &Path, own: &Path) -> io::Result<()> {
+    let mine = fs::metadata(own)?;
+    for entry in fs::read_dir(place)?.flatten() {
+        let path = entry.path();
+        let is_one = entry.file_name().to_str().is_some_and(is_temporary_name);
+        // Neither of these follows a link. A folder that others can write to is not a lab's: what is in it may be theirs.
+        let is_mine = || {
+            fs::symlink_metadata(&path)
+                .is_ok_and(|of| of.is_dir() && is_same_owner(&of, &mine) && is_private(&of))
+        };
+        if path == own || !is_one || !is_mine() {
+            continue;
+        }
+        // Held until the folder is gone: of two who find it, one takes it away.
+        if let Ok(lock) = open_unfollowed(&path.join(LOCK))
+            && lock.metadata().is_ok_and(|of| of.is_file() && is_same_owner(&of, &mine))
+            && lock.try_lock().is_ok()
+        {
+            fs::remove_dir_all(&path).ok();
+        }
+    }
+    Ok(())
+}
+
+fn is_temporary_name(name: &str) -> bool {
+    let rest = name.strip_prefix(TEMPORARY);
+    rest.is_some_and(|rest| rest.len() == 16 && rest.bytes().all(|byte| byte.is_ascii_hexdigit()))
+}
+
+#[cfg(unix)]
+fn is_same_owner(one: &fs::Metadata, other: &fs::Metadata) -> bool {
+    use std::os::unix::fs::MetadataExt as _;
+    one.uid() == other.uid()
+}
+
+#[cfg(not(unix))]
+fn is_same_owner(_: &fs::Metadata, _: &fs::Metadata) -> bool {
+    true
+}
+
+#[cfg(unix)]
+fn is_private(found: &fs::Metadata) -> bool {
+    use std::os::unix::fs::MetadataExt as _;
+    found.mode().trailing_zeros() >= 6
+}
+
+#[cfg(not(unix))]
+fn is_private(_: &fs::Metadata) -> bool {
+    true
+}
+
+/// Opens a file for its lock. A link is an error, and a pipe does not block.
+#[cfg(target_os = "linux")]
+fn open_unfollowed(path: &Path) -> io::Result<File> {
+    use rustix::fs::{Mode, OFlags};
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    Ok(File::from(rustix::fs::open(path, flags, Mode::empty())?))
+}
+
+#[cfg(not(target_os = "linux"))]
+fn open_unfollowed(path: &Path) -> io::Result<File> {
+    if fs::symlink_metadata(path)?.is_file() {
+        return File::open(path);
+    }
+    Err(io::Error::from(io::ErrorKind::InvalidInput))
+}
+
+/// Makes a folder that only its owner can look into, unless it is there.
+pub fn private_folder(path: &Path) -> io::Result<()> {
+    private_builder().recursive(true).create(path)
+}
+
+fn private_builder() -> DirBuilder {
+    let mut builder = DirBuilder::new();
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder
+}
+
+fn private_options() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    options.write(true).create(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[cfg(unix)]
+    #[test]
+    fn a_folder_that_somebody_made_first_is_not_used() {
+        let place = tempfile::tempdir().unwrap();
+        let elsewhere = tempfile::tempdir().unwrap();
+        fs::create_dir(place.path().join("made")).unwrap();
+        std::os::unix::fs::symlink(elsewhere.path(), place.path().join("linked")).unwrap();
+        for name in ["made", "linked"] {
+            let error = Folder::temporary_at(place.path(), name).unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::AlreadyExists, "{name}");
+        }
+        assert_eq!(fs::read_dir(elsewhere.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn folders_of_labs_that_were_killed_are_taken_away_and_no_others() {
+        let place = tempfile::tempdir().unwrap();
+        let make = |name: &str, has_lock: bool| {
+            let path = place.path().join(name);
+            private_folder(&path.join("blobs")).unwrap();
+            if has_lock {
+                fs::write(path.join(LOCK), "").unwrap();
+            }
+            path
+        };
+        let running = Folder::temporary_in(place.path()).unwrap();
+        let killed = make("talmox-lab-0123456789abcdef", true);
+        let unknown = make("talmox-lab-1123456789abcdef", false);
+        let other = make("talmox-lab-of-somebody", true);
+        let elsewhere = make("elsewhere", true);
+        #[cfg(unix)]
+        std::os::unix::fs::symlink(&elsewhere, place.path().join("talmox-lab-2123456789abcdef"))
+            .unwrap();
+        let next = Folder::temporary_in(place.path()).unwrap();
+        assert!(!killed.exists());
+        for left in [&running.path, &next.path, &unknown, &other, &elsewhere.join("blobs")] {
+            assert!(left.exists(), "{}", left.display());
+        }
+        // Folders that others may have filled, and one whose lock leads elsewhere, are not a killed lab's.
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::{PermissionsExt as _, chown, symlink};
+            let open = make("talmox-lab-3123456789abcdef", true);
+            fs::set_permissions(&open, fs::Permissions::from_mode(0o777)).unwrap();
+            let linked = make("talmox-lab-4123456789abcdef", false);
+            symlink(elsewhere.join(LOCK), linked.join(LOCK)).unwrap();
+            let foreign = make("talmox-lab-5123456789abcdef", true);
+            // Only root can give a folder away.
+            let is_given = chown(&foreign, Some(65_534), None).is_ok();
+            drop(Folder::temporary_in(place.path()).unwrap());
+            assert!(open.exists() && linked.exists());
+            assert_eq!(foreign.exists(), is_given);
+        }
+        // Who ends in order takes its own away.
+        let path = running.path.clone();
+        drop(running);
+        assert!(!path.exists());
+    }
+}

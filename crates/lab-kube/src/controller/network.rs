@@ -1,0 +1,46 @@
+//! Which pods bring a node the network that all others wait for.
+
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::object::{self, flag, list, text};
+
+/// Where the container runtime looks for a network: whoever brings one writes its settings there.
+const SETTINGS: &str = "/etc/cni/net.d";
+
+/// DaemonSets that bring one whatever their pods mount, by how their names begin.
+const NAMES: [&str; 9] = [
+    "antrea-agent",
+    "calico-node",
+    "canal",
+    "cilium",
+    "kindnet",
+    "kube-flannel",
+    "kube-ovn-cni",
+    "kube-router",
+    "weave-net",
+];
+
+/// Whether the node of this pod has a network once it runs.
+pub(super) fn is_brought_by(pod: &Value) -> bool {
+    let owner = object::controller(pod).filter(|owner| text(owner, "/kind") == "DaemonSet");
+    owner.is_some_and(|owner| is_known(text(owner, "/name")) || writes_settings(pod))
+}
+
+fn is_known(name: &str) -> bool {
+    NAMES.iter().any(|known| name.starts_with(known)) && !name.contains("envoy")
+}
+
+fn writes_settings(pod: &Value) -> bool {
+    let is_there = |volume: &&Value| {
+        let path = Path::new(text(volume, "/hostPath/path"));
+        path.starts_with(SETTINGS) || Path::new(SETTINGS).parent() == Some(path)
+    };
+    let volumes = list(pod, "/spec/volumes").iter().filter(is_there);
+    let names: Vec<&str> = volumes.map(|volume| text(volume, "/name")).collect();
+    let containers = ["/spec/initContainers", "/spec/containers"].map(|all| list(pod, all));
+    let mut mounts =
+        containers.iter().copied().flatten().flat_map(|one| list(one, "/volumeMounts"));
+    mounts.any(|mount| names.contains(&text(mount, "/name")) && !flag(mount, "/readOnly"))
+}

@@ -1,0 +1,73 @@
+//! ReplicaSets: as many pods as are wanted.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::{event, pod};
+use crate::failure::Failure;
+use crate::object::{self, name, namespace, number};
+use crate::store::State;
+
+const ID: &str = "replicasets.apps";
+
+pub(super) fn pass(state: &mut State) {
+    for set in state.all(ID) {
+        reconcile(state, &set);
+    }
+}
+
+fn reconcile(state: &mut State, set: &Value) {
+    let mut pods = pod::owned(state, set);
+    pods.retain(|pod| pod::is_active(pod));
+    let wanted = usize::try_from(number(set, "/spec/replicas").unwrap_or(1)).unwrap_or(usize::MAX);
+    let mut failure = None;
+    if !object::is_going(set) {
+        let prefix = format!("{}-", name(set));
+        for _ in pods.len()..wanted {
+            let new = pod::from_template(set, &json!({"generateName": prefix}));
+            match state.create_inside("pods", new) {
+                Ok(made) => pods.push(made),
+                Err(refusal) => {
+                    event::refused(state, set, "replicaset-controller", &refusal);
+                    failure = Some(refusal);
+                    // The next ones would fare no better.
+                    break;
+                }
+            }
+        }
+        // Those that are not ready go first, then the newest.
+        pods.sort_by_key(|pod| {
+            (!pod::is_ready(pod), object::text(pod, "/metadata/creationTimestamp").to_owned())
+        });
+        for surplus in pods.split_off(wanted.min(pods.len())) {
+            state.delete_inside("pods", namespace(&surplus), name(&surplus)).ok();
+        }
+    }
+    write_status(state, set, &pods, failure.as_ref());
+}
+
+fn write_status(state: &mut State, set: &Value, pods: &[Arc<Value>], failure: Option<&Failure>) {
+    let now = state.timestamp();
+    let ready = pods.iter().filter(|pod| pod::is_ready(pod)).count();
+    state.change(ID, namespace(set), name(set), |set| {
+        let observed = set["metadata"]["generation"].clone();
+        let known = object::condition(set, "ReplicaFailure").cloned();
+        set["status"] = json!({
+            "replicas": pods.len(),
+            "fullyLabeledReplicas": pods.len(),
+            "readyReplicas": ready,
+            "availableReplicas": ready,
+            "observedGeneration": observed,
+        });
+        if let Some(failure) = failure {
+            // The name of the pod is another one with each attempt.
+            if let Some(known) = known {
+                set["status"]["conditions"] = json!([known]);
+            } else {
+                let (kind, reason) = ("ReplicaFailure", "FailedCreate");
+                object::set_condition(set, &now, kind, "True", reason, &failure.message);
+            }
+        }
+    });
+}

@@ -1,0 +1,64 @@
+//! What kubelets say again and again though nothing changed: leases, and the times of conditions. It is
+//! worked out when somebody looks, so that hundreds of nodes that are well keep nobody busy.
+
+use std::borrow::Cow;
+use std::time::Duration;
+
+use serde_json::Value;
+use talmox_talos_config::time::UnixTime;
+
+use super::object::{name, namespace, text};
+use super::store::State;
+
+/// How often a lease is renewed.
+const LEASE: u64 = 10;
+/// How often a node whose conditions do not change is reported.
+const REPORT: u64 = 300;
+
+/// A time with microseconds, as leases have it.
+pub fn micro_time(time: Duration) -> String {
+    second(time).replace('Z', &format!(".{:06}Z", time.subsec_micros()))
+}
+
+fn second(time: Duration) -> String {
+    UnixTime::from_seconds(i64::try_from(time.as_secs()).unwrap_or(i64::MAX)).to_string()
+}
+
+/// The last time that something happened which happens every so many seconds.
+fn last(time: Duration, every: u64) -> Duration {
+    time.saturating_sub(Duration::from_secs(time.as_secs() % every))
+}
+
+/// The object with what its kubelet said of it last.
+pub(super) fn as_heard<'o>(state: &State, id: &str, object: &'o Value) -> Cow<'o, Value> {
+    let is_lease = id == "leases.coordination.k8s.io" && namespace(object) == "kube-node-lease";
+    let heard = (is_lease || id == "nodes").then(|| state.machines.heard(name(object), state.now));
+    let Some(heard) = heard.flatten() else { return Cow::Borrowed(object) };
+    let mut object = object.clone();
+    if is_lease {
+        object["spec"]["renewTime"] = micro_time(last(heard, LEASE)).into();
+        return Cow::Owned(object);
+    }
+    let conditions = object.pointer_mut("/status/conditions").and_then(Value::as_array_mut);
+    for condition in conditions.into_iter().flatten() {
+        let changed = text(condition, "/lastTransitionTime").to_owned();
+        let is_lost = condition["status"] == "Unknown";
+        let reported = second(last(heard, REPORT));
+        // Times of one form are in the order of their texts. What was lost was heard before it changed.
+        let time = if is_lost { reported } else { reported.max(changed) };
+        condition["lastHeartbeatTime"] = time.into();
+    }
+    Cow::Owned(object)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn leases_have_microseconds() {
+        let time = Duration::from_micros(1_700_000_000_000_042);
+        assert_eq!(micro_time(time), "2023-11-14T22:13:20.000042Z");
+        assert_eq!(micro_time(last(time + Duration::from_secs(7), LEASE)), micro_time(time));
+    }
+}

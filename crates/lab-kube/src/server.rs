@@ -1,0 +1,320 @@
+//! HTTPS: one listener of the API. Several may serve the same store.
+
+use std::convert::Infallible;
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::time::Duration;
+
+use hyper::body::{Body as _, Bytes, Incoming};
+use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderValue, USER_AGENT, WARNING};
+use hyper::server::conn::{http1, http2};
+use hyper::service::service_fn;
+use hyper::{Request as HttpRequest, Response};
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpListener;
+use tokio::sync::{Notify, mpsc, watch};
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+use tokio_rustls::TlsAcceptor;
+
+use super::answer::{Answer, answer};
+use super::auth::User;
+use super::body::Outgoing;
+use super::failure::Failure;
+use super::host::{Connections, RequestFate, ServerHost};
+use super::impersonate::impersonated;
+use super::request::{self, Request};
+use super::store::KubeStore;
+use super::tls::KubeTls;
+
+/// The most that a request may carry.
+const MOST: usize = 3 << 20;
+/// What is read on of a body that is too long: who is still sending would not hear that it is.
+const READ_ON: usize = 64 << 20;
+/// Events that wait for a slow watcher.
+const WAITING: usize = 16;
+/// How long a request waits for etcd, in lab time.
+const ETCD_PATIENCE: Duration = Duration::from_secs(7);
+const HANDSHAKE: Duration = Duration::from_secs(10);
+const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+
+const OLD_OPENAPI: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
+
+/// A listener that serves until it is stopped or dropped.
+#[derive(Debug)]
+pub struct KubeServer {
+    stop: watch::Sender<bool>,
+    running: JoinHandle<()>,
+}
+
+/// What an API server is made of.
+#[derive(Clone, Debug)]
+pub struct ApiServer {
+    pub store: Arc<KubeStore>,
+    pub tls: KubeTls,
+    /// `v1.34.1`: while a cluster is upgraded, its servers differ.
+    pub version: Arc<str>,
+    /// Whether it can get at its store. Its end is the end of all trouble.
+    pub memory: watch::Receiver<Memory>,
+    /// The machine that it runs on, where something can happen to its requests.
+    pub host: Option<Arc<dyn ServerHost>>,
+}
+
+/// How etcd answers an API server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Memory {
+    Good,
+    /// It can be read, but not written.
+    Full,
+    /// It does not answer.
+    Lost,
+}
+
+/// Serves the store on a listener, as an API server of this version (`v1.34.1`): while a cluster is
+/// upgraded, its servers differ.
+pub fn serve(
+    listener: TcpListener,
+    tls: KubeTls,
+    version: &str,
+    store: Arc<KubeStore>,
+) -> KubeServer {
+    let (_, memory) = watch::channel(Memory::Good);
+    let server = ApiServer { store, tls, version: version.into(), memory, host: None };
+    serve_at(listener, server)
+}
+
+/// Serves the connections that come in here.
+pub fn serve_at(connections: impl Connections, server: ApiServer) -> KubeServer {
+    let (stop, told) = watch::channel(false);
+    let running = tokio::spawn(accept(connections, Connection { server, stop: told }));
+    KubeServer { stop, running }
+}
+
+impl KubeServer {
+    /// Closes the listener and all connections, as when the API server's process ends.
+    pub async fn stop(self) {
+        self.stop.send_replace(true);
+        // It ends by itself; if it panicked, it is gone as well.
+        self.running.await.ok();
+    }
+}
+
+/// Waits until the server stops.
+pub(crate) async fn stopped(stop: &mut watch::Receiver<bool>) {
+    // A server that is gone has stopped too.
+    stop.wait_for(|stop| *stop).await.ok();
+}
+
+async fn accept(mut connections: impl Connections, connection: Connection) {
+    let mut stop = connection.stop.clone();
+    loop {
+        let socket = tokio::select! {
+            accepted = connections.next() => accepted,
+            () = stopped(&mut stop) => return,
+        };
+        let Some(socket) = socket else { return };
+        // Out of sockets, for instance: the next attempt may go better.
+        let Ok(socket) = socket else {
+            tokio::task::yield_now().await;
+            continue;
+        };
+        tokio::spawn(connection.clone().run(socket));
+    }
+}
+
+/// What a connection is served with.
+#[derive(Clone)]
+struct Connection {
+    server: ApiServer,
+    stop: watch::Receiver<bool>,
+}
+
+impl Connection {
+    async fn run(self, socket: impl AsyncRead + AsyncWrite + Send + Unpin + 'static) {
+        let acceptor = TlsAcceptor::from(Arc::clone(&self.server.tls.config));
+        let Ok(Ok(stream)) = timeout(HANDSHAKE, acceptor.accept(socket)).await else { return };
+        let shown = stream.get_ref().1.peer_certificates().unwrap_or_default();
+        let now = self.server.store.clock.since_epoch();
+        let user = match shown.first() {
+            Some(first) if self.server.tls.believes(shown, now) => User::of_certificate(first),
+            _ => None,
+        };
+        let mut stop = self.stop.clone();
+        let this = Arc::new(self);
+        // Told when the connection is to break.
+        let line = Arc::new(Notify::new());
+        let cut = Arc::clone(&line);
+        let service = service_fn(move |request| {
+            let (this, user, cut) = (Arc::clone(&this), user.clone(), Arc::clone(&cut));
+            async move {
+                let Some(response) = this.answer(request, user).await else {
+                    cut.notify_one();
+                    return std::future::pending().await;
+                };
+                Ok::<_, Infallible>(response)
+            }
+        });
+        let is_newer = stream.get_ref().1.alpn_protocol() == Some(b"h2");
+        let stream = TokioIo::new(stream);
+        let serving = async move {
+            // A connection that breaks is the client's to notice.
+            if is_newer {
+                let builder = http2::Builder::new(TokioExecutor::new());
+                builder.serve_connection(stream, service).await.ok();
+            } else {
+                http1::Builder::new().serve_connection(stream, service).await.ok();
+            }
+        };
+        let mut serving = pin!(serving);
+        tokio::select! {
+            () = serving.as_mut() => {}
+            () = line.notified() => {}
+            () = stopped(&mut stop) => {}
+        }
+    }
+
+    /// Answers, as far as the script of faults lets it. None where the connection breaks.
+    async fn answer(
+        &self,
+        request: HttpRequest<Incoming>,
+        user: Option<User>,
+    ) -> Option<Response<Outgoing>> {
+        let Some(host) = &self.server.host else {
+            return Some(self.respond(request, user).await);
+        };
+        let (method, path) = (request.method().clone(), request.uri().path().to_owned());
+        let then = match host.receive(method.as_str(), &path).await {
+            RequestFate::Answered(then) => then,
+            RequestFate::Refused { status, message } => {
+                return Some(refuse(&Failure::on_order(status, &message)));
+            }
+            RequestFate::Cut => return None,
+        };
+        let response = self.respond(request, user).await;
+        then().then_some(response)
+    }
+
+    async fn respond(
+        &self,
+        request: HttpRequest<Incoming>,
+        user: Option<User>,
+    ) -> Response<Outgoing> {
+        let (head, body) = request.into_parts();
+        let header = |name| {
+            let value = head.headers.get(name).and_then(|value| value.to_str().ok());
+            value.unwrap_or_default().to_owned()
+        };
+        let user = user.or_else(|| {
+            let header = header(AUTHORIZATION);
+            let token = header.strip_prefix("Bearer ")?;
+            self.server.store.with(|state| User::of_token(state, token))
+        });
+        let Some(user) = user else { return refuse(&Failure::unauthorized()) };
+        let user = self.server.store.with(|state| impersonated(state, user, &head.headers));
+        let user = match user {
+            Ok(user) => user,
+            Err(failure) => return refuse(&failure),
+        };
+        let Some(body) = collect(body, MOST).await else { return refuse(&Failure::too_large()) };
+        let steps = head.uri.path().split('/').filter(|step| !step.is_empty());
+        let request = Request {
+            method: head.method.as_str().to_owned(),
+            path: steps.map(|step| request::decode(step, false)).collect(),
+            query: request::query(head.uri.query().unwrap_or_default()),
+            accept: header(ACCEPT),
+            content_type: header(CONTENT_TYPE),
+            user_agent: header(USER_AGENT),
+            server_version: Arc::clone(&self.server.version),
+            body,
+            user,
+        };
+        if let Some(failed) = self.is_cut_off(&request).await {
+            return failed;
+        }
+        let (answer, warnings) = self.server.store.with(|state| answer(state, &request));
+        let mut response = match answer {
+            Answer::Json(code, body) => respond(code, "application/json", Outgoing::Whole(body)),
+            Answer::Aggregated(body) => respond(200, AGGREGATED, Outgoing::Whole(body)),
+            Answer::OldOpenApi(body) => respond(200, OLD_OPENAPI, Outgoing::Whole(body)),
+            Answer::Text(code, text) => {
+                respond(code, "text/plain; charset=utf-8", Outgoing::Whole(text.into()))
+            }
+            Answer::Watch(watch) => {
+                let (sender, pieces) = mpsc::channel::<Bytes>(WAITING);
+                tokio::spawn(watch.run(Arc::clone(&self.server.store), sender, self.stop.clone()));
+                respond(200, "application/json", Outgoing::Pieces(pieces))
+            }
+        };
+        for warning in warnings {
+            let text = warning.replace('\\', "\\\\").replace('"', "\\\"");
+            // What no header can hold is not worth a failure.
+            if let Ok(value) = HeaderValue::from_str(&format!("299 - \"{text}\"")) {
+                response.headers_mut().append(WARNING, value);
+            }
+        }
+        response
+    }
+}
+
+impl Connection {
+    /// What a request is answered that needs etcd while that does not answer.
+    async fn is_cut_off(&self, request: &Request) -> Option<Response<Outgoing>> {
+        let mut memory = self.server.memory.clone();
+        let now = *memory.borrow_and_update();
+        let first = request.path.first().map(String::as_str).unwrap_or_default();
+        match (now, first) {
+            (Memory::Good, _) | (_, "version") => None,
+            (Memory::Full, _) if request.method == "GET" => None,
+            (Memory::Full, _) => {
+                Some(refuse(&Failure::of_etcd("etcdserver: mvcc: database space exceeded")))
+            }
+            (Memory::Lost, check @ ("readyz" | "healthz" | "livez")) => {
+                let text = format!(
+                    "[+]ping ok\n[+]log ok\n[-]etcd failed: reason withheld\n{check} check failed\n"
+                );
+                Some(respond(500, "text/plain; charset=utf-8", Outgoing::Whole(text.into())))
+            }
+            (Memory::Lost, _) => {
+                let back = memory.wait_for(|memory| *memory != Memory::Lost);
+                let clock = self.server.store.clock;
+                match clock.timeout(ETCD_PATIENCE, back).await {
+                    Ok(_) => None,
+                    Err(_) => Some(refuse(&Failure::of_etcd("etcdserver: request timed out"))),
+                }
+            }
+        }
+    }
+}
+
+fn refuse(failure: &Failure) -> Response<Outgoing> {
+    let body = failure.to_json().to_string();
+    respond(failure.code, "application/json", Outgoing::Whole(body.into()))
+}
+
+fn respond(code: u16, content_type: &'static str, body: Outgoing) -> Response<Outgoing> {
+    let response = Response::builder()
+        .status(code)
+        .header(CONTENT_TYPE, content_type)
+        .header("Cache-Control", "no-cache, private")
+        .body(body);
+    response.expect("invariant: the code and the headers are valid")
+}
+
+/// What a request carries; none if there is too much of it, or it breaks off.
+pub async fn collect(mut body: Incoming, most: usize) -> Option<Vec<u8>> {
+    let (mut all, mut length) = (vec![], 0);
+    while let Some(frame) = poll_fn(|context| Pin::new(&mut body).poll_frame(context)).await {
+        let frame = frame.ok()?;
+        let piece = frame.data_ref().map(AsRef::as_ref).unwrap_or_default();
+        length += piece.len();
+        if length > most + READ_ON {
+            return None;
+        }
+        if length <= most {
+            all.extend_from_slice(piece);
+        }
+    }
+    (length <= most).then_some(all)
+}

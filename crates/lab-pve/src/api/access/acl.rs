@@ -1,0 +1,157 @@
+//! Access control lists.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value as Json, json};
+
+use crate::Refusal;
+use crate::api::reply::{data, flag, within};
+use crate::call::{Call, Outcome, Reply};
+use crate::permission::{is_acl_path, normalize};
+use crate::schema::Parameters;
+use crate::world::{AclEntry, World};
+
+/// All lists with `Sys.Audit` on `/access`, else those that the caller may change.
+pub(super) fn read(call: &Call) -> Outcome {
+    let world = call.world();
+    let audits = world.allowed(&call.caller, "/access", &["Sys.Audit"]);
+    let mut entries: Vec<&AclEntry> = world
+        .access
+        .acl
+        .iter()
+        .filter(|entry| audits || world.check_modify(&call.caller, &entry.path).is_ok())
+        .collect();
+    entries.sort_by_key(|entry| {
+        let steps: Vec<&str> = entry.path.split('/').filter(|step| !step.is_empty()).collect();
+        let rank = match kind(entry) {
+            "user" => 0,
+            "group" => 1,
+            _ => 2,
+        };
+        (steps, rank, &entry.who, &entry.role)
+    });
+    data(entries.into_iter().map(shown).collect::<Vec<Json>>())
+}
+
+fn kind(entry: &AclEntry) -> &'static str {
+    match entry.who.starts_with('@') {
+        true => "group",
+        false if entry.who.contains('!') => "token",
+        false => "user",
+    }
+}
+
+fn shown(entry: &AclEntry) -> Json {
+    json!({
+        "path": entry.path,
+        "type": kind(entry),
+        "ugid": entry.who.trim_start_matches('@'),
+        "roleid": entry.role,
+        "propagate": flag(entry.propagate),
+    })
+}
+
+pub(super) fn update(call: &Call) -> Outcome {
+    let params = &call.params;
+    let kinds = ["users", "groups", "tokens"];
+    if kinds.iter().all(|kind| params.text(kind).is_none_or(str::is_empty)) {
+        let text = "either 'users', 'groups' or 'tokens' is required.";
+        let errors = kinds.map(|kind| (kind.to_owned(), text.to_owned()));
+        return Err(Refusal::parameters(BTreeMap::from(errors)));
+    }
+    let sent = params.text("path").unwrap_or_default();
+    let invalid = || Refusal::parameter("path", format!("invalid ACL path '{sent}'"));
+    let path = normalize(sent).ok_or_else(invalid)?;
+    let removes = params.flag("delete").unwrap_or_default();
+    if !removes && !is_acl_path(&path) {
+        return Err(invalid());
+    }
+    let mut world = call.world();
+    let changed = within("ACL update failed", changed(call, &world, &path, removes))?;
+    world.access.acl = changed;
+    Ok(Reply::NULL)
+}
+
+/// The lists after the change; nothing is changed if anything is wrong.
+fn changed(
+    call: &Call,
+    world: &World,
+    path: &str,
+    removes: bool,
+) -> Result<Vec<AclEntry>, Refusal> {
+    let propagate = call.params.flag("propagate").unwrap_or(true);
+    let mut acl = world.access.acl.clone();
+    for role in call.params.list("roles") {
+        check_role(call, world, path, role, removes, propagate)?;
+        for who in affected(world, &call.params)? {
+            acl.retain(|entry| entry.path != path || entry.who != who || entry.role != role);
+            if !removes {
+                let (path, role) = (path.to_owned(), role.to_owned());
+                acl.push(AclEntry { path, who, role, propagate });
+            }
+        }
+    }
+    Ok(acl)
+}
+
+/// Whoever may not change permissions as such can only pass on what he has himself.
+fn check_role(
+    call: &Call,
+    world: &World,
+    path: &str,
+    role: &str,
+    removes: bool,
+    propagate: bool,
+) -> Result<(), Refusal> {
+    let Some(privileges) = world.role(role) else {
+        return Err(Refusal::failed(format!("role '{role}' does not exist")));
+    };
+    let held = world.permissions_of(&call.caller, path);
+    if held.contains_key("Permissions.Modify") {
+        return Ok(());
+    }
+    let verb = if removes { "remove" } else { "add" };
+    let refuse =
+        |why: &str| Err(Refusal::parameter("role", format!("Cannot {verb} role '{role}'{why}")));
+    for privilege in privileges {
+        match held.get(privilege) {
+            None => {
+                return refuse(" - requires 'Permissions.Modify' or superset of privileges.");
+            }
+            Some(false) if propagate && !removes => {
+                return refuse(
+                    " with propagation - requires 'Permissions.Modify' or propagated superset of \
+                     privileges.",
+                );
+            }
+            Some(_) => {}
+        }
+    }
+    if role == "NoAccess" {
+        return refuse(" - requires 'Permissions.Modify'");
+    }
+    Ok(())
+}
+
+/// Groups, users and tokens, each of which must be there.
+fn affected(world: &World, params: &Parameters) -> Result<Vec<String>, Refusal> {
+    let access = &world.access;
+    let mut affected = vec![];
+    for group in params.list("groups") {
+        if !access.groups.contains_key(group) {
+            return Err(Refusal::failed(format!("group '{group}' does not exist")));
+        }
+        affected.push(format!("@{group}"));
+    }
+    for user in params.list("users") {
+        if !access.users.contains_key(user) {
+            return Err(Refusal::failed(format!("user '{user}' does not exist")));
+        }
+        affected.push(user.to_owned());
+    }
+    for token in params.list("tokens") {
+        super::token::check_exists(world, token)?;
+        affected.push(token.to_owned());
+    }
+    Ok(affected)
+}

@@ -1,0 +1,58 @@
+//! `GET /access/permissions`: what a caller asks before it begins.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Map, Value as Json, json};
+
+use crate::api::reply::data;
+use crate::call::{Call, Outcome};
+use crate::permission::{Privileges, normalize};
+use crate::world::{Caller, World};
+
+/// Own rights, or those of own tokens; of others with `Sys.Audit` only.
+pub(super) fn read(call: &Call) -> Outcome {
+    let world = call.world();
+    let who = call.params.text("userid").map_or_else(|| call.caller.clone(), Caller::parse);
+    let is_own_token = who.token.is_some() && who.user == call.caller.to_string();
+    if who != call.caller && !is_own_token {
+        world.check(&call.caller, "/access", &["Sys.Audit"])?;
+    }
+    let mut all = Map::new();
+    match call.params.text("path") {
+        Some(asked) => {
+            let path = normalize(asked).unwrap_or_default();
+            all.insert(asked.to_owned(), shown(&world.permissions_of(&who, &path)));
+        }
+        None => {
+            for path in paths(&world) {
+                let held = world.permissions_of(&who, &path);
+                if !held.is_empty() {
+                    all.insert(path.clone(), shown(&held));
+                }
+            }
+        }
+    }
+    data(all)
+}
+
+fn shown(held: &Privileges<'_>) -> Json {
+    held.iter().map(|(name, propagate)| ((*name).to_owned(), json!(u8::from(*propagate)))).collect()
+}
+
+/// The top of the tree, all that is on the way to a list, and the members of pools.
+fn paths(world: &World) -> BTreeSet<String> {
+    let top = ["/", "/access", "/access/groups", "/nodes", "/pool", "/sdn", "/storage", "/vms"];
+    let mut paths = BTreeSet::from(top.map(str::to_owned));
+    for entry in &world.access.acl {
+        let mut path = entry.path.as_str();
+        while let Some((parent, _)) = path.rsplit_once('/').filter(|_| path != "/") {
+            paths.insert(path.to_owned());
+            path = parent;
+        }
+    }
+    for pool in world.pools.values() {
+        paths.extend(pool.vms.iter().map(|vmid| format!("/vms/{vmid}")));
+        paths.extend(pool.storages.iter().map(|id| format!("/storage/{id}")));
+    }
+    paths
+}

@@ -1,0 +1,128 @@
+use serde_json::{Map, Value as Json, json};
+
+use super::user;
+use crate::Refusal;
+use crate::api::reply::{data, flag};
+use crate::call::{Call, Outcome, Reply};
+use crate::world::{Token, World};
+
+pub(super) fn list(call: &Call) -> Outcome {
+    let user = call.params.text("userid").unwrap_or_default();
+    let world = call.world();
+    user::find(&world, user)?;
+    data(of_user(&world, user))
+}
+
+/// All tokens of a user, each with its name.
+pub(super) fn of_user(world: &World, user: &str) -> Vec<Json> {
+    let prefix = format!("{user}!");
+    let tokens = world.access.tokens.iter().filter_map(|(id, token)| {
+        let mut shown = shown(token);
+        shown.insert("tokenid".to_owned(), json!(id.strip_prefix(&prefix)?));
+        Some(Json::Object(shown))
+    });
+    tokens.collect()
+}
+
+fn shown(token: &Token) -> Map<String, Json> {
+    let mut shown = Map::new();
+    shown.insert("privsep".to_owned(), flag(token.separated));
+    shown.insert("expire".to_owned(), json!(token.expires));
+    if let Some(comment) = &token.comment {
+        shown.insert("comment".to_owned(), json!(comment));
+    }
+    shown
+}
+
+pub(super) fn read(call: &Call) -> Outcome {
+    let world = call.world();
+    data(shown(check_exists(&world, &full_id(call))?))
+}
+
+/// The token, or what Proxmox says when it is not there.
+pub(super) fn check_exists<'a>(world: &'a World, id: &str) -> Result<&'a Token, Refusal> {
+    let (owner, name) = id.split_once('!').unwrap_or((id, ""));
+    user::find(world, owner)?;
+    world
+        .access
+        .tokens
+        .get(id)
+        .ok_or_else(|| Refusal::failed(format!("no such token '{name}' for user '{owner}'")))
+}
+
+/// The secret is told this once.
+pub(super) fn create(call: &Call) -> Outcome {
+    let params = &call.params;
+    let id = full_id(call);
+    let secret = secret(call, &id);
+    let mut world = call.world();
+    user::find(&world, params.text("userid").unwrap_or_default())?;
+    if world.access.tokens.contains_key(&id) {
+        return Err(Refusal::parameter("tokenid", "Token already exists."));
+    }
+    // What was sent is told as it was sent.
+    let mut info =
+        json!({ "privsep": params.text("privsep").map_or(json!(1), |sent| json!(sent)) });
+    for name in ["expire", "comment"] {
+        if let Some(sent) = params.text(name).filter(|sent| name == "expire" || !sent.is_empty()) {
+            info[name] = json!(sent);
+        }
+    }
+    let token = Token {
+        secret: secret.clone(),
+        separated: params.flag("privsep").unwrap_or(true),
+        expires: sent_expiry(call).unwrap_or_default(),
+        comment: params.text("comment").filter(|text| !text.is_empty()).map(str::to_owned),
+    };
+    world.access.tokens.insert(id.clone(), token);
+    data(json!({ "full-tokenid": id, "info": info, "value": secret }))
+}
+
+pub(super) fn update(call: &Call) -> Outcome {
+    let params = &call.params;
+    let id = full_id(call);
+    let mut world = call.world();
+    let mut token = check_exists(&world, &id)?.clone();
+    if let Some(separated) = params.flag("privsep") {
+        token.separated = separated;
+    }
+    if let Some(expires) = sent_expiry(call) {
+        token.expires = expires;
+    }
+    if let Some(comment) = params.text("comment") {
+        token.comment = Some(comment.to_owned()).filter(|comment| !comment.is_empty());
+    }
+    let shown = shown(&token);
+    world.access.tokens.insert(id, token);
+    data(shown)
+}
+
+pub(super) fn delete(call: &Call) -> Outcome {
+    let id = full_id(call);
+    let mut world = call.world();
+    check_exists(&world, &id)?;
+    world.access.tokens.remove(&id);
+    world.access.acl.retain(|entry| entry.who != id);
+    Ok(Reply::NULL)
+}
+
+fn full_id(call: &Call) -> String {
+    let part = |name| call.params.text(name).unwrap_or_default();
+    format!("{}!{}", part("userid"), part("tokenid"))
+}
+
+fn sent_expiry(call: &Call) -> Option<u64> {
+    call.params.number("expire").and_then(|seconds| u64::try_from(seconds).ok())
+}
+
+/// A new UUID.
+fn secret(call: &Call, id: &str) -> String {
+    let mut bytes = [0; 16];
+    call.site.chance(&format!("token/{id}")).fill(&mut bytes);
+    let mut number = u128::from_be_bytes(bytes);
+    number = number & !(0xf << 76) | 0x4 << 76;
+    number = number & !(0x3 << 62) | 0x2 << 62;
+    let digits = format!("{number:032x}");
+    let parts = [0..8, 8..12, 12..16, 16..20, 20..32].map(|part| &digits[part]);
+    parts.join("-")
+}

@@ -1,0 +1,313 @@
+//! High availability: which VMs are managed, and how they are.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value as Json, json};
+
+use crate::api::index as names;
+use crate::api::reply::{data, flag, within};
+use crate::call::{Call, Outcome, Reply};
+use crate::world::{ServiceState, Vm, World};
+use crate::{Refusal, Release, digest, ha};
+
+type Section = BTreeMap<String, String>;
+
+const OPTIONS: [&str; 6] = ["comment", "failback", "group", "max_relocate", "max_restart", "state"];
+
+pub(super) fn index(call: &Call) -> Outcome {
+    match call.release {
+        Release::V8 => names::of("id", &["status", "resources", "groups"]),
+        Release::V9 => names::of("id", &["status", "resources", "groups", "rules"]),
+    }
+}
+
+pub(super) fn status_index(call: &Call) -> Outcome {
+    match call.release {
+        Release::V8 => names::of("name", &["current", "manager_status"]),
+        Release::V9 => names::of("name", &["current", "manager_status", "disarm-ha", "arm-ha"]),
+    }
+}
+
+pub(super) fn list(call: &Call) -> Outcome {
+    let world = call.world();
+    let kind = call.params.text("type");
+    let resources = world.ha.resources.keys();
+    let wanted = resources.filter(|sid| kind.is_none_or(|kind| kind == kind_of(sid)));
+    let shown: Result<Vec<Json>, Refusal> = wanted.map(|sid| shown(&world, sid)).collect();
+    data(shown?)
+}
+
+pub(super) fn read(call: &Call) -> Outcome {
+    let world = call.world();
+    let sid = sid(call, &world)?;
+    data(shown(&world, &sid)?)
+}
+
+fn shown(world: &World, sid: &str) -> Result<Json, Refusal> {
+    let options = world.ha.resources.get(sid).ok_or_else(|| missing(sid))?;
+    let mut shown = told(options);
+    shown.insert("sid".to_owned(), json!(sid));
+    shown.insert("type".to_owned(), json!(kind_of(sid)));
+    shown.insert("digest".to_owned(), json!(digest::of_sections(&world.ha.resources)));
+    Ok(Json::Object(shown))
+}
+
+/// Options with their types.
+pub(super) fn told(options: &Section) -> Map<String, Json> {
+    let told = options.iter().map(|(name, value)| {
+        let number = match name.as_str() {
+            "comment" | "group" | "state" | "nodes" | "resources" | "affinity" | "type" => None,
+            _ => value.parse::<i64>().ok(),
+        };
+        (name.clone(), number.map_or_else(|| json!(value), |number| json!(number)))
+    });
+    told.collect()
+}
+
+pub(super) fn create(call: &Call) -> Outcome {
+    let mut world = call.world();
+    let sid = sid(call, &world)?;
+    check_kind(call, &sid)?;
+    if call.params.has("group") && call.release >= Release::V9 {
+        return Err(groups_are_rules("invalid parameter 'group'"));
+    }
+    let vmid = sid.strip_prefix("vm:").and_then(|id| id.parse().ok());
+    if !vmid.is_some_and(|vmid: u32| world.vms.contains_key(&vmid)) {
+        return Err(Refusal::failed(format!("resource '{sid}' does not exist in cluster")));
+    }
+    if world.ha.resources.contains_key(&sid) {
+        let taken = Refusal::failed(format!("resource ID '{sid}' already defined"));
+        return within("create resource failed", Err(taken));
+    }
+    let mut options = Section::new();
+    change(call, &mut options, &OPTIONS);
+    world.ha.resources.insert(sid, options);
+    Ok(Reply::NULL)
+}
+
+pub(super) fn update(call: &Call) -> Outcome {
+    let mut world = call.world();
+    let sid = sid(call, &world)?;
+    check_kind(call, &sid)?;
+    if let Some(group) = call.params.text("group") {
+        if call.release >= Release::V9 {
+            return Err(groups_are_rules("invalid parameter 'group'"));
+        }
+        if !world.ha.groups.contains_key(group) {
+            return Err(Refusal::failed(format!("HA group '{group}' does not exist")));
+        }
+    }
+    check_no_error(&world, &sid, call.params.text("state"))?;
+    let digest = digest::of_sections(&world.ha.resources);
+    let unchanged = digest::check_unchanged(&digest, call.params.text("digest"));
+    let attempt = "update resources config failed";
+    within(attempt, unchanged)?;
+    let Some(options) = world.ha.resources.get_mut(&sid) else {
+        return within(attempt, Err(missing(&sid)));
+    };
+    within(attempt, remove(call, options, &OPTIONS, &[]))?;
+    change(call, options, &OPTIONS);
+    if call.params.text("state") == Some("disabled") {
+        ha::clear_error(&mut world, &sid);
+    }
+    Ok(Reply::NULL)
+}
+
+/// Rules forget the resource too, and those that were only about it go.
+pub(super) fn delete(call: &Call) -> Outcome {
+    let mut world = call.world();
+    let sid = sid(call, &world)?;
+    if world.ha.resources.remove(&sid).is_none() {
+        return Err(Refusal::failed(format!("cannot delete service '{sid}', not HA managed!")));
+    }
+    world.ha.services.remove(&sid);
+    if call.params.flag("purge").unwrap_or(true) {
+        ha::forget_in_rules(&mut world, &sid);
+    }
+    Ok(Reply::NULL)
+}
+
+/// Asks the manager to move a resource, running or not.
+pub(super) fn migrate(call: &Call, online: bool) -> Outcome {
+    let mut world = call.world();
+    let sid = sid(call, &world)?;
+    let target = call.params.text("node").unwrap_or_default();
+    if !ha::is_managed(&world, &sid) {
+        return Err(Refusal::failed(format!("resource '{sid}' is not HA managed")));
+    }
+    check_no_error(&world, &sid, None)?;
+    ha::order_move(&mut world, &sid, target, online);
+    match call.release {
+        Release::V8 => Ok(Reply::NULL),
+        Release::V9 => data(json!({ "sid": sid, "requested-node": target })),
+    }
+}
+
+/// What the manager knows: quorum, who is master, what each host does, and each resource.
+pub(super) fn current(call: &Call) -> Outcome {
+    let world = call.world();
+    let quorate = world.is_quorate();
+    let status =
+        if quorate { "OK".to_owned() } else { format!("No quorum on node '{}'!", call.node) };
+    let mut entries = vec![json!({
+        "id": "quorum",
+        "type": "quorum",
+        "node": call.node,
+        "status": status,
+        "quorate": flag(quorate),
+    })];
+    if world.ha.is_used() {
+        entries.extend(hosts(call, &world));
+    }
+    for (sid, options) in &world.ha.resources {
+        entries.push(service(&world, sid, options));
+    }
+    data(entries)
+}
+
+fn hosts(call: &Call, world: &World) -> Vec<Json> {
+    let now = call.now();
+    let time = ha::local_time(now);
+    let master = world.hosts.iter().find(|(_, host)| host.online).map(|(name, _)| name);
+    let master = master.unwrap_or(&call.node);
+    let mut entries = vec![json!({
+        "id": "master",
+        "type": "master",
+        "node": master,
+        "status": format!("{master} (active, {time})"),
+        "timestamp": now,
+    })];
+    let watchdog = call.release >= Release::V9;
+    if watchdog {
+        entries.push(json!({
+            "id": "fencing",
+            "type": "fencing",
+            "node": master,
+            "status": "armed (CRM watchdog active)",
+            "armed-state": "armed",
+        }));
+    }
+    for (name, host) in &world.hosts {
+        let is_active = world.ha.services.values().any(|service| service.node == *name);
+        let (state, dog) = match (host.online, is_active) {
+            (false, _) => ("old timestamp - dead?", "watchdog standby"),
+            (true, true) => ("active", "watchdog active"),
+            (true, false) => ("idle", "watchdog standby"),
+        };
+        let dog = if watchdog { format!(", {dog}") } else { String::new() };
+        entries.push(json!({
+            "id": format!("lrm:{name}"),
+            "type": "lrm",
+            "node": name,
+            "status": format!("{name} ({state}{dog}, {time})"),
+            "timestamp": now,
+        }));
+    }
+    entries
+}
+
+fn service(world: &World, sid: &str, options: &Section) -> Json {
+    let known = world.ha.services.get(sid);
+    let vmid = sid.strip_prefix("vm:").and_then(|id| id.parse::<u32>().ok());
+    let vm = vmid.and_then(|vmid| world.vms.get(&vmid));
+    let node = known.map(|service| &service.node).or_else(|| vm.map(|vm| &vm.node));
+    let requested = ha::requested(options);
+    let state = match (requested, known.map(|service| &service.state)) {
+        ("ignored", _) => "ignored",
+        _ if vm.is_none() => "not found",
+        (_, None) => "queued",
+        ("started", Some(ServiceState::Stopped)) => "starting",
+        ("disabled", Some(ServiceState::Stopped)) => "disabled",
+        ("stopped" | "disabled", Some(ServiceState::Started)) => "stopping",
+        (_, Some(ServiceState::Started)) if !vm.is_some_and(Vm::is_running) => "starting",
+        (_, Some(state)) => state.name(),
+    };
+    let shown_node = node.map_or("---", String::as_str);
+    let mut entry = told(options);
+    entry.remove("state");
+    entry.insert("id".to_owned(), json!(format!("service:{sid}")));
+    entry.insert("type".to_owned(), json!("service"));
+    entry.insert("sid".to_owned(), json!(sid));
+    entry.insert("node".to_owned(), json!(node));
+    entry.insert("state".to_owned(), json!(state));
+    entry.insert("status".to_owned(), json!(format!("{sid} ({shown_node}, {state})")));
+    entry.insert("request_state".to_owned(), json!(requested));
+    for (name, default) in [("max_restart", 1), ("max_relocate", 1), ("failback", 1)] {
+        if name != "failback" || world.release >= Release::V9 {
+            entry.entry(name).or_insert(json!(default));
+        }
+    }
+    if let Some(service) = known {
+        entry.insert("crm_state".to_owned(), json!(service.state.name()));
+    }
+    Json::Object(entry)
+}
+
+/// `vm:101`, which may be given as `101` where there is such a VM.
+fn sid(call: &Call, world: &World) -> Result<String, Refusal> {
+    let sent = call.params.text("sid").unwrap_or_default();
+    match sent.parse::<u32>() {
+        Ok(vmid) if world.vms.contains_key(&vmid) => Ok(format!("vm:{vmid}")),
+        Ok(vmid) => Err(Refusal::failed(format!(
+            "unable to detect SID from VMID - VM/CT {vmid} does not exist"
+        ))),
+        Err(_) if sent.contains(':') => Ok(sent.to_owned()),
+        Err(_) => Err(Refusal::failed(format!("unable to parse service id '{sent}'"))),
+    }
+}
+
+fn kind_of(sid: &str) -> &str {
+    sid.split(':').next().unwrap_or_default()
+}
+
+fn check_kind(call: &Call, sid: &str) -> Result<(), Refusal> {
+    match call.params.text("type") {
+        Some(kind) if kind != kind_of(sid) => Err(Refusal::failed("types does not match")),
+        _ => Ok(()),
+    }
+}
+
+fn check_no_error(world: &World, sid: &str, wanted: Option<&str>) -> Result<(), Refusal> {
+    let failed =
+        world.ha.services.get(sid).is_some_and(|service| service.state == ServiceState::Error);
+    if failed && wanted != Some("disabled") {
+        return Err(Refusal::failed(format!(
+            "service '{sid}' in error state, must be disabled and fixed first"
+        )));
+    }
+    Ok(())
+}
+
+/// Takes over the options that were sent.
+pub(super) fn change(call: &Call, options: &mut Section, known: &[&str]) {
+    for (name, value) in call.params.iter().filter(|(name, _)| known.contains(name)) {
+        options.insert(name.to_owned(), value.to_owned());
+    }
+}
+
+/// Takes away what `delete` names.
+pub(super) fn remove(
+    call: &Call,
+    options: &mut Section,
+    known: &[&str],
+    required: &[&str],
+) -> Result<(), Refusal> {
+    for name in call.params.list("delete") {
+        if !known.contains(&name) {
+            return Err(Refusal::failed(format!("no such option '{name}'")));
+        }
+        if required.contains(&name) {
+            return Err(Refusal::failed(format!("unable to delete required option '{name}'")));
+        }
+        options.remove(name);
+    }
+    Ok(())
+}
+
+pub(super) fn groups_are_rules(attempt: &str) -> Refusal {
+    Refusal::failed(format!("{attempt}: ha groups have been migrated to rules"))
+}
+
+fn missing(sid: &str) -> Refusal {
+    Refusal::failed(format!("no such resource '{sid}'"))
+}

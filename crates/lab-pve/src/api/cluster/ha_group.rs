@@ -1,0 +1,92 @@
+//! Groups of hosts for high availability, which have become rules on 9.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value as Json, json};
+
+use super::ha::{change, groups_are_rules, remove, told};
+use crate::api::reply::{data, within};
+use crate::call::{Call, Outcome, Reply};
+use crate::world::World;
+use crate::{Refusal, Release, digest};
+
+const OPTIONS: [&str; 4] = ["comment", "nodes", "nofailback", "restricted"];
+
+pub(super) fn list(call: &Call) -> Outcome {
+    check_release(call, "cannot index groups")?;
+    let world = call.world();
+    let shown: Vec<Json> =
+        world.ha.groups.keys().filter_map(|group| shown(&world, group)).collect();
+    data(shown)
+}
+
+pub(super) fn read(call: &Call) -> Outcome {
+    check_release(call, "cannot read group")?;
+    let group = call.params.text("group").unwrap_or_default();
+    let shown = shown(&call.world(), group);
+    data(shown.ok_or_else(|| missing(group))?)
+}
+
+pub(super) fn create(call: &Call) -> Outcome {
+    check_release(call, "cannot create group")?;
+    let group = call.params.text("group").unwrap_or_default();
+    let mut world = call.world();
+    if world.ha.groups.contains_key(group) {
+        let taken = Refusal::failed(format!("ha group ID '{group}' already defined"));
+        return within("create ha group failed", Err(taken));
+    }
+    let mut options = BTreeMap::new();
+    change(call, &mut options, &OPTIONS);
+    world.ha.groups.insert(group.to_owned(), options);
+    Ok(Reply::NULL)
+}
+
+pub(super) fn update(call: &Call) -> Outcome {
+    check_release(call, "cannot update group")?;
+    let group = call.params.text("group").unwrap_or_default();
+    let attempt = "update ha group failed";
+    let mut world = call.world();
+    let digest = digest::of_sections(&world.ha.groups);
+    within(attempt, digest::check_unchanged(&digest, call.params.text("digest")))?;
+    let Some(options) = world.ha.groups.get_mut(group) else {
+        return within(attempt, Err(missing(group)));
+    };
+    let mut changed = options.clone();
+    change(call, &mut changed, &OPTIONS);
+    within(attempt, remove(call, &mut changed, &OPTIONS, &["nodes"]))?;
+    *options = changed;
+    Ok(Reply::NULL)
+}
+
+pub(super) fn delete(call: &Call) -> Outcome {
+    check_release(call, "cannot delete group")?;
+    let group = call.params.text("group").unwrap_or_default();
+    let mut world = call.world();
+    let mut users = world.ha.resources.iter();
+    let user = users.find(|(_, options)| options.get("group").is_some_and(|used| used == group));
+    if let Some((sid, _)) = user {
+        let used = Refusal::failed(format!("ha group is used by service '{sid}'"));
+        return within("delete ha group failed", Err(used));
+    }
+    world.ha.groups.remove(group);
+    Ok(Reply::NULL)
+}
+
+fn check_release(call: &Call, attempt: &str) -> Result<(), Refusal> {
+    match call.release {
+        Release::V8 => Ok(()),
+        Release::V9 => Err(groups_are_rules(attempt)),
+    }
+}
+
+fn shown(world: &World, group: &str) -> Option<Json> {
+    let mut shown = told(world.ha.groups.get(group)?);
+    shown.insert("group".to_owned(), json!(group));
+    shown.insert("type".to_owned(), json!("group"));
+    shown.insert("digest".to_owned(), json!(digest::of_sections(&world.ha.groups)));
+    Some(Json::Object(shown))
+}
+
+fn missing(group: &str) -> Refusal {
+    Refusal::failed(format!("no such ha group '{group}'"))
+}

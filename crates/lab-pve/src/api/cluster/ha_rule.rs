@@ -1,0 +1,182 @@
+//! Rules of high availability on 9: which hosts resources prefer, and which resources belong
+//! together or apart.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::{Value as Json, json};
+
+use super::ha::{change, remove, told};
+use crate::api::reply::{data, within};
+use crate::call::{Call, Outcome, Reply};
+use crate::schema::split_list;
+use crate::world::World;
+use crate::{Refusal, digest};
+
+type Section = BTreeMap<String, String>;
+
+pub(super) fn list(call: &Call) -> Outcome {
+    let world = call.world();
+    let (kind, resource) = (call.params.text("type"), call.params.text("resource"));
+    let mut rules: Vec<(&String, &Section)> = world
+        .ha
+        .rules
+        .iter()
+        .filter(|(_, rule)| kind.is_none_or(|kind| text(rule, "type") == kind))
+        .filter(|(_, rule)| {
+            resource.is_none_or(|sid| split_list(text(rule, "resources")).contains(&sid))
+        })
+        .collect();
+    rules.sort_by_key(|(_, rule)| order(rule));
+    data(rules.into_iter().map(|(id, rule)| shown(&world, id, rule)).collect::<Vec<_>>())
+}
+
+pub(super) fn read(call: &Call) -> Outcome {
+    let id = call.params.text("rule").unwrap_or_default();
+    let world = call.world();
+    let rule = world.ha.rules.get(id);
+    let rule = rule.ok_or_else(|| Refusal::failed(format!("no such ha rule '{id}'")))?;
+    data(shown(&world, id, rule))
+}
+
+fn shown(world: &World, id: &str, rule: &Section) -> Json {
+    let mut shown = told(rule);
+    for list in ["resources", "nodes"] {
+        if let Some(value) = rule.get(list) {
+            let sorted: BTreeSet<&str> = split_list(value).into_iter().collect();
+            shown.insert(list.to_owned(), json!(Vec::from_iter(sorted).join(",")));
+        }
+    }
+    shown.insert("rule".to_owned(), json!(id));
+    shown.insert("digest".to_owned(), json!(digest::of_sections(&world.ha.rules)));
+    shown.insert("order".to_owned(), json!(order(rule)));
+    Json::Object(shown)
+}
+
+pub(super) fn create(call: &Call) -> Outcome {
+    let id = call.params.text("rule").unwrap_or_default();
+    let kind = call.params.text("type").unwrap_or_default();
+    check_options(call, kind)?;
+    for name in required(kind) {
+        if !call.params.has(name) {
+            let text = format!("missing value for required option '{name}'");
+            return Err(Refusal::failed(text));
+        }
+    }
+    let mut world = call.world();
+    let attempt = "create ha rule failed";
+    if world.ha.rules.contains_key(id) {
+        let taken = Refusal::failed(format!("HA rule '{id}' already defined"));
+        return within(attempt, Err(taken));
+    }
+    let last = world.ha.rules.values().map(order).max().unwrap_or_default();
+    let mut rule = Section::from([
+        ("type".to_owned(), kind.to_owned()),
+        ("order".to_owned(), (last + 1).to_string()),
+    ]);
+    change(call, &mut rule, known(kind));
+    without_zero(&mut rule);
+    within(attempt, check(&world, id, &rule))?;
+    world.ha.rules.insert(id.to_owned(), rule);
+    Ok(Reply::NULL)
+}
+
+pub(super) fn update(call: &Call) -> Outcome {
+    let id = call.params.text("rule").unwrap_or_default();
+    let attempt = "update HA rules failed";
+    let mut world = call.world();
+    let digest = digest::of_sections(&world.ha.rules);
+    within(attempt, digest::check_unchanged(&digest, call.params.text("digest")))?;
+    let Some(rule) = world.ha.rules.get(id) else {
+        let missing = Refusal::failed(format!("HA rule '{id}' does not exist"));
+        return within(attempt, Err(missing));
+    };
+    let mut rule = rule.clone();
+    let kind = text(&rule, "type").to_owned();
+    within(attempt, check_options(call, &kind))?;
+    within(attempt, remove(call, &mut rule, known(&kind), required(&kind)))?;
+    change(call, &mut rule, known(&kind));
+    without_zero(&mut rule);
+    within(attempt, check(&world, id, &rule))?;
+    world.ha.rules.insert(id.to_owned(), rule);
+    Ok(Reply::NULL)
+}
+
+pub(super) fn delete(call: &Call) -> Outcome {
+    let id = call.params.text("rule").unwrap_or_default();
+    call.world().ha.rules.remove(id);
+    Ok(Reply::NULL)
+}
+
+fn known(kind: &str) -> &'static [&'static str] {
+    match kind {
+        "node-affinity" => &["comment", "disable", "nodes", "resources", "strict"],
+        _ => &["affinity", "comment", "disable", "resources"],
+    }
+}
+
+fn required(kind: &str) -> &'static [&'static str] {
+    match kind {
+        "node-affinity" => &["nodes", "resources"],
+        _ => &["affinity", "resources"],
+    }
+}
+
+/// Options of the other type of rule have no place in this one.
+fn check_options(call: &Call, kind: &str) -> Result<(), Refusal> {
+    let ours = ["type", "rule", "digest", "delete"];
+    let names = call.params.iter().map(|(name, _)| name);
+    let other = names.filter(|name| !ours.contains(name)).find(|name| !known(kind).contains(name));
+    match other {
+        Some(name) => Err(Refusal::failed(format!("unexpected property '{name}'"))),
+        None => Ok(()),
+    }
+}
+
+/// `disable=0` is not written down.
+fn without_zero(rule: &mut Section) {
+    if text(rule, "disable") == "0" {
+        rule.remove("disable");
+    }
+}
+
+fn check(world: &World, id: &str, rule: &Section) -> Result<(), Refusal> {
+    let resources: BTreeSet<&str> = split_list(text(rule, "resources")).into_iter().collect();
+    let unmanaged: Vec<&str> =
+        resources.iter().copied().filter(|sid| !world.ha.resources.contains_key(*sid)).collect();
+    if resources.is_empty() {
+        return Err(Refusal::failed("no resources were specified"));
+    }
+    if !unmanaged.is_empty() {
+        let list = unmanaged.join(", ");
+        return Err(Refusal::failed(format!("cannot use unmanaged resource(s) {list}.")));
+    }
+    let nodes: BTreeSet<&str> = split_list(text(rule, "nodes"))
+        .into_iter()
+        .map(|node| node.split(':').next().unwrap_or_default())
+        .filter(|node| !world.hosts.contains_key(*node))
+        .collect();
+    if !nodes.is_empty() {
+        let list = Vec::from_iter(nodes).join(", ");
+        return Err(Refusal::failed(format!("cannot use non-existent node(s) {list}.")));
+    }
+    let wrong = match (text(rule, "type"), text(rule, "affinity")) {
+        ("resource-affinity", _) if resources.len() < 2 => {
+            "rule is ineffective as there are less than two resources"
+        }
+        ("resource-affinity", "negative") if resources.len() > world.hosts.len() => {
+            "rule defines more resources than available nodes"
+        }
+        _ => return Ok(()),
+    };
+    let mut refusal = Refusal::parameter("resources", wrong);
+    refusal.message = format!("Rule '{id}' is invalid.");
+    Err(refusal)
+}
+
+fn order(rule: &Section) -> u64 {
+    text(rule, "order").parse().unwrap_or_default()
+}
+
+fn text<'a>(rule: &'a Section, name: &str) -> &'a str {
+    rule.get(name).map_or("", String::as_str)
+}

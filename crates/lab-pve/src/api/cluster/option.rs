@@ -1,0 +1,129 @@
+//! Options of the datacenter.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Map, Value as Json, json};
+
+use crate::Refusal;
+use crate::api::reply::data;
+use crate::call::{Call, Outcome, Reply};
+use crate::schema::split_list;
+use crate::world::World;
+
+/// Options that are told in parts, and the part that may come without a name.
+const IN_PARTS: [(&str, &str); 10] = [
+    ("crs", "ha"),
+    ("ha", "shutdown_policy"),
+    ("migration", "type"),
+    ("next-id", ""),
+    ("notify", ""),
+    ("replication", "type"),
+    ("tag-style", ""),
+    ("u2f", ""),
+    ("user-tag-access", ""),
+    ("webauthn", ""),
+];
+
+/// Auditors see all, others what their console needs.
+pub(super) fn read(call: &Call) -> Outcome {
+    let world = call.world();
+    let audits = world.allowed(&call.caller, "/", &["Sys.Audit"]);
+    let mut shown = Map::new();
+    if audits {
+        let description = world.datacenter.get("description").map_or("", String::as_str);
+        shown.insert("description".to_owned(), json!(description));
+        shown.insert("mac_prefix".to_owned(), json!("BC:24:11"));
+    }
+    for (name, value) in &world.datacenter {
+        if audits || matches!(name.as_str(), "console" | "tag-style") {
+            shown.insert(name.clone(), told(name, value));
+        }
+    }
+    shown.insert("allowed-tags".to_owned(), json!(allowed_tags(call, &world)));
+    data(shown)
+}
+
+fn told(name: &str, value: &str) -> Json {
+    if name == "registered-tags" {
+        return json!(value.split(';').collect::<Vec<_>>());
+    }
+    let Some((_, bare)) = IN_PARTS.iter().find(|(known, _)| *known == name) else {
+        return json!(value);
+    };
+    let mut parts = Map::new();
+    for part in value.split(',') {
+        let (key, value) = part.split_once('=').unwrap_or((bare, part));
+        let told = match key {
+            "user-allow-list" => json!(value.split(';').collect::<Vec<_>>()),
+            _ => json!(value),
+        };
+        parts.insert(key.to_owned(), told);
+    }
+    Json::Object(parts)
+}
+
+/// The tags that the caller may give, as far as they are known by name.
+fn allowed_tags(call: &Call, world: &World) -> BTreeSet<String> {
+    let mut allowed = BTreeSet::new();
+    let may_all = world.allowed(&call.caller, "/", &["Sys.Modify"]);
+    let access = world.datacenter.get("user-tag-access").map_or("", String::as_str);
+    let part = |name: &str| {
+        let parts = access.split(',').filter_map(|part| part.split_once('='));
+        parts.filter(|(key, _)| *key == name).map(|(_, value)| value).next()
+    };
+    let user_allow = part("user-allow").unwrap_or("free");
+    if user_allow != "none" || may_all {
+        allowed.extend(split_tags(part("user-allow-list").unwrap_or_default()));
+    }
+    if matches!(user_allow, "free" | "existing") || may_all {
+        for (vmid, vm) in &world.vms {
+            if may_all || world.allowed(&call.caller, &format!("/vms/{vmid}"), &["VM.Audit"]) {
+                allowed.extend(split_tags(vm.config.get("tags").map_or("", String::as_str)));
+            }
+        }
+    }
+    for tag in split_tags(world.datacenter.get("registered-tags").map_or("", String::as_str)) {
+        if may_all {
+            allowed.insert(tag);
+        } else {
+            allowed.remove(&tag);
+        }
+    }
+    allowed
+}
+
+fn split_tags(tags: &str) -> impl Iterator<Item = String> {
+    split_list(tags).into_iter().map(str::to_owned).collect::<Vec<_>>().into_iter()
+}
+
+pub(super) fn update(call: &Call) -> Outcome {
+    let mut world = call.world();
+    let mut options = world.datacenter.clone();
+    for (name, value) in call.params.iter().filter(|(name, _)| *name != "delete") {
+        options.insert(name.to_owned(), value.to_owned());
+    }
+    for name in call.params.list("delete") {
+        options.remove(name);
+    }
+    if let Some(range) = options.get("next-id") {
+        check_range(range)?;
+    }
+    world.datacenter = options;
+    Ok(Reply::NULL)
+}
+
+fn check_range(range: &str) -> Result<(), Refusal> {
+    let bound = |name: &str, default: u64| {
+        let parts = range.split(',').filter_map(|part| part.split_once('='));
+        parts
+            .filter(|(key, _)| *key == name)
+            .find_map(|(_, value)| value.parse().ok())
+            .unwrap_or(default)
+    };
+    let (lower, upper) = (bound("lower", 100), bound("upper", 1_000_000));
+    if lower > upper {
+        let text = format!("lower ({lower}) <= upper ({upper}) boundary rule broken");
+        return Err(Refusal::failed(text));
+    }
+    Ok(())
+}

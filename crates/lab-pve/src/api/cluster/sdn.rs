@@ -1,0 +1,48 @@
+//! Zones and vnets, as far as auditors see them.
+
+use serde_json::{Value as Json, json};
+
+use crate::api::reply::data;
+use crate::call::{Call, Outcome};
+
+const SEEN_WITH: [&str; 2] = ["SDN.Audit", "SDN.Allocate"];
+
+pub(super) fn zones(call: &Call) -> Outcome {
+    let world = call.world();
+    let kind = call.params.text("type");
+    let seen = world.sdn.zones.iter().filter(|(id, zone)| {
+        kind.is_none_or(|kind| kind == zone.kind)
+            && world.allowed_any(&call.caller, &format!("/sdn/zones/{id}"), &SEEN_WITH)
+    });
+    let shown = seen.map(|(id, zone)| {
+        let mut shown = json!({ "zone": id, "type": zone.kind });
+        if !zone.nodes.is_empty() {
+            let nodes: Vec<&str> = zone.nodes.iter().map(String::as_str).collect();
+            shown["nodes"] = json!(nodes.join(","));
+        }
+        shown
+    });
+    data(shown.collect::<Vec<Json>>())
+}
+
+pub(super) fn vnets(call: &Call) -> Outcome {
+    let world = call.world();
+    let seen = world.sdn.vnets.iter().filter(|(id, vnet)| {
+        let path = format!("/sdn/zones/{}/{id}", vnet.zone);
+        world.allowed_any(&call.caller, &path, &SEEN_WITH)
+    });
+    let shown = seen.map(|(id, vnet)| {
+        let mut shown = json!({ "vnet": id, "type": "vnet", "zone": vnet.zone });
+        if let Some(alias) = &vnet.alias {
+            shown["alias"] = json!(alias);
+        }
+        if let Some(tag) = vnet.tag {
+            shown["tag"] = json!(tag);
+        }
+        if vnet.vlan_aware {
+            shown["vlanaware"] = json!(1);
+        }
+        shown
+    });
+    data(shown.collect::<Vec<Json>>())
+}

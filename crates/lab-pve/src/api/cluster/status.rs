@@ -1,0 +1,135 @@
+//! The cluster as a whole: its members, its tasks, its free ids.
+
+use std::cmp::Reverse;
+
+use serde_json::{Value as Json, json};
+
+use crate::api::index as names;
+use crate::api::node::task;
+use crate::api::reply::{data, flag};
+use crate::call::{Call, Outcome};
+use crate::world::{Task, TaskState};
+use crate::{Refusal, Release};
+
+const PARTS: [&str; 19] = [
+    "acme",
+    "backup",
+    "backup-info",
+    "ceph",
+    "config",
+    "firewall",
+    "ha",
+    "jobs",
+    "log",
+    "mapping",
+    "metrics",
+    "nextid",
+    "notifications",
+    "options",
+    "replication",
+    "resources",
+    "sdn",
+    "status",
+    "tasks",
+];
+
+pub(super) fn index(call: &Call) -> Outcome {
+    let added: &[&str] = match call.release {
+        Release::V8 => &[],
+        Release::V9 => &["bulk-action", "qemu"],
+    };
+    names::of("name", &[&PARTS, added].concat())
+}
+
+/// A host that is in no cluster tells of itself alone.
+pub(super) fn read(call: &Call) -> Outcome {
+    let world = call.world();
+    let mut entries: Vec<Json> = vec![];
+    if let Some(name) = &world.cluster_name {
+        entries.push(json!({
+            "type": "cluster",
+            "id": "cluster",
+            "name": name,
+            "nodes": world.hosts.len(),
+            "version": world.hosts.len(),
+            "quorate": flag(world.is_quorate()),
+        }));
+    }
+    let clustered = world.cluster_name.is_some();
+    for (nth, (name, host)) in world.hosts.iter().enumerate() {
+        entries.push(json!({
+            "type": "node",
+            "id": format!("node/{name}"),
+            "name": name,
+            "nodeid": if clustered { nth + 1 } else { 0 },
+            "local": flag(*name == call.node),
+            "online": flag(host.online),
+            "ip": host.ip,
+            "level": "",
+        }));
+    }
+    data(entries)
+}
+
+/// The lowest free id; or whether a given one is free. No right is needed to ask.
+pub(super) fn next_id(call: &Call) -> Outcome {
+    let world = call.world();
+    if let Some(sent) = call.params.text("vmid") {
+        let taken = sent.parse().is_ok_and(|vmid: u32| world.vms.contains_key(&vmid));
+        if taken {
+            return Err(Refusal::parameter("vmid", format!("VM {sent} already exists")));
+        }
+        return data(sent);
+    }
+    let range = world.datacenter.get("next-id").map_or("", String::as_str);
+    let bound = |name: &str, default: u32| {
+        let parts = range.split(',').filter_map(|part| part.split_once('='));
+        let given = parts.filter(|(key, _)| *key == name).find_map(|(_, value)| value.parse().ok());
+        given.unwrap_or(default)
+    };
+    let (lower, upper) = (bound("lower", 100), bound("upper", 1_000_000));
+    match (lower..upper).find(|vmid| !world.vms.contains_key(vmid)) {
+        Some(vmid) => data(vmid),
+        None => {
+            Err(Refusal::failed(format!("unable to get any free VMID in range [{lower}, {upper}]")))
+        }
+    }
+}
+
+/// What runs, and the last that ran on each host. Others than auditors see their own, and tokens
+/// see nothing: a task of a token counts as its user's.
+pub(super) fn tasks(call: &Call) -> Outcome {
+    const KEPT: usize = 25;
+    let world = call.world();
+    let audits = world.allowed(&call.caller, "/", &["Sys.Audit"]);
+    let caller = call.caller.to_string();
+    let mut shown: Vec<&Task> = vec![];
+    for node in world.hosts.keys() {
+        let mut tasks: Vec<&Task> = world.tasks.iter().filter(|task| task.node == *node).collect();
+        tasks.sort_by_key(|task| (is_over(task), Reverse((task.started, task.pid))));
+        let running = tasks.iter().filter(|task| !is_over(task)).count();
+        tasks.truncate(running.max(KEPT));
+        shown.extend(tasks);
+    }
+    shown.sort_by_key(|task| Reverse(task.started));
+    let entries = shown.into_iter().filter_map(|task| {
+        let mut entry = task::decoded(task);
+        entry.remove("pstart");
+        match &task.state {
+            TaskState::Running { .. } => {}
+            TaskState::Stopped { exit, ended } => {
+                entry.remove("pid");
+                entry.insert("endtime".to_owned(), json!(ended));
+                entry.insert("status".to_owned(), json!(exit));
+                entry.insert("saved".to_owned(), json!("1"));
+            }
+        }
+        let is_own = entry.get("user").and_then(Json::as_str) == Some(&caller);
+        (audits || is_own).then_some(Json::Object(entry))
+    });
+    data(entries.collect::<Vec<Json>>())
+}
+
+fn is_over(task: &Task) -> bool {
+    matches!(task.state, TaskState::Stopped { .. })
+}

@@ -1,0 +1,182 @@
+//! `/pools`: groups of VMs and storages, for rights.
+
+use serde_json::{Map, Value as Json, json};
+
+use super::cluster::{storage_entry, vm_entry};
+use super::not_implemented;
+use super::reply::{data, within};
+use crate::call::{Call, Outcome, Reply};
+use crate::schema::{Endpoint, Method};
+use crate::world::{Pool, World};
+use crate::{Refusal, Release};
+
+pub(super) fn answer(endpoint: &Endpoint, call: &Call) -> Outcome {
+    use Method::{Delete, Get, Post, Put};
+    match endpoint.id() {
+        (Get, "/pools") => list(call),
+        (Post, "/pools") => create(call),
+        // A pool within a pool has a `/` in its id, so that only these forms can name it.
+        (Put, "/pools" | "/pools/{poolid}") => update(call),
+        (Delete, "/pools" | "/pools/{poolid}") => delete(call),
+        (Get, "/pools/{poolid}") => data(read(call)?),
+        _ => not_implemented(endpoint),
+    }
+}
+
+/// Those that the caller may look at; or the one that is asked for, whoever asks.
+fn list(call: &Call) -> Outcome {
+    if call.params.has("poolid") {
+        return data(vec![read(call)?]);
+    }
+    let world = call.world();
+    let mut shown = vec![];
+    for (id, pool) in &world.pools {
+        if !world.allowed(&call.caller, &format!("/pool/{id}"), &["Pool.Audit"]) {
+            continue;
+        }
+        let mut entry = json!({ "poolid": id });
+        if let Some(comment) = &pool.comment {
+            entry["comment"] = json!(comment);
+        }
+        shown.push(entry);
+    }
+    data(shown)
+}
+
+fn read(call: &Call) -> Result<Json, Refusal> {
+    let id = call.params.text("poolid").unwrap_or_default();
+    let kind = call.params.text("type");
+    let world = call.world();
+    let pool = world.pools.get(id).ok_or_else(|| missing(id))?;
+    let mut members: Vec<Map<String, Json>> = vec![];
+    if kind.is_none_or(|kind| kind == "qemu") {
+        let vms = pool.vms.iter().filter(|vmid| world.vms.contains_key(vmid));
+        members.extend(vms.map(|vmid| vm_entry(&world, *vmid, call.now())));
+    }
+    if kind.is_none_or(|kind| kind == "storage") {
+        for id in &pool.storages {
+            let Some(storage) = world.storages.get(id) else { continue };
+            let elsewhere = storage.nodes.first().filter(|_| !storage.is_on(&call.node));
+            let node = elsewhere.unwrap_or(&call.node);
+            members.push(storage_entry(&world, id, storage, node));
+        }
+    }
+    let mut shown = json!({ "members": members, "poolid": id });
+    if let Some(comment) = &pool.comment {
+        shown["comment"] = json!(comment);
+    }
+    Ok(shown)
+}
+
+fn create(call: &Call) -> Outcome {
+    let id = call.params.text("poolid").unwrap_or_default();
+    let mut world = call.world();
+    within("create pool failed", check_new(&world, id))?;
+    let comment = call.params.text("comment").filter(|text| !text.is_empty()).map(str::to_owned);
+    world.pools.insert(id.to_owned(), Pool { comment, ..Pool::default() });
+    Ok(Reply::NULL)
+}
+
+fn check_new(world: &World, id: &str) -> Result<(), Refusal> {
+    if world.pools.contains_key(id) {
+        return Err(Refusal::failed(format!("pool '{id}' already exists")));
+    }
+    let (parent, name) = id.rsplit_once('/').map_or((None, id), |(up, name)| (Some(up), name));
+    if let Some(parent) = parent.filter(|parent| !world.pools.contains_key(*parent)) {
+        return Err(Refusal::failed(format!("parent '{parent}' of pool '{id}' does not exist")));
+    }
+    if world.release >= Release::V9 && !name.starts_with(|c: char| c.is_ascii_alphabetic()) {
+        return Err(Refusal::failed("pool name must start with a letter"));
+    }
+    Ok(())
+}
+
+fn update(call: &Call) -> Outcome {
+    let mut world = call.world();
+    let pools = within("update pools failed", changed(call, &world))?;
+    world.pools = pools;
+    Ok(Reply::NULL)
+}
+
+/// The pools after the change; nothing is changed if anything is wrong.
+fn changed(
+    call: &Call,
+    world: &World,
+) -> Result<std::collections::BTreeMap<String, Pool>, Refusal> {
+    let (params, caller) = (&call.params, &call.caller);
+    let id = params.text("poolid").unwrap_or_default();
+    let removes = params.flag("delete").unwrap_or_default();
+    let moves = params.flag("allow-move").unwrap_or_default();
+    let mut pools = world.pools.clone();
+    let mut pool = pools.remove(id).ok_or_else(|| missing(id))?;
+    if let Some(comment) = params.text("comment") {
+        pool.comment = Some(comment.to_owned()).filter(|comment| !comment.is_empty());
+    }
+    for vmid in params.list("vms") {
+        world.check_modify(caller, &format!("/vms/{vmid}"))?;
+        let number: u32 = vmid.parse().unwrap_or_default();
+        if removes {
+            if !pool.vms.remove(&number) {
+                return Err(Refusal::failed(format!("VM {vmid} is not a pool member")));
+            }
+            continue;
+        }
+        if !pool.vms.insert(number) {
+            return Err(Refusal::failed(format!("VM {vmid} is already a pool member")));
+        }
+        let Some((other, from)) = pools.iter_mut().find(|(_, pool)| pool.vms.contains(&number))
+        else {
+            continue;
+        };
+        if !moves {
+            return Err(Refusal::failed(format!(
+                "VM {vmid} belongs already to pool '{other}' and 'allow-move' is not set"
+            )));
+        }
+        world.check(caller, &format!("/pool/{other}"), &["Pool.Allocate"])?;
+        from.vms.remove(&number);
+    }
+    for storage in params.list("storage") {
+        world.check_modify(caller, &format!("/storage/{storage}"))?;
+        if removes && !pool.storages.remove(storage) {
+            return Err(Refusal::failed(format!("Storage '{storage}' is not a pool member")));
+        }
+        if !removes && !pool.storages.insert(storage.to_owned()) {
+            return Err(Refusal::failed(format!("Storage '{storage}' is already a pool member")));
+        }
+    }
+    pools.insert(id.to_owned(), pool);
+    Ok(pools)
+}
+
+fn delete(call: &Call) -> Outcome {
+    let id = call.params.text("poolid").unwrap_or_default();
+    let mut world = call.world();
+    within("delete pool failed", check_empty(&world, id))?;
+    world.pools.remove(id);
+    let path = format!("/pool/{id}");
+    world.access.acl.retain(|entry| entry.path != path);
+    Ok(Reply::NULL)
+}
+
+/// Members that are gone do not count.
+fn check_empty(world: &World, id: &str) -> Result<(), Refusal> {
+    let pool = world.pools.get(id).ok_or_else(|| missing(id))?;
+    let below = format!("{id}/");
+    let inner = world.pools.keys().find(|other| other.starts_with(&below));
+    let vm = pool.vms.iter().find(|vmid| world.vms.contains_key(vmid));
+    let storage = pool.storages.iter().find(|storage| world.storages.contains_key(*storage));
+    let content = (inner.map(|inner| format!("pool '{inner}'")))
+        .or_else(|| vm.map(|vmid| format!("VM {vmid}")))
+        .or_else(|| storage.map(|storage| format!("storage '{storage}'")));
+    match content {
+        Some(content) => {
+            Err(Refusal::failed(format!("pool '{id}' is not empty (contains {content})")))
+        }
+        None => Ok(()),
+    }
+}
+
+fn missing(id: &str) -> Refusal {
+    Refusal::failed(format!("pool '{id}' does not exist"))
+}

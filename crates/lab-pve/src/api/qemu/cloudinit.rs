@@ -1,0 +1,72 @@
+//! The cloud-init drive: what it says, what it would say if it were written now, and writing it.
+
+use serde_json::{Map, Value as Json, json};
+
+use super::vmid;
+use crate::Refusal;
+use crate::call::{Call, Outcome, Reply};
+use crate::lock::CALL_PATIENCE;
+use crate::vm::disks::Worker;
+use crate::vm::{cloudinit, config};
+use crate::world::Config;
+
+/// Every option with the value on the drive and, where it differs, the one in the configuration.
+/// Only while a guest runs is it noted what the drive says.
+pub(super) fn pending(call: &Call) -> Outcome {
+    let vmid = vmid(call);
+    let world = call.world();
+    let vm = world.vm(&call.node, vmid)?;
+    let now = hidden(cloudinit::options(&vm.config));
+    let has_drive = !cloudinit::volumes_of(&vm.config, vmid).is_empty();
+    let written = match &vm.run {
+        Some(run) if has_drive => cloudinit::options(&run.config),
+        _ => cloudinit::options(&vm.config),
+    };
+    let changed = |key: &String| vm.config.get(key) != written.get(key);
+    let written = hidden(written.clone());
+    let mut entries = vec![];
+    for (key, value) in &now {
+        let mut entry = Map::from_iter([("key".to_owned(), json!(key))]);
+        match written.get(key) {
+            None => {
+                entry.insert("pending".to_owned(), json!(value));
+            }
+            Some(old) => {
+                entry.insert("value".to_owned(), json!(old));
+                if changed(key) {
+                    entry.insert("pending".to_owned(), json!(value));
+                }
+            }
+        }
+        entries.push(Json::Object(entry));
+    }
+    let gone = written.keys().filter(|key| !now.contains_key(*key));
+    entries.extend(gone.map(|key| json!({ "key": key, "delete": 1 })));
+    Ok(Reply::Data(Json::Array(entries)))
+}
+
+fn hidden(mut options: Config) -> Config {
+    if let Some(password) = options.get_mut("cipassword") {
+        "**********".clone_into(password);
+    }
+    options
+}
+
+/// Writes the drive anew.
+pub(super) async fn update(call: &Call) -> Outcome {
+    let vmid = vmid(call);
+    let lock = call.site.locks.vm(vmid, CALL_PATIENCE).await;
+    let _guard = lock.map_err(|timeout| Refusal::failed(timeout.to_string()))?;
+    config::check_lock(call.world().vm(&call.node, vmid)?)?;
+    cloudinit::write_drive(&Worker::Call(call.site.clone()), &call.node, vmid).await?;
+    Ok(Reply::NULL)
+}
+
+pub(super) fn dump(call: &Call) -> Outcome {
+    let vmid = vmid(call);
+    let part = call.params.text("type").unwrap_or_default();
+    let world = call.world();
+    let may_see = world.allowed(&call.caller, &format!("/vms/{vmid}"), &["VM.Config.Cloudinit"]);
+    let text = cloudinit::dump(&world, &call.node, vmid, part, !may_see)?;
+    Ok(Reply::Data(Json::String(text)))
+}

@@ -1,0 +1,194 @@
+//! Moving a disk to another storage, or to another VM.
+
+use std::collections::BTreeMap;
+
+use super::{reassign, vmid};
+use crate::call::{Call, Outcome, Reply};
+use crate::lock::CALL_PATIENCE;
+use crate::storage;
+use crate::task::TaskHandle;
+use crate::vm::clone_disk::{DiskClone, free, take_back};
+use crate::vm::drive::{self, Drive};
+use crate::vm::volumes::{keep_unused, set_drive, volume_of};
+use crate::vm::{base, config};
+use crate::world::{ContentType, Vm, VolumeId, World};
+use crate::{Refusal, Release};
+
+/// A disk that is to be on another storage, or in another format.
+#[derive(Debug)]
+struct Move {
+    node: String,
+    vmid: u32,
+    disk: String,
+    storage: String,
+    format: Option<String>,
+    digest: Option<String>,
+    /// The source is removed, not kept aside.
+    delete: bool,
+}
+
+pub(super) fn move_disk(call: &Call) -> Outcome {
+    let both = |text: &str| {
+        let names = ["target-vmid", "storage"];
+        let errors = names.map(|name| (name.to_owned(), text.to_owned()));
+        Err(Refusal::parameters(BTreeMap::from(errors)))
+    };
+    match (call.params.text("storage"), call.params.has("target-vmid")) {
+        (Some(_), true) => both("either set 'storage' or 'target-vmid', but not both"),
+        (None, true) => reassign::reassign(call),
+        (Some(storage), false) => to_storage(call, storage),
+        (None, false) => both("both 'storage' and 'target-vmid' missing, either needs to be set"),
+    }
+}
+
+fn to_storage(call: &Call, storage: &str) -> Outcome {
+    let text = |name: &str| call.params.text(name).map(str::to_owned);
+    let moving = Move {
+        node: call.node.clone(),
+        vmid: vmid(call),
+        disk: text("disk").unwrap_or_default(),
+        storage: storage.to_owned(),
+        format: text("format"),
+        digest: text("digest"),
+        delete: call.params.flag("delete").unwrap_or_default(),
+    };
+    {
+        let world = call.world();
+        let path = format!("/storage/{storage}");
+        world.check(&call.caller, &path, &["Datastore.AllocateSpace"])?;
+        moving.look(&world)?;
+    }
+    let id = moving.vmid.to_string();
+    let upid = call.site.start(&call.node, "qmmove", &id, &call.caller, |task| async move {
+        moving.run(&task).await.map_err(|refusal| refusal.to_string())
+    });
+    Ok(Reply::upid(upid))
+}
+
+/// What is moved.
+#[derive(Debug)]
+struct Found {
+    drive: Drive,
+    volume: VolumeId,
+    has_snapshots: bool,
+    running: bool,
+}
+
+impl Move {
+    fn look(&self, world: &World) -> Result<Found, Refusal> {
+        let disk = &self.disk;
+        let vm = world.vm(&self.node, self.vmid)?;
+        config::check_lock(vm)?;
+        config::check_digest(vm, self.digest.as_deref())?;
+        let missing = || Refusal::failed(format!("disk '{disk}' does not exist"));
+        let value = vm.config.get(disk).ok_or_else(missing)?;
+        let drive = Drive::parse(disk, value).ok_or_else(missing)?;
+        if drive.is_cdrom() && !drive.is_cloudinit() {
+            return Err(Refusal::failed("you can't move a cdrom"));
+        }
+        let volume = volume_of(&drive)?;
+        self.check_target(world, &volume)?;
+        let has_snapshots = is_in_snapshots(vm, &volume);
+        if has_snapshots && self.delete {
+            return Err(Refusal::failed(
+                "you can't move a disk with snapshots and delete the source",
+            ));
+        }
+        Ok(Found { drive, volume, has_snapshots, running: vm.is_running() })
+    }
+
+    fn check_target(&self, world: &World, volume: &VolumeId) -> Result<(), Refusal> {
+        let id = &self.storage;
+        let format = match world.release {
+            // Volumes without a suffix were thought to have no format.
+            Release::V8 => ["raw", "qcow2", "vmdk"]
+                .into_iter()
+                .find(|format| volume.name.ends_with(&format!(".{format}"))),
+            Release::V9 => Some(storage::name_of(world, volume)?.format),
+        };
+        let same_format = match (&self.format, format) {
+            (Some(wish), Some(format)) => wish == format,
+            _ => true,
+        };
+        if volume.storage == *id && same_format {
+            return Err(Refusal::failed("you can't move to the same storage with same format"));
+        }
+        if !world.storage_on(id, &self.node)?.content.contains(&ContentType::Images) {
+            let text = format!("storage '{id}' does not support vm images");
+            return Err(Refusal::parameter("storage", text));
+        }
+        Ok(())
+    }
+
+    async fn run(&self, task: &TaskHandle) -> Result<(), Refusal> {
+        let site = &task.site;
+        let _guard = site.locks.vm(self.vmid, CALL_PATIENCE).await?;
+        let found = self.look(&site.world())?;
+        let volume = &found.volume;
+        if site.world().release == Release::V9 {
+            task.log(format!(
+                "copying volume '{volume}' from current storage '{}' to target storage '{}'",
+                volume.storage, self.storage
+            ));
+        }
+        storage::activate(&site.world(), &self.node, volume)?;
+        if found.has_snapshots {
+            task.log("moving disk with snapshots, snapshots will not be moved!");
+        }
+        let mut made = vec![];
+        if let Err(refusal) = self.copy(task, &found, &mut made).await {
+            take_back(task, &self.node, &made);
+            return Err(Refusal::failed(format!("storage migration failed: {refusal}")));
+        }
+        if self.delete {
+            task.log(format!("removing source volume '{volume}' after successful copy"));
+            if let Err(refusal) = free(task, &self.node, volume).await {
+                task.log(refusal.to_string());
+            }
+        }
+        Ok(())
+    }
+
+    async fn copy(
+        &self,
+        task: &TaskHandle,
+        found: &Found,
+        made: &mut Vec<VolumeId>,
+    ) -> Result<(), Refusal> {
+        let disk = DiskClone {
+            task,
+            node: &self.node,
+            vmid: self.vmid,
+            drive: &found.drive,
+            snapshot: None,
+            full: true,
+            storage: Some(&self.storage),
+            format: self.format.as_deref(),
+            running: found.running,
+        };
+        let new = disk.make(made).await?;
+        let (is_template, kept) = {
+            let mut world = task.site.world();
+            let vm = world.vm_mut(&self.node, self.vmid)?;
+            set_drive(vm, &new);
+            let old = found.volume.to_string();
+            let kept = if self.delete { None } else { keep_unused(vm, &old) };
+            (vm.is_template(), kept)
+        };
+        if let Some(key) = kept {
+            task.log(format!("adding source volume '{}' as '{key}' to config", found.volume));
+        }
+        if is_template {
+            base::convert(task, &self.node, self.vmid, Some(&self.disk)).await?;
+        }
+        Ok(())
+    }
+}
+
+/// Whether a snapshot has the volume as a disk.
+pub(super) fn is_in_snapshots(vm: &Vm, volume: &VolumeId) -> bool {
+    vm.snapshots.values().any(|snapshot| {
+        let disks = drive::drives(&snapshot.config);
+        disks.iter().any(|disk| !disk.is_cdrom() && disk.file() == volume.to_string())
+    })
+}

@@ -1,0 +1,183 @@
+//! The calls of VMs together with the tasks they start.
+
+mod clone;
+mod cloudinit;
+mod destroy;
+mod disks;
+mod launch;
+mod migrate;
+mod power;
+mod snapshot;
+mod status;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value as Json, json};
+use talmox_clock::{Chance, Clock};
+use talmox_lab_environment::{Environment, Profile};
+
+use crate::blob::Blobs;
+use crate::call::{Call, Reply};
+use crate::schema::{Method, Raw, find, verify};
+use crate::site::Site;
+use crate::storage::{self, fixture};
+use crate::world::{Bridge, Caller, Host, Run, StorageKind, TaskState, Vm, VolumeId, World};
+use crate::{Refusal, Release};
+
+/// A site with a host, two storages and root.
+struct Bench {
+    site: Arc<Site>,
+    _folder: tempfile::TempDir,
+}
+
+impl Bench {
+    fn new() -> Self {
+        Self::with(Release::V9, Profile::Instant, 1000.0)
+    }
+
+    fn with(release: Release, profile: Profile, speed: f64) -> Self {
+        let mut world = World::new(release);
+        for name in ["pve1", "pve2"] {
+            world.hosts.insert(name.to_owned(), host());
+        }
+        let storages = [("local", StorageKind::Dir), ("local-lvm", StorageKind::LvmThin)];
+        world.storages = storages.map(|(id, kind)| (id.to_owned(), fixture::storage(kind))).into();
+        let folder = tempfile::tempdir().unwrap();
+        let blobs = Blobs::open(folder.path()).unwrap();
+        let site = Site::new(
+            world,
+            blobs,
+            Arc::new(Environment::new(Clock::scaled(speed), Chance::new(7), profile)),
+        );
+        Self { site: Arc::new(site), _folder: folder }
+    }
+
+    /// Adds a VM with a disk.
+    fn vm(&self, vmid: u32, options: &[(&str, &str)]) {
+        let disk = format!("local-lvm:vm-{vmid}-disk-0");
+        let id = VolumeId::parse(&disk).unwrap();
+        let mut world = self.site.world();
+        storage::put(&mut world, "pve1", &id, fixture::volume("raw", 10 << 30)).unwrap();
+        let mut vm = Vm { node: "pve1".to_owned(), ..Vm::default() };
+        vm.config.insert("scsi0".to_owned(), format!("{disk},size=10G"));
+        vm.config.insert("boot".to_owned(), "order=scsi0".to_owned());
+        for (key, value) in options {
+            vm.config.insert((*key).to_owned(), (*value).to_owned());
+        }
+        world.vms.insert(vmid, vm);
+    }
+
+    /// Adds a VM that runs.
+    fn running(&self, vmid: u32, options: &[(&str, &str)]) {
+        self.vm(vmid, options);
+        let mut world = self.site.world();
+        let vm = world.vms.get_mut(&vmid).unwrap();
+        vm.run = Some(Run {
+            since: 0,
+            pid: 4711,
+            paused: false,
+            config: vm.config.clone(),
+            agent: None,
+            held_drives: std::collections::BTreeSet::new(),
+        });
+    }
+
+    fn is_running(&self, vmid: u32) -> bool {
+        self.site.world().vms[&vmid].is_running()
+    }
+
+    fn option(&self, vmid: u32, key: &str) -> Option<String> {
+        self.site.world().vms[&vmid].config.get(key).cloned()
+    }
+
+    async fn call(
+        &self,
+        method: Method,
+        path: &str,
+        sent: &[(&str, &str)],
+    ) -> Result<Json, Refusal> {
+        self.call_as("root@pam", method, path, sent).await
+    }
+
+    async fn call_as(
+        &self,
+        who: &str,
+        method: Method,
+        path: &str,
+        sent: &[(&str, &str)],
+    ) -> Result<Json, Refusal> {
+        let release = self.site.world().release;
+        let path = format!("/nodes/pve1/qemu{path}");
+        let (endpoint, of_path) = find(release, method, &path).expect("a known path");
+        let mut raw: BTreeMap<String, Raw> =
+            of_path.into_iter().map(|(name, value)| (name, Raw::Text(value))).collect();
+        raw.extend(sent.iter().map(|(name, value)| ((*name).to_owned(), Raw::from(*value))));
+        let params = verify(endpoint, &raw)?;
+        let (site, node) = (Arc::clone(&self.site), "pve1".to_owned());
+        let call = Call { site, caller: Caller::parse(who), node, params, release };
+        match super::answer(endpoint, &call).await? {
+            Reply::Data(data) | Reply::Page { data, .. } => Ok(data),
+        }
+    }
+
+    /// Makes a call that starts a task, waits for it, and gives what it ended with.
+    async fn task(&self, path: &str, sent: &[(&str, &str)]) -> String {
+        let upid = self.call(Method::Post, path, sent).await.unwrap();
+        self.end_of(upid.as_str().unwrap()).await
+    }
+
+    async fn end_of(&self, upid: &str) -> String {
+        loop {
+            let state = self.site.world().tasks.get(upid).unwrap().state.clone();
+            if let TaskState::Stopped { exit, .. } = state {
+                return exit;
+            }
+            self.site.clock.sleep(Duration::from_millis(200)).await;
+        }
+    }
+
+    fn log(&self, kind: &str) -> Vec<String> {
+        let world = self.site.world();
+        let tasks = world.tasks.iter().filter(|task| task.kind == kind);
+        tasks.flat_map(|task| task.log.clone()).collect()
+    }
+
+    /// Waits for something that happens by itself.
+    async fn until(&self, what: impl Fn(&Self) -> bool) {
+        for _ in 0..2000 {
+            if what(self) {
+                return;
+            }
+            self.site.clock.sleep(Duration::from_secs(1)).await;
+        }
+        panic!("it did not happen");
+    }
+}
+
+fn host() -> Host {
+    Host {
+        online: true,
+        ip: "10.0.0.11".to_owned(),
+        cores: 8,
+        memory: 32 << 30,
+        bridges: vec![Bridge {
+            name: "vmbr0".to_owned(),
+            cidr: None,
+            gateway: None,
+            vlan_aware: false,
+        }],
+        pci: vec![],
+        booted: 0,
+        settings: [("search", "lan"), ("dns1", "10.0.0.1")]
+            .map(|(key, value)| (key.to_owned(), value.to_owned()))
+            .into(),
+    }
+}
+
+fn message(result: Result<Json, Refusal>) -> String {
+    let refusal = result.unwrap_err();
+    let errors: String = refusal.errors.iter().map(|(k, v)| format!(" {k}: {v}")).collect();
+    format!("{} {}{errors}", refusal.status, refusal.message)
+}

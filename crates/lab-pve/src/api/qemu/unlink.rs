@@ -1,0 +1,20 @@
+//! Taking disks out of a VM: a change of its configuration under another name.
+
+use super::inner::update_call;
+use super::vmid;
+use crate::call::{Call, Outcome, Reply};
+use crate::vm::disks::Worker;
+use crate::vm::update::Update;
+
+pub(super) async fn unlink(call: &Call) -> Outcome {
+    let vmid = vmid(call);
+    let text = |name: &str| call.params.text(name).map(str::to_owned);
+    let options = [("delete", text("idlist")), ("force", text("force"))];
+    let options: Vec<(&str, String)> =
+        options.into_iter().filter_map(|(name, text)| Some((name, text?))).collect();
+    let call = update_call(&call.site, &call.caller, &call.node, vmid, &options)?;
+    let mut update = Update::new(&call, vmid)?;
+    update.check(&call)?;
+    update.apply(&Worker::Call(call.site.clone())).await?;
+    Ok(Reply::NULL)
+}

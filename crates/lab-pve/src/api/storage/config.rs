@@ -1,0 +1,229 @@
+//! `/storage`: the sections of the storage configuration.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::{Map, Value as Json, json};
+
+use super::super::reply::{data, within};
+use super::options::{
+    Rule, SECRET, content_list, is_number, parse_content, required, rule, usual_content,
+};
+use super::status::LOOK;
+use crate::call::{Call, Outcome, Reply};
+use crate::world::{Storage, StorageKind, World};
+use crate::{Refusal, digest};
+
+/// What a storage has that was added by a call, in bytes: nobody said how large the disk is.
+const USUAL_CAPACITY: u64 = 4 << 40;
+
+/// A section as the file has it.
+fn section(storage: &Storage) -> BTreeMap<String, String> {
+    let mut section = storage.options.clone();
+    section.insert("content".into(), content_list(&storage.content));
+    section.insert("type".into(), storage.kind.name().to_owned());
+    if !storage.nodes.is_empty() {
+        let nodes: Vec<_> = storage.nodes.iter().map(String::as_str).collect();
+        section.insert("nodes".into(), nodes.join(","));
+    }
+    if storage.shared {
+        section.insert("shared".into(), "1".into());
+    }
+    if storage.disabled {
+        section.insert("disable".into(), "1".into());
+    }
+    section
+}
+
+fn current_digest(world: &World) -> String {
+    let sections: BTreeMap<_, _> =
+        world.storages.iter().map(|(id, storage)| (id.clone(), section(storage))).collect();
+    digest::of_sections(&sections)
+}
+
+fn entry(world: &World, id: &str, storage: &Storage) -> Json {
+    let mut entry: Map<String, Json> = section(storage)
+        .into_iter()
+        .map(|(option, value)| match value.parse::<i64>() {
+            Ok(number) if is_number(&option) => (option, json!(number)),
+            _ => (option, json!(value)),
+        })
+        .collect();
+    entry.insert("storage".into(), json!(id));
+    entry.insert("digest".into(), json!(current_digest(world)));
+    Json::Object(entry)
+}
+
+pub(super) fn list(call: &Call) -> Outcome {
+    let world = call.world();
+    let kind = call.params.text("type");
+    let shown = world.storages.iter().filter(|(id, storage)| {
+        world.allowed_any(&call.caller, &format!("/storage/{id}"), &LOOK)
+            && kind.is_none_or(|kind| kind == storage.kind.name())
+    });
+    data(shown.map(|(id, storage)| entry(&world, id, storage)).collect::<Vec<_>>())
+}
+
+pub(super) fn read(call: &Call) -> Outcome {
+    let world = call.world();
+    let id = call.params.text("storage").unwrap_or_default();
+    data(entry(&world, id, world.storage(id)?))
+}
+
+pub(super) fn create(call: &Call) -> Outcome {
+    let id = call.params.text("storage").unwrap_or_default();
+    let kind = call.params.text("type").unwrap_or_default();
+    let Some(kind) = StorageKind::parse(kind) else {
+        return Err(Refusal::failed(format!("the lab has no storages of type '{kind}'")));
+    };
+    let mut given = given(call);
+    if matches!(kind, StorageKind::Nfs | StorageKind::Cifs) {
+        given.entry("path".into()).or_insert_with(|| format!("/mnt/pve/{id}"));
+    }
+    for option in given.keys() {
+        if rule(call.release, kind, option).is_none() {
+            return Err(Refusal::failed(format!("unexpected property '{option}'")));
+        }
+    }
+    if let Some(option) = required(kind).iter().find(|option| !given.contains_key(**option)) {
+        return Err(Refusal::failed(format!("missing value for required option '{option}'")));
+    }
+    if kind == StorageKind::Dir {
+        let path = given.entry("path".into()).or_default();
+        let usual = |c: char| c.is_ascii_alphanumeric() || "-/_.@".contains(c);
+        if path.len() < 2 || !path.starts_with('/') || !path.chars().all(usual) {
+            return Err(Refusal::failed(format!("illegal path for directory storage: {path}")));
+        }
+        *path = canonical(path);
+    }
+    let mut storage = Storage {
+        kind,
+        content: usual_content(kind),
+        shared: matches!(kind, StorageKind::Nfs | StorageKind::Cifs),
+        disabled: false,
+        nodes: BTreeSet::new(),
+        capacity: USUAL_CAPACITY,
+        full: false,
+        options: BTreeMap::new(),
+        volumes: BTreeMap::new(),
+    };
+    set(&mut storage, given, &call.node)?;
+    let mut world = call.world();
+    if world.storages.contains_key(id) {
+        let refusal = Refusal::failed(format!("storage ID '{id}' already defined"));
+        return within("create storage failed", Err(refusal));
+    }
+    world.storages.insert(id.to_owned(), storage);
+    data(json!({ "storage": id, "type": kind.name() }))
+}
+
+/// Everything that was sent for the section itself.
+fn given(call: &Call) -> BTreeMap<String, String> {
+    let names = ["storage", "type", "delete", "digest"];
+    let sent = call.params.iter().filter(|(name, _)| !names.contains(name));
+    let mut given: BTreeMap<String, String> =
+        sent.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+    given.retain(|name, value| name != "nodes" || !value.is_empty());
+    given
+}
+
+/// Without doubled slashes, and without one at the end.
+fn canonical(path: &str) -> String {
+    let parts: Vec<_> = path.split('/').filter(|part| !part.is_empty() && *part != ".").collect();
+    format!("/{}", parts.join("/"))
+}
+
+fn set(storage: &mut Storage, given: BTreeMap<String, String>, node: &str) -> Result<(), Refusal> {
+    for (option, value) in given {
+        let items = || value.split([',', ';', ' ']).filter(|item| !item.is_empty());
+        match option.as_str() {
+            "content" => {
+                storage.content = parse_content(storage.kind, &items().collect::<Vec<_>>())?;
+            }
+            "nodes" => storage.nodes = items().map(str::to_owned).collect(),
+            "shared" => share(storage, value == "1", node),
+            "disable" => storage.disabled = value == "1",
+            secret if SECRET.contains(&secret) => {}
+            _ => {
+                storage.options.insert(option, value);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Whether all hosts see the same. What was on each of them is then seen by all; the other way round
+/// it is on this host.
+fn share(storage: &mut Storage, shared: bool, node: &str) {
+    if storage.shared == shared {
+        return;
+    }
+    storage.shared = shared;
+    let all = std::mem::take(&mut storage.volumes).into_values().flatten().collect();
+    let place = if shared { "" } else { node };
+    storage.volumes.insert(place.to_owned(), all);
+}
+
+pub(super) fn update(call: &Call) -> Outcome {
+    let id = call.params.text("storage").unwrap_or_default();
+    let kind = within("update storage failed", change(call, id))?;
+    data(json!({ "storage": id, "type": kind.name() }))
+}
+
+fn change(call: &Call, id: &str) -> Result<StorageKind, Refusal> {
+    let mut world = call.world();
+    digest::check_unchanged(&current_digest(&world), call.params.text("digest"))?;
+    let kind = world.storage(id)?.kind;
+    let given = given(call);
+    for option in given.keys() {
+        let text = match rule(call.release, kind, option) {
+            Some(Rule::Optional) => continue,
+            Some(_) => format!("can't change value of fixed parameter '{option}'"),
+            None => format!("unexpected property '{option}'"),
+        };
+        return Err(Refusal::failed(text));
+    }
+    let gone = call.params.list("delete");
+    for option in &gone {
+        let text = match rule(call.release, kind, option) {
+            None => format!("no such option '{option}'"),
+            Some(Rule::Fixed) => format!("unable to delete required option '{option}'"),
+            Some(Rule::FixedIfGiven) => format!("unable to delete fixed option '{option}'"),
+            Some(Rule::Optional) if given.contains_key(*option) => {
+                format!("cannot set and delete property '{option}' at the same time!")
+            }
+            Some(Rule::Optional) => continue,
+        };
+        return Err(Refusal::failed(text));
+    }
+    let Some(storage) = world.storages.get_mut(id) else { return Ok(kind) };
+    let mut changed = storage.clone();
+    for option in gone {
+        match option {
+            "content" => changed.content = usual_content(kind),
+            "nodes" => changed.nodes.clear(),
+            "shared" => share(&mut changed, false, &call.node),
+            "disable" => changed.disabled = false,
+            _ => {
+                changed.options.remove(option);
+            }
+        }
+    }
+    set(&mut changed, given, &call.node)?;
+    *storage = changed;
+    Ok(kind)
+}
+
+/// The section goes, and with it all rights on it. What is on the disks is not touched, but nobody
+/// can see it any more.
+pub(super) fn delete(call: &Call) -> Outcome {
+    let id = call.params.text("storage").unwrap_or_default();
+    let mut world = call.world();
+    within("delete storage failed", world.storage(id).map(drop))?;
+    world.storages.remove(id);
+    let path = format!("/storage/{id}");
+    world.access.acl.retain(|entry| entry.path != path);
+    for pool in world.pools.values_mut() {
+        pool.storages.remove(id);
+    }
+    Ok(Reply::NULL)
+}

@@ -1,0 +1,293 @@
+//! Downloads: a host gets a file itself.
+
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::path::Path;
+use std::sync::Arc;
+
+use flate2::read::MultiGzDecoder;
+use serde_json::{Map, json};
+use talmox_lab_environment::fetch::{Method, Response};
+
+use super::super::reply::data;
+use super::dots;
+use super::incoming::{Checked, Target, compare, differs};
+use crate::Refusal;
+use crate::blob::BlobId;
+use crate::call::{Call, Outcome, Reply};
+use crate::image::Image;
+use crate::site::Site;
+use crate::task::TaskHandle;
+use crate::world::{ContentType, TaskState};
+
+/// What is to be got, and how.
+#[derive(Clone, Debug)]
+struct Order {
+    url: String,
+    verify: bool,
+    compression: Option<String>,
+    target: Target,
+}
+
+pub(super) fn answer(call: &Call) -> Outcome {
+    let target = {
+        let world = call.world();
+        let id = call.params.text("storage").unwrap_or_default();
+        let storage = world.storage_on(id, &call.node)?;
+        if !storage.kind.has_files() {
+            let kind = storage.kind.name();
+            return Err(Refusal::failed(format!(
+                "can't upload to storage type '{kind}', not a file based storage!"
+            )));
+        }
+        let content = call.params.text("content").unwrap_or_default();
+        if !ContentType::parse(content).is_some_and(|content| storage.content.contains(&content)) {
+            let text = format!("storage '{id}' is not configured for content-type '{content}'");
+            return Err(Refusal::failed(text));
+        }
+        Target::of(call, storage)?
+    };
+    let order = Order {
+        url: call.params.text("url").unwrap_or_default().to_owned(),
+        verify: call.params.flag("verify-certificates").unwrap_or(true),
+        compression: call.params.text("compression").filter(|it| !it.is_empty()).map(str::to_owned),
+        target,
+    };
+    let file = order.target.file.clone();
+    let upid =
+        call.site.start(&call.node, "download", &file, &call.caller, |task| download(task, order));
+    Ok(Reply::upid(upid))
+}
+
+async fn download(task: TaskHandle, order: Order) -> Result<(), String> {
+    let Order { url, target, compression, .. } = &order;
+    let path = &target.path;
+    if let Some(compression) = compression {
+        if target.content != ContentType::Iso {
+            return Err(format!("decompression not supported for {}", target.content.name()));
+        }
+        if !["gz", "lzo", "zst", "bz2"].contains(&compression.as_str()) {
+            return Err("no decompression method found".to_owned());
+        }
+    }
+    task.log(format!("downloading {url} to {path}"));
+    if is_there_already(&task, target).await? {
+        return Ok(());
+    }
+    let blob = task.site.blobs.reserve();
+    let result = get(&task, &order, &blob).await;
+    if result.is_err() {
+        std::fs::remove_file(task.site.blobs.path(&blob)).ok();
+    }
+    result
+}
+
+/// A file of that name is either the wanted one, or in the way.
+async fn is_there_already(task: &TaskHandle, target: &Target) -> Result<bool, String> {
+    let existing = target.existing(&task.site.world()).cloned();
+    let Some(existing) = existing else { return Ok(false) };
+    let Some((algorithm, expected)) = target.checksum.clone() else {
+        return Err(format!("refusing to override existing file '{}'", target.path));
+    };
+    let path = existing.blob.map(|blob| task.site.blobs.path(&blob));
+    let sum = tokio::task::spawn_blocking(move || match path {
+        Some(path) => algorithm.of_file(&path),
+        None => algorithm.of_zeros(existing.used),
+    });
+    let got = sum.await.map_err(io::Error::other).flatten().map_err(|error| error.to_string())?;
+    if let Some(text) = differs(&got, &expected) {
+        task.log("calculating checksum of existing file...");
+        return Err(format!("{text}, aborting"));
+    }
+    task.log(
+        "calculating checksum of existing file...OK, got correct file already, no need to download",
+    );
+    Ok(true)
+}
+
+async fn get(task: &TaskHandle, order: &Order, blob: &BlobId) -> Result<(), String> {
+    let site = Arc::clone(&task.site);
+    let pid = site.world().tasks.get(&task.upid).map_or(0, |task| task.pid);
+    let temporary = format!("{}.tmp_dwnl.{pid}", order.target.path);
+    let path = site.blobs.path(blob);
+    let fetching = {
+        let (task, order, path) = (task.clone(), order.clone(), path.clone());
+        let temporary = temporary.clone();
+        tokio::task::spawn_blocking(move || fetch(&task, &order, &path, &temporary))
+    };
+    let length = fetching.await.map_err(|error| error.to_string())??;
+    dots::come(task, length).await?;
+    let Order { url, target, .. } = order;
+    let checking = {
+        let (task, order, path) = (task.clone(), order.clone(), path.clone());
+        tokio::task::spawn_blocking(move || check(&task, &order, &path, &temporary))
+    };
+    let (length, image) = checking.await.map_err(|error| error.to_string())??;
+    if !target.has_room(&site.world(), length) {
+        return Err("unable to rename temporary file: No space left on device".to_owned());
+    }
+    target.put(&site, &Checked { blob: blob.clone(), length, image });
+    task.log(format!("download of '{url}' to '{}' finished", target.path));
+    Ok(())
+}
+
+/// Gets the bytes, and tells how many there are.
+fn fetch(task: &TaskHandle, order: &Order, path: &Path, temporary: &str) -> Result<u64, String> {
+    let failed = |text: &str| format!("download failed: {text}");
+    let site = &task.site;
+    let mut response = site
+        .environment
+        .outside
+        .fetch(Method::Get, &order.url, order.verify)
+        .map_err(|error| failed(&error.in_wgets_words()))?;
+    let Response { status, reason, .. } = &response;
+    task.log(format!("HTTP request sent, awaiting response... {status} {reason}"));
+    if !(200..300).contains(status) {
+        return Err(failed("exit code 8"));
+    }
+    if let Some(length) = response.body.length() {
+        let kind = response.header("content-type").unwrap_or("application/octet-stream");
+        task.log(dots::length(length, kind));
+    }
+    task.log(format!("Saving to: '{temporary}'"));
+    let mut file = File::create(path).map_err(|error| error.to_string())?;
+    let mut buffer = vec![0; 1 << 16];
+    let mut total = 0;
+    loop {
+        let length = match response.body.read(&mut buffer) {
+            Ok(0) => return Ok(total),
+            Ok(length) => length,
+            Err(_) => return Err(failed("exit code 4")),
+        };
+        total += u64::try_from(length).unwrap_or_default();
+        if !order.target.has_room(&site.world(), total) {
+            return Err(failed(&format!(
+                "Cannot write to '{temporary}' (No space left on device)."
+            )));
+        }
+        if is_interrupted(site, &task.upid) {
+            return Err("received interrupt".to_owned());
+        }
+        file.write_all(&buffer[..length]).map_err(|error| failed(&error.to_string()))?;
+    }
+}
+
+fn is_interrupted(site: &Site, upid: &str) -> bool {
+    let world = site.world();
+    let state = world.tasks.get(upid).map(|task| &task.state);
+    matches!(state, Some(TaskState::Running { interrupted: true }))
+}
+
+/// Compares, unpacks and looks into what came.
+fn check(
+    task: &TaskHandle,
+    order: &Order,
+    path: &Path,
+    temporary: &str,
+) -> Result<(u64, Image), String> {
+    let text = |error: io::Error| error.to_string();
+    let target = &order.target;
+    if let Some(sum) = &target.checksum {
+        let verdict = compare(sum, path).map_err(text)?;
+        let words = if verdict.is_ok() { "OK, checksum verified" } else { "" };
+        task.log(format!("calculating checksum...{words}"));
+        verdict?;
+    }
+    let mut temporary = temporary.to_owned();
+    if let Some(compression) = &order.compression {
+        let unpacked = temporary.replacen(".tmp_dwnl.", ".tmp_dcom.", 1);
+        task.log(format!("decompressing {temporary} to {unpacked}"));
+        decompress(compression, path, &temporary)?;
+        temporary = unpacked;
+    }
+    let image = target.check(path, &temporary).map_err(text)?;
+    let image = image.map_err(|text| format!("failed to verify file: {text}"))?;
+    let length = std::fs::metadata(path).map_err(text)?.len();
+    Ok((length, image))
+}
+
+/// Unpacks a file in its place. Of the tools for it these hosts have only `zcat`.
+fn decompress(compression: &str, path: &Path, temporary: &str) -> Result<(), String> {
+    let command = match compression {
+        "gz" => format!("zcat {temporary}"),
+        "zst" => format!("zstd -q -d -c {temporary}"),
+        "lzo" => format!("lzop -d -c {temporary}"),
+        _ => format!("bzcat -q {temporary}"),
+    };
+    if compression != "gz" {
+        return Err(format!(
+            "command '{command}' failed: open3: exec of {command} failed: No such file or directory"
+        ));
+    }
+    let unpack = || {
+        let unpacked = path.with_extension("unpacked");
+        let mut to = File::create(&unpacked)?;
+        match io::copy(&mut MultiGzDecoder::new(File::open(path)?), &mut to) {
+            Ok(_) => std::fs::rename(&unpacked, path),
+            Err(error) => std::fs::remove_file(&unpacked).and(Err(error)),
+        }
+    };
+    unpack().map_err(|_| format!("command '{command}' failed: exit code 1"))
+}
+
+/// What a server tells of a file without sending it.
+pub(super) async fn metadata(call: Call) -> Outcome {
+    let url = call.params.text("url").unwrap_or_default().to_owned();
+    let verify = call.params.flag("verify-certificates").unwrap_or(true);
+    let asking = {
+        let (site, url) = (Arc::clone(&call.site), url.clone());
+        tokio::task::spawn_blocking(move || {
+            site.environment.outside.fetch(Method::Head, &url, verify)
+        })
+    };
+    let answer = asking.await.map_err(|error| Refusal::failed(error.to_string()))?;
+    let invalid = |status: &str| Refusal::failed(format!("invalid server response: '{status}'"));
+    let response = answer.map_err(|error| invalid(&error.as_status_line()))?;
+    if response.status != 200 {
+        return Err(invalid(&format!("{} {}", response.status, response.reason)));
+    }
+    let mut told = Map::new();
+    if let Some(name) = file_name(response.header("content-disposition"), &url) {
+        told.insert("filename".into(), json!(name));
+    }
+    if let Some(kind) = response.header("content-type").and_then(|it| it.split(';').next()) {
+        told.insert("mimetype".into(), json!(kind));
+    }
+    let size = response.header("content-length").and_then(|it| it.parse::<u64>().ok());
+    if let Some(size) = size.filter(|size| *size > 0) {
+        told.insert("size".into(), json!(size));
+    }
+    data(told)
+}
+
+/// The name that the server gives the file, else the last part of the address.
+fn file_name(disposition: Option<&str>, url: &str) -> Option<String> {
+    let named = disposition.and_then(|text| {
+        let (_, rest) = text.split_once("filename=")?;
+        match rest.strip_prefix('"').and_then(|rest| rest.split_once('"')) {
+            Some((quoted, _)) => Some(quoted),
+            None => rest.split(';').next(),
+        }
+    });
+    let of_url = || {
+        let (_, rest) = url.split_once("://")?;
+        rest.split('?').next()?.rsplit_once('/').map(|(_, name)| name)
+    };
+    named.or_else(of_url).filter(|name| !name.is_empty()).map(str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::file_name;
+
+    #[test]
+    fn names_of_what_is_offered() {
+        let name = |disposition, url| file_name(disposition, url);
+        let url = "https://factory.example/image/x/nocloud-amd64.raw?a=/b";
+        assert_eq!(name(None, url).as_deref(), Some("nocloud-amd64.raw"));
+        assert_eq!(name(Some("attachment; filename=\"a b.iso\""), url).as_deref(), Some("a b.iso"));
+        assert_eq!(name(Some("attachment; filename=a.iso; x"), url).as_deref(), Some("a.iso"));
+        assert_eq!(name(None, "https://factory.example/"), None);
+        assert_eq!(name(None, "https://factory.example"), None);
+    }
+}

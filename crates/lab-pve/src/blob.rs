@@ -1,0 +1,68 @@
+//! The bytes of images: files in a folder, written once, never changed, shared by who refers to them.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use serde::{Deserialize, Serialize};
+use talmox_lab_environment::private_folder;
+
+/// One run of bytes.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct BlobId(String);
+
+#[derive(Debug)]
+pub struct Blobs {
+    folder: PathBuf,
+    next: AtomicU64,
+}
+
+impl Blobs {
+    /// Keeps bytes in `folder`, which is made if it is not there.
+    pub fn open(folder: &Path) -> io::Result<Self> {
+        private_folder(folder)?;
+        let mut next = 0;
+        for entry in std::fs::read_dir(folder)? {
+            let name = entry?.file_name();
+            let number = name.to_str().and_then(|name| name.parse::<u64>().ok());
+            next = next.max(number.map_or(0, |number| number + 1));
+        }
+        Ok(Self { folder: folder.to_owned(), next: AtomicU64::new(next) })
+    }
+
+    /// A place for new bytes: whoever asks writes the file.
+    pub fn reserve(&self) -> BlobId {
+        BlobId(self.next.fetch_add(1, Ordering::Relaxed).to_string())
+    }
+
+    pub fn path(&self, id: &BlobId) -> PathBuf {
+        self.folder.join(&id.0)
+    }
+
+    pub fn write(&self, bytes: &[u8]) -> io::Result<BlobId> {
+        let id = self.reserve();
+        std::fs::write(self.path(&id), bytes)?;
+        Ok(id)
+    }
+
+    /// All bytes that are kept, and how many each has.
+    pub fn list(&self) -> io::Result<Vec<(BlobId, u64)>> {
+        let mut list = vec![];
+        for entry in std::fs::read_dir(&self.folder)? {
+            let entry = entry?;
+            let name = entry.file_name().to_string_lossy().into_owned();
+            list.push((BlobId(name), entry.metadata()?.len()));
+        }
+        Ok(list)
+    }
+
+    /// Takes away every file that nobody refers to any more.
+    pub fn keep_only(&self, used: &std::collections::BTreeSet<BlobId>) -> io::Result<()> {
+        for (blob, _) in self.list()? {
+            if !used.contains(&blob) {
+                std::fs::remove_file(self.path(&blob))?;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,64 @@
+//! Rights on bridges, which are in the built-in zone `localnetwork`, and on vnets, which are in zones of their own.
+
+use std::collections::BTreeSet;
+
+use crate::Refusal;
+use crate::world::{Caller, LOCAL_ZONE, World};
+
+impl World {
+    /// Whether the caller may plug a NIC into this bridge. With a tag or trunks each VLAN is asked
+    /// for by itself, and the bridge is not.
+    pub(crate) fn check_bridge(
+        &self,
+        caller: &Caller,
+        bridge: &str,
+        tag: Option<u32>,
+        trunks: Option<&str>,
+    ) -> Result<(), Refusal> {
+        let path = format!("/sdn/zones/{}/{bridge}", self.zone_of(bridge));
+        // Tag 0 is no tag, as an empty list of trunks is none.
+        let tag = tag.filter(|tag| *tag != 0).map(|tag| tag.to_string());
+        let trunks = trunks.filter(|trunks| !matches!(*trunks, "" | "0"));
+        if tag.is_none() && trunks.is_none() {
+            return self.check(caller, &path, &["SDN.Use"]);
+        }
+        // In the order of their digits, not of their numbers.
+        let vlans = vlans(trunks.unwrap_or_default());
+        for vlan in tag.into_iter().chain(vlans) {
+            self.check(caller, &format!("{path}/{vlan}"), &["SDN.Use"])?;
+        }
+        Ok(())
+    }
+
+    /// Whether the caller may know of this bridge: it, or one of its VLANs, is open to him.
+    pub(crate) fn sees_bridge(&self, caller: &Caller, bridge: &str) -> bool {
+        self.sees_in_zone(caller, LOCAL_ZONE, bridge)
+    }
+
+    /// Whether the caller may know of this bridge or vnet, which is in this zone.
+    pub(crate) fn sees_in_zone(&self, caller: &Caller, zone: &str, bridge: &str) -> bool {
+        let path = format!("/sdn/zones/{zone}/{bridge}");
+        let below = format!("{path}/");
+        let listed = self.access.acl.iter().map(|entry| entry.path.as_str());
+        std::iter::once(path.as_str())
+            .chain(listed.filter(|listed| listed.starts_with(&below)))
+            .any(|path| self.allowed_any(caller, path, &["SDN.Audit", "SDN.Use"]))
+    }
+}
+
+/// The VLANs that a list such as `2;10-12` names.
+fn vlans(trunks: &str) -> BTreeSet<String> {
+    let mut vlans = BTreeSet::new();
+    for part in trunks.split(';').filter(|part| !part.is_empty()) {
+        match part.split_once('-') {
+            Some((first, last)) => {
+                let number = |text: &str| text.parse::<u16>().unwrap_or_default();
+                vlans.extend((number(first)..=number(last)).map(|vlan| vlan.to_string()));
+            }
+            None => {
+                vlans.insert(part.to_owned());
+            }
+        }
+    }
+    vlans
+}

@@ -1,0 +1,127 @@
+//! The privileges of each release, and the built-in roles that are made of them.
+
+use crate::{Release, schema};
+
+/// Down to which of the built-in roles of its group a privilege is given.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Tier {
+    /// Only `Administrator` has it.
+    Root,
+    Admin,
+    User,
+    /// `PVEAuditor` has it too.
+    Audit,
+}
+
+/// Of all releases: which has which is the schema's to say.
+const PRIVILEGES: &[(&str, Tier)] = &[
+    ("Datastore.Allocate", Tier::Admin),
+    ("Datastore.AllocateSpace", Tier::User),
+    ("Datastore.AllocateTemplate", Tier::Admin),
+    ("Datastore.Audit", Tier::Audit),
+    ("Group.Allocate", Tier::Admin),
+    ("Mapping.Audit", Tier::Audit),
+    ("Mapping.Modify", Tier::Admin),
+    ("Mapping.Use", Tier::User),
+    ("Permissions.Modify", Tier::Root),
+    ("Pool.Allocate", Tier::Admin),
+    ("Pool.Audit", Tier::Audit),
+    ("Realm.Allocate", Tier::Root),
+    ("Realm.AllocateUser", Tier::Admin),
+    ("SDN.Allocate", Tier::Admin),
+    ("SDN.Audit", Tier::Audit),
+    ("SDN.Use", Tier::User),
+    ("Sys.AccessNetwork", Tier::Root),
+    ("Sys.Audit", Tier::Audit),
+    ("Sys.Console", Tier::Admin),
+    ("Sys.Incoming", Tier::Root),
+    ("Sys.Modify", Tier::Root),
+    ("Sys.PowerMgmt", Tier::Root),
+    ("Sys.Syslog", Tier::Admin),
+    ("User.Modify", Tier::Admin),
+    ("VM.Allocate", Tier::Admin),
+    ("VM.Audit", Tier::Audit),
+    ("VM.Backup", Tier::User),
+    ("VM.Clone", Tier::Admin),
+    ("VM.Config.CDROM", Tier::User),
+    ("VM.Config.CPU", Tier::Admin),
+    ("VM.Config.Cloudinit", Tier::User),
+    ("VM.Config.Disk", Tier::Admin),
+    ("VM.Config.HWType", Tier::Admin),
+    ("VM.Config.Memory", Tier::Admin),
+    ("VM.Config.Network", Tier::Admin),
+    ("VM.Config.Options", Tier::Admin),
+    ("VM.Console", Tier::User),
+    ("VM.GuestAgent.Audit", Tier::Audit),
+    ("VM.GuestAgent.FileRead", Tier::User),
+    ("VM.GuestAgent.FileSystemMgmt", Tier::User),
+    ("VM.GuestAgent.FileWrite", Tier::User),
+    ("VM.GuestAgent.Unrestricted", Tier::Admin),
+    ("VM.Migrate", Tier::Admin),
+    ("VM.Monitor", Tier::Admin),
+    ("VM.PowerMgmt", Tier::User),
+    ("VM.Replicate", Tier::Admin),
+    ("VM.Snapshot", Tier::Admin),
+    ("VM.Snapshot.Rollback", Tier::Admin),
+];
+
+/// In the order of their names. There is no `PVESysUser` and no `PVEUserUser`: their groups have
+/// nothing for them.
+const ROLES: [&str; 17] = [
+    "Administrator",
+    "NoAccess",
+    "PVEAdmin",
+    "PVEAuditor",
+    "PVEDatastoreAdmin",
+    "PVEDatastoreUser",
+    "PVEMappingAdmin",
+    "PVEMappingUser",
+    "PVEPoolAdmin",
+    "PVEPoolUser",
+    "PVESDNAdmin",
+    "PVESDNUser",
+    "PVESysAdmin",
+    "PVETemplateUser",
+    "PVEUserAdmin",
+    "PVEVMAdmin",
+    "PVEVMUser",
+];
+
+pub fn built_in_roles() -> impl Iterator<Item = &'static str> {
+    ROLES.into_iter()
+}
+
+/// What a built-in role grants; `None` if no such role is built in.
+pub(crate) fn built_in_role(release: Release, role: &str) -> Option<Vec<&'static str>> {
+    let role = ROLES.into_iter().find(|known| *known == role)?;
+    let granted = PRIVILEGES.iter().filter(|(name, tier)| grants(role, name, *tier));
+    let known: Vec<&str> = schema::privileges(release).collect();
+    Some(granted.map(|(name, _)| *name).filter(|name| known.contains(name)).collect())
+}
+
+fn grants(role: &str, privilege: &str, tier: Tier) -> bool {
+    match role {
+        "Administrator" => true,
+        "NoAccess" => false,
+        // Whoever maps hardware reaches past the guests; that takes a role of its own.
+        "PVEAdmin" => tier >= Tier::Admin && privilege != "Mapping.Modify",
+        "PVEAuditor" => tier == Tier::Audit,
+        "PVETemplateUser" => matches!(privilege, "VM.Audit" | "VM.Clone"),
+        of_group => {
+            let of_group = of_group.strip_prefix("PVE").unwrap_or_default();
+            let group = group(privilege);
+            of_group.strip_prefix(group).is_some_and(|rest| match rest {
+                "Admin" => tier >= Tier::Admin,
+                "User" => tier >= Tier::User,
+                _ => false,
+            })
+        }
+    }
+}
+
+fn group(privilege: &str) -> &str {
+    match privilege.split_once('.').map_or(privilege, |(group, _)| group) {
+        "Group" | "Realm" => "User",
+        group => group,
+    }
+}

@@ -1,0 +1,325 @@
+use std::collections::{BTreeMap, BTreeSet};
+
+use proptest::collection::{btree_set, vec};
+use proptest::prelude::*;
+use proptest::sample::select;
+
+use super::*;
+use crate::Release;
+use crate::schema::{Method, Raw, find};
+use crate::world::{AclEntry, Pool, Token, User};
+
+const USER: &str = "ops@pve";
+
+fn world(acl: &[(&str, &str, &str, bool)]) -> World {
+    let mut world = World::new(Release::V9);
+    let user = User { password: None, enabled: true, expires: 0, comment: None };
+    world.access.users.insert(USER.to_owned(), user);
+    for (id, separated) in [("ops@pve!own", true), ("ops@pve!all", false), ("root@pam!own", true)] {
+        let token = Token { secret: String::new(), separated, expires: 0, comment: None };
+        world.access.tokens.insert(id.to_owned(), token);
+    }
+    world.access.groups.insert("admins".to_owned(), BTreeSet::from([USER.to_owned()]));
+    world.access.acl = acl.iter().map(|entry| acl_entry(*entry)).collect();
+    world
+}
+
+fn acl_entry((path, who, role, propagate): (&str, &str, &str, bool)) -> AclEntry {
+    AclEntry { path: path.to_owned(), who: who.to_owned(), role: role.to_owned(), propagate }
+}
+
+fn held(world: &World, who: &str, path: &str) -> Vec<String> {
+    world.permissions_of(&Caller::parse(who), path).into_keys().map(str::to_owned).collect()
+}
+
+#[test]
+fn built_in_roles_differ_by_release() {
+    let count = |release, role| built_in_role(release, role).map(|held| held.len());
+    assert_eq!(count(Release::V9, "Administrator"), Some(47));
+    assert_eq!(count(Release::V8, "Administrator"), Some(42));
+    assert_eq!(count(Release::V9, "NoAccess"), Some(0));
+    assert_eq!(count(Release::V9, "PVESysUser"), None);
+    assert_eq!(
+        built_in_role(Release::V8, "PVEVMUser").unwrap_or_default(),
+        [
+            "VM.Audit",
+            "VM.Backup",
+            "VM.Config.CDROM",
+            "VM.Config.Cloudinit",
+            "VM.Console",
+            "VM.PowerMgmt"
+        ]
+    );
+    assert_eq!(
+        built_in_role(Release::V9, "PVEUserAdmin").unwrap_or_default(),
+        ["Group.Allocate", "Realm.AllocateUser", "User.Modify"]
+    );
+    assert_eq!(
+        built_in_role(Release::V9, "PVEAuditor").unwrap_or_default(),
+        [
+            "Datastore.Audit",
+            "Mapping.Audit",
+            "Pool.Audit",
+            "SDN.Audit",
+            "Sys.Audit",
+            "VM.Audit",
+            "VM.GuestAgent.Audit"
+        ]
+    );
+    let admin = built_in_role(Release::V9, "PVEAdmin").unwrap_or_default();
+    for kept_back in ["Sys.Modify", "Sys.AccessNetwork", "Mapping.Modify", "Permissions.Modify"] {
+        assert!(!admin.contains(&kept_back), "{kept_back}");
+    }
+    for role in built_in_roles().filter(|role| *role != "NoAccess") {
+        assert_ne!(count(Release::V8, role), Some(0), "{role}");
+    }
+}
+
+#[test]
+fn a_lower_entry_replaces_what_was_inherited() {
+    let world =
+        world(&[("/", USER, "PVEAuditor", true), ("/vms/101", USER, "PVETemplateUser", true)]);
+    assert_eq!(held(&world, USER, "/vms/101"), ["VM.Audit", "VM.Clone"]);
+    assert!(held(&world, USER, "/vms/102").contains(&"Sys.Audit".to_owned()));
+}
+
+#[test]
+fn without_propagation_only_the_path_itself_counts() {
+    let world = world(&[("/vms", USER, "PVETemplateUser", false)]);
+    assert_eq!(held(&world, USER, "/vms").len(), 2);
+    assert!(held(&world, USER, "/vms/101").is_empty());
+}
+
+#[test]
+fn users_go_before_their_groups() {
+    let world =
+        world(&[("/vms", "@admins", "PVEVMAdmin", true), ("/vms", USER, "PVETemplateUser", true)]);
+    assert_eq!(held(&world, USER, "/vms/101"), ["VM.Audit", "VM.Clone"]);
+}
+
+#[test]
+fn separated_tokens_have_what_both_have() {
+    let world = world(&[
+        ("/vms", USER, "PVEVMUser", true),
+        ("/vms", "ops@pve!own", "PVETemplateUser", true),
+        ("/vms", "root@pam!own", "PVETemplateUser", true),
+    ]);
+    assert_eq!(held(&world, "ops@pve!own", "/vms/101"), ["VM.Audit"]);
+    assert_eq!(held(&world, "ops@pve!all", "/vms/101"), held(&world, USER, "/vms/101"));
+    assert_eq!(held(&world, "root@pam!own", "/vms/101"), ["VM.Audit", "VM.Clone"]);
+    assert!(held(&world, "ops@pve!gone", "/vms/101").is_empty());
+}
+
+#[test]
+fn pools_add_their_roles_and_no_access_wins() {
+    let mut world = world(&[
+        ("/pool/talos", USER, "PVETemplateUser", true),
+        ("/vms/102", USER, "NoAccess", true),
+        ("/storage", USER, "PVEDatastoreUser", true),
+        ("/pool/closed", USER, "NoAccess", true),
+    ]);
+    let pool = Pool { vms: BTreeSet::from([101, 102]), ..Pool::default() };
+    world.pools.insert("talos".to_owned(), pool);
+    let pool = Pool { storages: BTreeSet::from(["local".to_owned()]), ..Pool::default() };
+    world.pools.insert("closed".to_owned(), pool);
+    let caller = Caller::parse(USER);
+    let expected = BTreeMap::from([("VM.Audit", false), ("VM.Clone", false)]);
+    assert_eq!(world.permissions_of(&caller, "/vms/101"), expected);
+    assert!(held(&world, USER, "/vms/102").is_empty());
+    assert!(held(&world, USER, "/storage/local").is_empty());
+    assert_eq!(held(&world, USER, "/storage/other").len(), 2);
+}
+
+#[test]
+fn refusals_name_the_path_and_what_is_missing() {
+    let world = world(&[("/vms", USER, "PVEAuditor", true)]);
+    let caller = Caller::parse(USER);
+    let text = |result: Result<(), Refusal>| result.expect_err("refused").message;
+    assert_eq!(
+        text(world.check(&caller, "/vms/101", &["VM.Audit", "VM.Clone"])),
+        "Permission check failed (/vms/101, VM.Clone)"
+    );
+    assert_eq!(
+        text(world.check_any(&caller, "/vms/101", &["VM.Clone", "VM.Console"])),
+        "Permission check failed (/vms/101, VM.Clone|VM.Console)"
+    );
+    assert_eq!(
+        text(world.check_pool_exists("x")),
+        "Permission check failed (pool 'x' does not exist)"
+    );
+    assert!(world.check(&Caller::parse("root@pam"), "/", &["Sys.Modify"]).is_ok());
+}
+
+#[test]
+fn bridges_are_asked_for_by_vlan() {
+    let zone = "/sdn/zones/localnetwork";
+    let vlan = format!("{zone}/vmbr0/40");
+    let world = world(&[(&vlan, USER, "PVESDNUser", true)]);
+    let caller = Caller::parse(USER);
+    assert!(world.check_bridge(&caller, "vmbr0", Some(40), None).is_ok());
+    assert!(world.sees_bridge(&caller, "vmbr0"));
+    assert!(!world.sees_bridge(&caller, "vmbr1"));
+    let text = |tag, trunks| {
+        world.check_bridge(&caller, "vmbr0", tag, trunks).expect_err("refused").message
+    };
+    assert_eq!(text(None, None), format!("Permission check failed ({zone}/vmbr0, SDN.Use)"));
+    assert_eq!(text(Some(41), None), format!("Permission check failed ({zone}/vmbr0/41, SDN.Use)"));
+    assert_eq!(
+        text(Some(40), Some("40;9-10")),
+        format!("Permission check failed ({zone}/vmbr0/10, SDN.Use)")
+    );
+}
+
+#[test]
+fn paths_have_one_spelling() {
+    assert_eq!(normalize("//vms//101/").as_deref(), Some("/vms/101"));
+    assert_eq!(normalize("vms").as_deref(), Some("/vms"));
+    assert_eq!(normalize("/").as_deref(), Some("/"));
+    assert_eq!(normalize("/vms/{vmid}"), None);
+    assert_eq!(normalize(""), None);
+    let valid =
+        ["/", "/vms/101", "/pool/a/b/c", "/sdn/zones/localnetwork/vmbr0/40", "/access/realm"];
+    assert!(valid.iter().all(|path| is_acl_path(path)));
+    let invalid =
+        ["/vms/10", "/pool/a/b/c/d", "/nope", "/sdn/zones/z/b/0", "/storage/a/b", "/access/x"];
+    assert!(!invalid.iter().any(|path| is_acl_path(path)));
+}
+
+/// Makes the check that is declared for a call.
+fn declared(world: &World, who: &str, method: Method, path: &str, sent: &[(&str, &str)]) -> String {
+    let (endpoint, of_path) = find(Release::V9, method, path).expect("a known path");
+    let sent = sent.iter().map(|(name, value)| ((*name).to_owned(), Raw::from(*value)));
+    let of_path = of_path.into_iter().map(|(name, value)| (name, Raw::Text(value)));
+    let sent = of_path.chain(sent).collect();
+    match world.check_declared(&Caller::parse(who), &endpoint.permission, &sent) {
+        Ok(()) => "fine".to_owned(),
+        Err(refusal) => format!("{} {}", refusal.status, refusal.message),
+    }
+}
+
+#[test]
+fn endpoints_are_guarded_as_they_declare() {
+    use Method::{Get, Post, Put};
+    let mut world = world(&[
+        ("/vms/101", USER, "PVEVMAdmin", true),
+        ("/pool/talos", USER, "PVEVMAdmin", true),
+        ("/access/groups/admins", USER, "PVEUserAdmin", true),
+    ]);
+    world.pools.insert("talos".to_owned(), Pool::default());
+    let as_user = |method, path, sent: &[_]| declared(&world, USER, method, path, sent);
+    assert_eq!(as_user(Get, "/nodes/pve/qemu/101/config", &[]), "fine");
+    assert_eq!(
+        as_user(Get, "/nodes/pve/qemu/102/config", &[]),
+        "403 Permission check failed (/vms/102, VM.Audit)"
+    );
+    assert_eq!(
+        as_user(Put, "/cluster/options", &[]),
+        "403 Permission check failed (/, Sys.Modify)"
+    );
+    // An `or` does not tell what was missing, and a pool counts only if it is given.
+    let clone = "/nodes/pve/qemu/101/clone";
+    assert_eq!(as_user(Post, clone, &[("newid", "200")]), "403 Permission check failed");
+    assert_eq!(as_user(Post, clone, &[("newid", "200"), ("pool", "talos")]), "fine");
+    // Users are reached by their groups.
+    assert_eq!(as_user(Get, "/access/users/ops@pve", &[]), "fine");
+    assert_eq!(as_user(Get, "/access/users/no@pve", &[]), "500 no such user ('no@pve')");
+    assert_eq!(as_user(Get, "/access/users/no@pve/token", &[]), "403 Permission check failed");
+    assert_eq!(
+        as_user(Post, "/access/users", &[("userid", "new@pve")]),
+        "403 Permission check failed (/access/realm/pve, Realm.AllocateUser)"
+    );
+    // A user may make tokens for himself; his tokens may not.
+    let token = "/access/users/ops@pve/token/more";
+    assert_eq!(as_user(Post, token, &[]), "fine");
+    let separated = declared(&world, "ops@pve!own", Post, token, &[]);
+    assert_eq!(separated, "403 Permission check failed");
+    // Whoever may make a VM may say who may use it.
+    assert_eq!(as_user(Put, "/access/acl", &[("path", "/vms/101")]), "fine");
+    assert_eq!(
+        as_user(Put, "/access/acl", &[("path", "/vms/102")]),
+        "403 Permission check failed (/vms/102, Permissions.Modify|VM.Allocate)"
+    );
+    assert_eq!(declared(&world, "root@pam", Put, "/cluster/options", &[]), "fine");
+    assert_eq!(
+        declared(&world, "root@pam!own", Put, "/cluster/options", &[]),
+        "403 Permission check failed (/, Sys.Modify)"
+    );
+}
+
+/// Reads the rule backwards: from the path up to the root, the first level that says anything wins.
+fn naive(world: &World, who: &str, path: &str) -> BTreeSet<String> {
+    fn level<'a>(world: &'a World, who: &str, at: &str, exact: bool) -> Vec<&'a str> {
+        let entries = || {
+            world.access.acl.iter().filter(move |entry| {
+                entry.path == at && (exact || entry.propagate) && entry.role != "Gone"
+            })
+        };
+        let own: Vec<&str> =
+            entries().filter(|entry| entry.who == who).map(|entry| entry.role.as_str()).collect();
+        if !own.is_empty() {
+            return own;
+        }
+        let member = |entry: &&AclEntry| {
+            entry.who.strip_prefix('@').is_some_and(|group| {
+                world.access.groups.get(group).is_some_and(|members| members.contains(who))
+            })
+        };
+        entries().filter(member).map(|entry| entry.role.as_str()).collect()
+    }
+    fn roles<'a>(world: &'a World, who: &str, path: &str) -> Vec<&'a str> {
+        let mut at = path.to_owned();
+        loop {
+            let found = level(world, who, &at, at == path);
+            if !found.is_empty() || at == "/" {
+                return found;
+            }
+            at.truncate(at.rfind('/').unwrap_or_default());
+            if at.is_empty() {
+                "/".clone_into(&mut at);
+            }
+        }
+    }
+    let mut all = roles(world, who, path);
+    for (id, pool) in &world.pools {
+        if pool.vms.iter().any(|vmid| format!("/vms/{vmid}") == path) {
+            all.extend(roles(world, who, &format!("/pool/{id}")));
+        }
+    }
+    if all.contains(&"NoAccess") {
+        return BTreeSet::new();
+    }
+    let granted = all.iter().filter_map(|role| world.role(role)).flatten();
+    granted.map(str::to_owned).collect()
+}
+
+proptest! {
+    #[test]
+    fn resolution_agrees_with_a_naive_reading(
+        entries in vec(
+            (
+                select(vec!["/", "/vms", "/vms/101", "/vms/102", "/pool", "/pool/a", "/pool/a/b"]),
+                select(vec![USER, "ops@pve!own", "@admins", "@others", "other@pve"]),
+                select(vec!["PVEAuditor", "PVEVMUser", "PVETemplateUser", "NoAccess", "Gone"]),
+                any::<bool>(),
+            ),
+            0..12,
+        ),
+        members in btree_set(select(vec![101, 102]), 0..2),
+        path in select(vec!["/", "/vms", "/vms/101", "/vms/102", "/pool/a", "/pool/a/b"]),
+    ) {
+        let mut world = world(&[]);
+        for (path, who, role, propagate) in entries {
+            let same = |entry: &AclEntry| entry.path == path && entry.who == who && entry.role == role;
+            world.access.acl.retain(|entry| !same(entry));
+            world.access.acl.push(acl_entry((path, who, role, propagate)));
+        }
+        world.pools.insert("a/b".to_owned(), Pool { vms: members, ..Pool::default() });
+        let of_user = naive(&world, USER, path);
+        prop_assert_eq!(held(&world, USER, path), of_user.iter().cloned().collect::<Vec<_>>());
+        let both = naive(&world, "ops@pve!own", path);
+        prop_assert_eq!(
+            held(&world, "ops@pve!own", path),
+            both.intersection(&of_user).cloned().collect::<Vec<_>>()
+        );
+    }
+}

@@ -1,0 +1,93 @@
+//! From a path to its endpoint.
+
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
+use super::endpoint::{Endpoint, Method, placeholder};
+use super::table;
+use crate::Release;
+
+/// All endpoints of a release.
+#[cfg(test)]
+pub(crate) fn endpoints(release: Release) -> &'static [Endpoint] {
+    &routes(release).endpoints
+}
+
+/// The endpoint of a path and the values of its placeholders. The path is relative to `/api2/json`
+/// and percent-decoded already, as the real one does it: an escaped `/` separates like a plain one.
+pub(crate) fn find(
+    release: Release,
+    method: Method,
+    path: &str,
+) -> Option<(&'static Endpoint, Vec<(String, String)>)> {
+    let routes = routes(release);
+    let mut place = &routes.root;
+    let mut parameters = Vec::new();
+    let mut components = path.split('/').filter(|component| !component.is_empty());
+    while let Some(component) = components.next() {
+        if let Some((name, next)) = &place.placeholder {
+            let mut value = component.to_owned();
+            if *name == VOLUME {
+                components.by_ref().for_each(|more| value.extend(["/", more]));
+            }
+            if value.contains(char::is_whitespace) {
+                return None;
+            }
+            parameters.push(((*name).to_owned(), value));
+            place = next;
+        } else {
+            place = place.fixed.get(component)?;
+        }
+    }
+    let index = place.methods.iter().find(|(of, _)| *of == method)?.1;
+    Some((&routes.endpoints[index], parameters))
+}
+
+/// The one placeholder that takes all the rest of a path: volumes have slashes in their names.
+const VOLUME: &str = "volume";
+
+struct Routes {
+    endpoints: Vec<Endpoint>,
+    root: Place,
+}
+
+/// A place in the tree of paths. Where there is a placeholder there is nothing fixed beside it.
+#[derive(Default)]
+struct Place {
+    fixed: HashMap<&'static str, Self>,
+    placeholder: Option<(&'static str, Box<Self>)>,
+    methods: Vec<(Method, usize)>,
+}
+
+fn routes(release: Release) -> &'static Routes {
+    static V8: LazyLock<Routes> = LazyLock::new(|| Routes::new(Release::V8));
+    static V9: LazyLock<Routes> = LazyLock::new(|| Routes::new(Release::V9));
+    match release {
+        Release::V8 => &V8,
+        Release::V9 => &V9,
+    }
+}
+
+impl Routes {
+    fn new(release: Release) -> Self {
+        let endpoints = table::endpoints(release);
+        let mut root = Place::default();
+        for (index, endpoint) in endpoints.iter().enumerate() {
+            let mut place = &mut root;
+            for component in endpoint.path.split('/').filter(|component| !component.is_empty()) {
+                place = match placeholder(component) {
+                    None => place.fixed.entry(component).or_default(),
+                    Some(name) => {
+                        let (known, next) =
+                            place.placeholder.get_or_insert_with(|| (name, Box::default()));
+                        debug_assert_eq!(*known, name, "{} has two names there", endpoint.path);
+                        next
+                    }
+                };
+                debug_assert!(place.placeholder.is_none() || place.fixed.is_empty());
+            }
+            place.methods.push((endpoint.method, index));
+        }
+        Self { endpoints, root }
+    }
+}

@@ -1,0 +1,45 @@
+//! The endpoints, by area.
+
+mod access;
+mod agent;
+mod cluster;
+mod ha;
+mod node;
+mod pool;
+mod qemu;
+mod snapshot;
+mod status;
+mod storage;
+mod volume;
+
+use super::endpoint::{Endpoint, Table};
+use super::property::{Property, text};
+use crate::Release;
+
+pub(super) fn endpoints(release: Release) -> Vec<Endpoint> {
+    let table = Table(release);
+    let areas = [
+        access::endpoints(table),
+        agent::endpoints(table),
+        cluster::endpoints(table),
+        ha::endpoints(table),
+        node::endpoints(table),
+        pool::endpoints(table),
+        qemu::endpoints(table),
+        snapshot::endpoints(table),
+        status::endpoints(table),
+        storage::endpoints(table),
+        volume::endpoints(table),
+    ];
+    areas.into_iter().flatten().collect()
+}
+
+/// The hash of what a caller saw, to find out that somebody else changed it since.
+fn digest() -> Property {
+    text().longest(64)
+}
+
+/// VM configs have shorter ones.
+fn vm_digest() -> Property {
+    text().longest(40)
+}

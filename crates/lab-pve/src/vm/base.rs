@@ -1,0 +1,41 @@
+//! Disks of templates.
+
+use talmox_lab_environment::Work;
+
+use super::drive;
+use crate::Refusal;
+use crate::storage::{self, Feature};
+use crate::task::TaskHandle;
+use crate::world::StorageKind;
+
+/// Turns a template's disks, or one of them, into bases for linked clones, where their storages have
+/// such a thing.
+pub(crate) async fn convert(
+    task: &TaskHandle,
+    node: &str,
+    vmid: u32,
+    only: Option<&str>,
+) -> Result<(), Refusal> {
+    let site = &task.site;
+    let drives = drive::drives(&site.world().vm(node, vmid)?.config);
+    for mut drive in drives {
+        if drive.is_cdrom() || only.is_some_and(|only| only != drive.key) {
+            continue;
+        }
+        let Some(volume) = drive.volume() else { continue };
+        if !storage::can(&site.world(), &volume, Feature::Template, None)? {
+            continue;
+        }
+        task.wait(Work::Allocate).await.map_err(Refusal::failed)?;
+        let mut world = site.world();
+        let base = storage::create_base(&mut world, node, &volume)?;
+        drive.set("file", base.to_string());
+        world.vm_mut(node, vmid)?.config.insert(drive.key.clone(), drive.print());
+        let is_lvm = world.storage(&base.storage)?.kind == StorageKind::LvmThin;
+        drop(world);
+        if is_lvm {
+            task.log(format!("  Renamed \"{}\" to \"{}\"", volume.name, base.name));
+        }
+    }
+    Ok(())
+}

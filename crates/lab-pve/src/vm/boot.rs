@@ -1,0 +1,33 @@
+//! From which devices a VM boots, and in which order.
+
+use super::drive;
+use crate::schema::split_list;
+use crate::world::Config;
+
+/// The devices of a `boot` option; none where it is in the old form.
+pub fn order(boot: Option<&String>) -> Vec<String> {
+    let order = boot
+        .into_iter()
+        .flat_map(|boot| boot.split(','))
+        .find_map(|part| part.strip_prefix("order="));
+    order
+        .map(|order| split_list(order).into_iter().map(str::to_owned).collect())
+        .unwrap_or_default()
+}
+
+pub(crate) fn print(devices: &[String]) -> String {
+    if devices.is_empty() { String::new() } else { format!("order={}", devices.join(";")) }
+}
+
+/// What a new VM boots from unless told otherwise: its first disk, its first CD, its first NIC.
+pub(crate) fn default(config: &Config) -> String {
+    let drives = drive::drives(config);
+    let is_bootable = |key: &str| !matches!(key, "efidisk0" | "tpmstate0");
+    let first = |cdrom: bool| {
+        drives.iter().find(|drive| is_bootable(&drive.key) && drive.is_cdrom() == cdrom)
+    };
+    let mut devices: Vec<String> =
+        [first(false), first(true)].into_iter().flatten().map(|drive| drive.key.clone()).collect();
+    devices.extend((0..32).map(|n| format!("net{n}")).find(|net| config.contains_key(net)));
+    print(&devices)
+}

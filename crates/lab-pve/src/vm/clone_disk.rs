@@ -1,0 +1,196 @@
+//! One disk of a VM made from another: linked to it, or copied.
+
+use talmox_lab_environment::Work;
+
+use super::drive::{self, Drive};
+use super::progress;
+use super::volumes::volume_of;
+use crate::storage::{self, Allocation};
+use crate::task::TaskHandle;
+use crate::world::{StorageKind, VolumeId};
+use crate::{Refusal, Release};
+
+const CLOUDINIT_BYTES: u64 = 4 << 20;
+const TPM_STATE_BYTES: u64 = 4 << 20;
+/// The variables of the firmware, by `efitype`.
+const EFI_VARS_4M: u64 = 540_672;
+const EFI_VARS_2M: u64 = 131_072;
+
+#[derive(Debug)]
+pub(crate) struct DiskClone<'a> {
+    pub(crate) task: &'a TaskHandle,
+    pub(crate) node: &'a str,
+    /// The VM that gets the new volume.
+    pub(crate) vmid: u32,
+    pub(crate) drive: &'a Drive,
+    /// The snapshot that is wanted, not what the disk is now.
+    pub(crate) snapshot: Option<&'a str>,
+    pub(crate) full: bool,
+    /// Where to; to the same storage if none.
+    pub(crate) storage: Option<&'a str>,
+    pub(crate) format: Option<&'a str>,
+    /// The guest uses the disk meanwhile.
+    pub(crate) running: bool,
+}
+
+impl DiskClone<'_> {
+    /// Gives the new drive. The new volume is noted in `made` as soon as it is there, so that it can
+    /// be taken away if anything fails later.
+    pub(crate) async fn make(&self, made: &mut Vec<VolumeId>) -> Result<Drive, Refusal> {
+        let source = volume_of(self.drive)?;
+        if self.is_mirrored() && self.drive.key == "tpmstate0" {
+            return Err(Refusal::failed("cannot move TPM state while VM is running"));
+        }
+        let kind = if self.full { "full" } else { "linked" };
+        self.task.log(format!("create {kind} clone of drive {} ({source})", self.drive.key));
+        let volume = if self.full {
+            self.copy(&source, made).await?
+        } else {
+            self.link(&source, made).await?
+        };
+        let mut drive = self.drive.clone();
+        drive.remove("format");
+        drive.set("file", volume.to_string());
+        let size = storage::size_info(&self.task.site.world(), self.node, &volume);
+        if let Ok(Some(info)) = size
+            && !drive::is_unused(&drive.key)
+        {
+            drive.set_size(info.size);
+        }
+        Ok(drive)
+    }
+
+    /// A disk in use is mirrored by QEMU.
+    fn is_mirrored(&self) -> bool {
+        self.full && self.running && self.snapshot.is_none() && !drive::is_unused(&self.drive.key)
+    }
+
+    async fn link(&self, source: &VolumeId, made: &mut Vec<VolumeId>) -> Result<VolumeId, Refusal> {
+        let site = &self.task.site;
+        let shared = site.world().storage_on(&source.storage, self.node)?.shared;
+        let _guard = site.locks.storage(self.node, &source.storage, shared).await?;
+        progress::wait(self.task, Work::Allocate).await?;
+        let (snapshot, now) = (self.snapshot, site.now());
+        let mut world = site.world();
+        let volume = storage::clone_image(&mut world, self.node, source, snapshot, self.vmid, now)?;
+        made.push(volume.clone());
+        Ok(volume)
+    }
+
+    async fn copy(&self, source: &VolumeId, made: &mut Vec<VolumeId>) -> Result<VolumeId, Refusal> {
+        let site = &self.task.site;
+        let to = self.storage.unwrap_or(&source.storage);
+        let format = self.target_format(source, to)?;
+        let size = self.size(source)?;
+        let volume = {
+            let (shared, has_files) = {
+                let world = site.world();
+                let storage = world.storage_on(to, self.node)?;
+                (storage.shared, storage.kind.has_files())
+            };
+            let _guard = site.locks.storage(self.node, to, shared).await?;
+            progress::wait(self.task, Work::Allocate).await?;
+            let name = self.drive.is_cloudinit().then(|| {
+                let suffix = if has_files { format!(".{format}") } else { String::new() };
+                format!("vm-{}-cloudinit{suffix}", self.vmid)
+            });
+            let new = Allocation {
+                node: self.node,
+                storage: to,
+                vmid: self.vmid,
+                format: Some(&format),
+                name: name.as_deref(),
+                kib: size / 1024,
+                now: site.now(),
+            };
+            storage::alloc(&mut site.world(), &new)?
+        };
+        made.push(volume.clone());
+        if site.world().release == Release::V9 {
+            self.task.log(format!("allocated target volume '{volume}'"));
+        }
+        if !self.drive.is_cloudinit() {
+            self.fill(source, &volume, size).await?;
+        }
+        Ok(volume)
+    }
+
+    /// The format asked for, else that of the source; where the storage has it.
+    fn target_format(&self, source: &VolumeId, to: &str) -> Result<String, Refusal> {
+        let world = self.task.site.world();
+        if world.release == Release::V8 && self.drive.key == "tpmstate0" {
+            return Ok("raw".to_owned());
+        }
+        let now = storage::name_of(&world, source)?.format;
+        let wish = self.format.unwrap_or(now);
+        let format = storage::format_or_default(world.storage(to)?, Some(wish)).to_owned();
+        let heeded = self.format.is_none_or(|wish| wish == format);
+        let release = world.release;
+        drop(world);
+        if !heeded && release == Release::V9 {
+            self.task.log(format!(
+                "format '{wish}' is not supported by the target storage '{to}' - using '{format}' \
+                 instead"
+            ));
+        }
+        Ok(format)
+    }
+
+    /// How large the new volume must be, in bytes.
+    fn size(&self, source: &VolumeId) -> Result<u64, Refusal> {
+        if self.drive.is_cloudinit() {
+            return Ok(CLOUDINIT_BYTES);
+        }
+        match self.drive.key.as_str() {
+            "efidisk0" if self.drive.get("efitype") == Some("4m") => Ok(EFI_VARS_4M),
+            "efidisk0" => Ok(EFI_VARS_2M),
+            "tpmstate0" => Ok(TPM_STATE_BYTES),
+            _ => {
+                let info = storage::size_info(&self.task.site.world(), self.node, source)?;
+                Ok(info.map_or(0, |info| info.size))
+            }
+        }
+    }
+
+    async fn fill(&self, source: &VolumeId, to: &VolumeId, size: u64) -> Result<(), Refusal> {
+        let site = &self.task.site;
+        let used = storage::find(&site.world(), self.node, source)?
+            .map_or(0, |volume| volume.used.min(volume.size));
+        if self.is_mirrored() {
+            progress::mirror(self.task, &self.drive.key, size, used).await?;
+        } else if self.drive.key == "efidisk0" {
+            progress::wait(self.task, Work::Transfer { bytes: size }).await?;
+        } else {
+            progress::copy(self.task, size, used).await?;
+        }
+        storage::copy(&mut site.world(), (self.node, source), self.snapshot, (self.node, to))
+    }
+}
+
+/// Removes volumes that were made in vain; what cannot be removed stays behind.
+pub(crate) fn take_back(task: &TaskHandle, node: &str, made: &[VolumeId]) {
+    for volume in made {
+        let freed = storage::free(&mut task.site.world(), node, volume);
+        if let Err(refusal) = freed {
+            task.log(refusal.to_string());
+        }
+    }
+}
+
+/// Removes a volume, and tells of it as the tools of its storage do.
+pub(crate) async fn free(task: &TaskHandle, node: &str, volume: &VolumeId) -> Result<(), Refusal> {
+    let site = &task.site;
+    let (shared, kind) = {
+        let world = site.world();
+        let storage = world.storage_on(&volume.storage, node)?;
+        (storage.shared, storage.kind)
+    };
+    let _guard = site.locks.storage(node, &volume.storage, shared).await?;
+    progress::wait(task, Work::Allocate).await?;
+    let was_there = storage::find(&site.world(), node, volume)?.is_some();
+    storage::free(&mut site.world(), node, volume)?;
+    if was_there && matches!(kind, StorageKind::Lvm | StorageKind::LvmThin) {
+        task.log(format!("  Logical volume \"{}\" successfully removed.", volume.name));
+    }
+    Ok(())
+}

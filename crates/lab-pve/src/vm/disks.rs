@@ -1,0 +1,448 @@
+//! Making the volumes that a configuration asks for.
+
+use std::sync::Arc;
+
+use talmox_lab_environment::Work;
+
+use super::drive::{self, Drive, Source};
+use super::rights::{Change, no_storage};
+use crate::Refusal;
+use crate::site::Site;
+use crate::storage::{self, Allocation};
+use crate::task::TaskHandle;
+use crate::world::{Caller, Config, ContentType, VolumeId, World};
+
+const CLOUDINIT_KIB: u64 = 4 << 10;
+const TPM_STATE_KIB: u64 = 4 << 10;
+/// The templates that EFI variables start from.
+const EFI_VARS_4M: u64 = 540_672;
+const EFI_VARS_2M: u64 = 131_072;
+
+/// Who works: a call that somebody waits for, or a task with a log.
+#[derive(Clone, Debug)]
+pub(crate) enum Worker {
+    Call(Arc<Site>),
+    Task(TaskHandle),
+}
+
+impl Worker {
+    pub(crate) fn site(&self) -> &Arc<Site> {
+        match self {
+            Self::Call(site) => site,
+            Self::Task(task) => &task.site,
+        }
+    }
+
+    pub(crate) async fn wait(&self, work: Work, object: &str) -> Result<(), Refusal> {
+        match self {
+            Self::Call(site) => site.wait(work, object).await,
+            Self::Task(task) => task.wait(work).await.map_err(Refusal::failed)?,
+        }
+        Ok(())
+    }
+
+    /// Where a task that is to fail does so before it has changed anything.
+    pub(crate) async fn begin(&self) -> Result<(), Refusal> {
+        match self {
+            Self::Call(_) => Ok(()),
+            Self::Task(task) => task.wait(Work::Call).await.map_err(Refusal::failed),
+        }
+    }
+
+    pub(crate) fn log(&self, line: impl Into<String>) {
+        if let Self::Task(task) = self {
+            task.log(line);
+        }
+    }
+
+    pub(crate) fn warn(&self, text: &str) {
+        if let Self::Task(task) = self {
+            task.warn(text);
+        }
+    }
+}
+
+/// The VM whose drives are made, and on whose behalf.
+#[derive(Debug)]
+pub(crate) struct Maker<'a> {
+    pub(crate) worker: &'a Worker,
+    pub(crate) caller: &'a Caller,
+    pub(crate) node: &'a str,
+    pub(crate) vmid: u32,
+    /// What the VM has already, with what is pending: it can have one cloud-init drive only.
+    pub(crate) existing: &'a Config,
+    pub(crate) default_storage: Option<&'a str>,
+}
+
+/// Options with their volumes, and the volumes that are new.
+#[derive(Debug, Default)]
+pub(crate) struct Made {
+    pub(crate) options: Config,
+    pub(crate) volumes: Vec<VolumeId>,
+}
+
+impl Maker<'_> {
+    /// Makes what the drives among `settings` ask for, in the order of their names. If one fails,
+    /// those made before it are taken away again.
+    pub(crate) async fn make(&self, settings: &Config) -> Result<Made, Refusal> {
+        let mut made = Made::default();
+        for (key, value) in settings.iter().filter(|(key, _)| drive::is_slot(key)) {
+            let Some(drive) = Drive::parse(key, value) else { continue };
+            if let Err(refusal) = self.make_one(drive, &mut made).await {
+                self.take_back(&made.volumes);
+                return Err(refusal);
+            }
+        }
+        Ok(made)
+    }
+
+    pub(crate) fn take_back(&self, volumes: &[VolumeId]) {
+        let mut world = self.worker.site().world();
+        for volume in volumes {
+            // What cannot be freed stays behind, as on a real host.
+            if let Err(refusal) = storage::free(&mut world, self.node, volume) {
+                drop(world);
+                self.worker.warn(&refusal.to_string());
+                world = self.worker.site().world();
+            }
+        }
+    }
+
+    async fn make_one(&self, mut drive: Drive, made: &mut Made) -> Result<(), Refusal> {
+        let key = drive.key.clone();
+        let is_new = match drive.source() {
+            Source::None | Source::HostCdrom => {
+                drive.remove("size");
+                false
+            }
+            Source::NewCloudinit { storage } => {
+                self.check_only_cloudinit(&key, &made.options)?;
+                let storage = self.or_default(storage)?;
+                let volume = self.new_cloudinit(&mut drive, &storage).await?;
+                made.volumes.push(volume);
+                true
+            }
+            Source::New { storage, size } => {
+                let storage = self.or_default(storage)?;
+                let (volume, bytes) = match drive.remove("import-from") {
+                    Some(source) => self.import(&drive, &storage, &source).await?,
+                    None => self.new_volume(&drive, &storage, &size).await?,
+                };
+                made.volumes.push(volume.clone());
+                drive.set("file", volume.to_string());
+                drive.set_size(bytes);
+                drive.remove("format");
+                true
+            }
+            Source::Volume(volume) => {
+                let bytes = self.existing_volume(&drive, &volume, &made.options)?;
+                drive.set_size(bytes);
+                false
+            }
+            Source::Path(path) => {
+                self.change(&self.worker.site().world()).check_path()?;
+                return Err(Refusal::failed(format!(
+                    "unable to open file '{path}' - no such device"
+                )));
+            }
+        };
+        let value = drive.print();
+        if is_new {
+            self.worker.log(format!("{key}: successfully created disk '{value}'"));
+        }
+        made.options.insert(key, value);
+        Ok(())
+    }
+
+    fn change<'w>(&'w self, world: &'w World) -> Change<'w> {
+        Change { world, caller: self.caller, vmid: self.vmid, pool: None }
+    }
+
+    fn or_default(&self, storage: Option<String>) -> Result<String, Refusal> {
+        storage.or_else(|| self.default_storage.map(str::to_owned)).ok_or_else(no_storage)
+    }
+
+    fn check_only_cloudinit(&self, key: &str, made: &Config) -> Result<(), Refusal> {
+        let other =
+            [self.existing, made].into_iter().find_map(|config| drive::cloudinit_slot(config, key));
+        match other {
+            Some(other) => Err(Refusal::failed(format!(
+                "{key} - cloud-init drive is already attached at '{other}'"
+            ))),
+            None => Ok(()),
+        }
+    }
+
+    async fn new_cloudinit(&self, drive: &mut Drive, storage: &str) -> Result<VolumeId, Refusal> {
+        let has_files = self.worker.site().world().storage(storage)?.kind.has_files();
+        let default = if has_files { "qcow2" } else { "raw" };
+        let format = drive.remove("format").unwrap_or_else(|| default.to_owned());
+        let mut name = format!("vm-{}-cloudinit", self.vmid);
+        if has_files {
+            name.push_str(&format!(".{format}"));
+        }
+        let volume = self.alloc(storage, Some(&format), Some(&name), CLOUDINIT_KIB).await?;
+        drive.set("file", volume.to_string());
+        drive.set("media", "cdrom");
+        Ok(volume)
+    }
+
+    async fn new_volume(
+        &self,
+        drive: &Drive,
+        storage: &str,
+        size: &str,
+    ) -> Result<(VolumeId, u64), Refusal> {
+        let format = drive.get("format");
+        let made = match drive.key.as_str() {
+            "efidisk0" => {
+                let kib = efi_vars(drive).div_ceil(1024);
+                let volume = self.alloc(storage, format, None, kib).await?;
+                let bytes = self.size_of(&volume)?;
+                (volume, bytes)
+            }
+            "tpmstate0" => {
+                (self.alloc(storage, format, None, TPM_STATE_KIB).await?, TPM_STATE_KIB << 10)
+            }
+            _ => {
+                let kib = gib_to_kib(size);
+                (self.alloc(storage, format, None, kib).await?, kib << 10)
+            }
+        };
+        Ok((self.as_base(made.0)?, made.1))
+    }
+
+    async fn alloc(
+        &self,
+        storage: &str,
+        format: Option<&str>,
+        name: Option<&str>,
+        kib: u64,
+    ) -> Result<VolumeId, Refusal> {
+        let site = self.worker.site();
+        let shared = site.world().storage_on(storage, self.node)?.shared;
+        let _guard = lock_storage(self.worker, self.node, storage, shared).await?;
+        self.worker.wait(Work::Allocate, storage).await?;
+        let now = site.now();
+        let new = Allocation { node: self.node, storage, vmid: self.vmid, format, name, kib, now };
+        storage::alloc(&mut site.world(), &new)
+    }
+
+    /// A new disk of a template is a base from the start.
+    fn as_base(&self, volume: VolumeId) -> Result<VolumeId, Refusal> {
+        if self.existing.get("template").is_none_or(|value| value != "1") {
+            return Ok(volume);
+        }
+        storage::create_base(&mut self.worker.site().world(), self.node, &volume)
+    }
+
+    async fn import(
+        &self,
+        drive: &Drive,
+        storage: &str,
+        source: &str,
+    ) -> Result<(VolumeId, u64), Refusal> {
+        let site = self.worker.site();
+        let Some(source) = VolumeId::parse(source).filter(|_| !source.starts_with('/')) else {
+            return Err(Refusal::failed(format!("failed to stat '{source}'")));
+        };
+        let (info, format) = {
+            let world = site.world();
+            let name = storage::name_of(&world, &source)?;
+            if name.content == ContentType::Import {
+                storage::check_untrusted(&world, self.node, &source)?;
+            }
+            let target = world.storage(storage)?;
+            // Without a wish the image keeps its format, where the storage can take it.
+            let wish = drive.get("format").or(Some(name.format));
+            let format = storage::format_or_default(target, wish).to_owned();
+            let info = storage::size_info(&world, self.node, &source);
+            let missing = || Refusal::failed(format!("could not get size of {source}"));
+            let info = info.and_then(|info| info.ok_or_else(missing));
+            (info.map_err(|refusal| cannot_import(&source, &refusal))?, format)
+        };
+        let kib = match drive.key.as_str() {
+            "efidisk0" => efi_vars(drive).div_ceil(1024),
+            "tpmstate0" => TPM_STATE_KIB,
+            _ => info.size.div_ceil(1024),
+        };
+        let volume = self
+            .alloc(storage, Some(&format), None, kib)
+            .await
+            .map_err(|refusal| cannot_import(&source, &refusal))?;
+        match self
+            .fill(&source, &volume, info.used)
+            .await
+            .and_then(|()| self.as_base(volume.clone()))
+        {
+            Ok(volume) => {
+                let size = self.size_of(&volume)?;
+                Ok((volume, size))
+            }
+            Err(refusal) => {
+                self.take_back(std::slice::from_ref(&volume));
+                Err(refusal)
+            }
+        }
+    }
+
+    async fn fill(&self, source: &VolumeId, volume: &VolumeId, bytes: u64) -> Result<(), Refusal> {
+        self.worker.wait(Work::Copy { bytes }, &volume.storage).await?;
+        let mut world = self.worker.site().world();
+        storage::copy(&mut world, (self.node, source), None, (self.node, volume))
+            .map_err(|refusal| cannot_import(source, &refusal))
+    }
+
+    fn size_of(&self, volume: &VolumeId) -> Result<u64, Refusal> {
+        let world = self.worker.site().world();
+        let info = storage::size_info(&world, self.node, volume)?;
+        let missing = || Refusal::failed(format!("volume {volume} does not exist"));
+        info.map(|info| info.size).filter(|size| *size > 0).ok_or_else(missing)
+    }
+
+    /// The size of a volume that is there already.
+    fn existing_volume(
+        &self,
+        drive: &Drive,
+        volume: &VolumeId,
+        made: &Config,
+    ) -> Result<u64, Refusal> {
+        let key = &drive.key;
+        let world = self.worker.site().world();
+        let kind = self.change(&world).check_volume(volume, None)?;
+        let name = storage::name_of(&world, volume)?;
+        if !matches!(kind, ContentType::Images | ContentType::Iso) {
+            return Err(Refusal::failed(format!(
+                "cannot use volume {volume} - content type needs to be 'images' or 'iso'"
+            )));
+        }
+        if let Some(said) = drive.get("format").filter(|said| *said != name.format) {
+            let real = name.format;
+            return Err(Refusal::failed(format!(
+                "drive '{key}' - volume '{volume}' - 'format={said}' option different from storage format '{real}'"
+            )));
+        }
+        if drive.is_cloudinit() {
+            self.check_only_cloudinit(key, made)?;
+        }
+        storage::activate(&world, self.node, volume)?;
+        drop(world);
+        self.size_of(volume)
+    }
+}
+
+/// The lock of a storage, for an allocation and no longer: what is slow about a task, such as the copying of
+/// an image, holds up nobody else.
+pub(crate) async fn lock_storage(
+    worker: &Worker,
+    host: &str,
+    storage: &str,
+    shared: bool,
+) -> Result<crate::lock::LockGuard, Refusal> {
+    if let Worker::Task(task) = worker {
+        task.strike(Work::Allocate).await.map_err(Refusal::failed)?;
+    }
+    let locks = &worker.site().locks;
+    locks
+        .storage(host, storage, shared)
+        .await
+        .map_err(|timeout| Refusal::failed(timeout.to_string()))
+}
+
+/// The size of the variables that an EFI disk starts with.
+fn efi_vars(drive: &Drive) -> u64 {
+    if drive.get("efitype") == Some("4m") { EFI_VARS_4M } else { EFI_VARS_2M }
+}
+
+fn cannot_import(source: &VolumeId, refusal: &Refusal) -> Refusal {
+    Refusal::failed(format!("cannot import from '{source}' - {refusal}"))
+}
+
+/// GiB as they were written, in whole KiB.
+fn gib_to_kib(size: &str) -> u64 {
+    if let Ok(gib) = size.parse::<u64>() {
+        return gib.saturating_mul(1 << 20);
+    }
+    let kib = size.parse::<f64>().unwrap_or_default() * f64::from(1 << 20);
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a size of digits and a point is not negative, and no disk has 2^64 KiB"
+    )]
+    {
+        kib.ceil() as u64
+    }
+}
+
+/// Drives as they are written down before their volumes are made. Tells what no volume could help.
+pub(crate) fn check_drives(world: &World, config: &mut Config) -> Result<(), Refusal> {
+    for (key, value) in config.iter_mut().filter(|(key, _)| drive::is_slot(key)) {
+        let mut drive = Drive::parse(key, value)
+            .ok_or_else(|| Refusal::parameter(key, "unable to parse drive options"))?;
+        if drive.get("import-from").is_some() {
+            check_import_form(&drive)?;
+        }
+        if matches!(drive.file(), "none" | "cdrom") && drive.get("media").is_none() {
+            drive.set("media", "cdrom");
+        }
+        if let Source::Path(path) = drive.source()
+            && !path.starts_with("/dev/")
+        {
+            let text = format!("unable to associate path '{path}' to any storage");
+            return Err(Refusal::parameter(key, text));
+        }
+        if let Source::Volume(volume) = drive.source() {
+            let kind = storage::name_of(world, &volume)?.content;
+            if kind == ContentType::Iso && !drive.is_cdrom() {
+                let text = "explicit 'media=cdrom' is required for iso images";
+                return Err(Refusal::parameter(key, text));
+            }
+        }
+        *value = drive.print();
+    }
+    Ok(())
+}
+
+fn check_import_form(drive: &Drive) -> Result<(), Refusal> {
+    let is_zero = |size: &str| size.parse::<f64>().is_ok_and(|size| size == 0.0);
+    if !matches!(drive.source(), Source::New { size, .. } if is_zero(&size)) {
+        let text =
+            "'import-from' requires special syntax - use <storage ID>:0,import-from=<source>";
+        return Err(Refusal::parameter(&drive.key, text));
+    }
+    let needed: &[&str] = match drive.key.as_str() {
+        "efidisk0" => &["efitype", "pre-enrolled-keys"],
+        "tpmstate0" => &["version"],
+        _ => &[],
+    };
+    match needed.iter().find(|name| drive.get(name).is_none()) {
+        Some(name) => {
+            let text = format!("need to specify '{name}' when using 'import-from'");
+            Err(Refusal::parameter(&drive.key, text))
+        }
+        None => Ok(()),
+    }
+}
+
+/// `cdrom` is another name for the CD drive in `ide2`.
+pub(crate) fn resolve_cdrom(config: &mut Config) {
+    if let Some(mut value) = config.remove("cdrom") {
+        if !value.contains("media=") {
+            value.push_str(",media=cdrom");
+        }
+        config.insert("ide2".to_owned(), value);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fractions_of_a_gib_are_rounded_up_to_kib() {
+        assert_eq!(gib_to_kib("32"), 32 << 20);
+        assert_eq!(gib_to_kib("0.001"), 1049);
+        assert_eq!(gib_to_kib("1.5"), 3 << 19);
+        assert_eq!(crate::schema::format_size(gib_to_kib("0.001") << 10), "1049K");
+    }
+}

@@ -1,0 +1,68 @@
+//! What makes a VM unique: MACs, SMBIOS UUIDs, generation ids. Drawn by chance where nobody says.
+
+use talmox_clock::Chance;
+
+use crate::schema::{self, FormatName};
+use crate::world::{Config, World};
+
+/// The prefix of generated MACs, unless the datacenter has its own.
+const MAC_PREFIX: &str = "BC:24:11";
+
+pub(crate) fn uuid(chance: &mut Chance) -> String {
+    let mut bytes = [0_u8; 16];
+    chance.fill(&mut bytes);
+    bytes[6] = bytes[6] & 0x0f | 0x40;
+    bytes[8] = bytes[8] & 0x3f | 0x80;
+    let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("{}-{}-{}-{}-{}", &hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..])
+}
+
+fn mac(world: &World, chance: &mut Chance) -> String {
+    let prefix = world.datacenter.get("mac_prefix").map_or(MAC_PREFIX, String::as_str);
+    let mut mac = prefix.to_owned();
+    while mac.len() < 17 {
+        mac.push_str(&format!(":{:02X}", chance.below(256)));
+    }
+    mac
+}
+
+/// A NIC's property string in its usual order, with a new MAC if it has none.
+pub(crate) fn net(world: &World, chance: &mut Chance, text: &str) -> String {
+    let format = schema::format(world.release, FormatName::Net);
+    let Ok(mut fields) = format.parse(text) else { return text.to_owned() };
+    if fields.get("macaddr").is_none() {
+        fields.set("macaddr", mac(world, chance));
+    }
+    format.print(&fields)
+}
+
+/// The same NIC with another MAC.
+pub(crate) fn net_with_new_mac(world: &World, chance: &mut Chance, text: &str) -> String {
+    let format = schema::format(world.release, FormatName::Net);
+    let Ok(mut fields) = format.parse(text) else { return text.to_owned() };
+    fields.set("macaddr", mac(world, chance));
+    format.print(&fields)
+}
+
+/// Writes every NIC in its usual order, and gives those a MAC that have none.
+pub(crate) fn complete_nets(world: &World, chance: &mut Chance, config: &mut Config) {
+    for (_, value) in config.iter_mut().filter(|(key, _)| is_net(key)) {
+        *value = net(world, chance, value);
+    }
+}
+
+pub(crate) fn is_net(key: &str) -> bool {
+    key.strip_prefix("net").is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()))
+}
+
+/// SMBIOS settings with another UUID; the other fields stay.
+pub(crate) fn smbios_with_new_uuid(
+    world: &World,
+    chance: &mut Chance,
+    text: Option<&String>,
+) -> String {
+    let format = schema::format(world.release, FormatName::Smbios1);
+    let mut fields = text.and_then(|text| format.parse(text).ok()).unwrap_or_default();
+    fields.set("uuid", uuid(chance));
+    format.print(&fields)
+}

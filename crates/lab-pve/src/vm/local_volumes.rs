@@ -1,0 +1,207 @@
+//! The volumes that have to move along when a VM moves to another host.
+
+use super::migration::{Migration, info};
+use super::volumes::{self, Reference};
+use crate::Refusal;
+use crate::storage::{self, Allocation, Feature};
+use crate::task::TaskHandle;
+use crate::world::{StorageKind, VolumeId, World};
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct LocalVolume {
+    pub(crate) id: VolumeId,
+    /// The storage that it goes to.
+    pub(crate) target: String,
+    pub(crate) role: Role,
+    pub(crate) slot: Option<String>,
+    /// How many bytes there are to copy.
+    pub(crate) used: u64,
+}
+
+/// Why the VM has the volume.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    Attached,
+    Unused,
+    Snapshot,
+    Pending,
+    /// Made from the configuration, or kept by QEMU itself.
+    Generated,
+}
+
+impl Role {
+    fn of(reference: &Reference) -> Self {
+        if reference.tpm || reference.cdrom {
+            Self::Generated
+        } else if reference.attached {
+            Self::Attached
+        } else if reference.unused {
+            Self::Unused
+        } else if reference.snapshots.is_empty() {
+            Self::Pending
+        } else {
+            Self::Snapshot
+        }
+    }
+}
+
+/// Finds the local volumes; refuses if one of them cannot move.
+pub(super) fn scan(
+    migration: &Migration,
+    task: &TaskHandle,
+    running: bool,
+) -> Result<Vec<LocalVolume>, Refusal> {
+    let mut found = vec![];
+    let mut errors: Vec<String> = vec![];
+    {
+        let world = task.site.world();
+        let vm = world.vm(&migration.node, migration.vmid)?;
+        for (file, reference) in volumes::references(vm) {
+            match judge(migration, &world, &file, &reference, running) {
+                Ok(volume) => found.extend(volume),
+                Err(refusal) if file == "cdrom" => errors.push(refusal.to_string()),
+                Err(refusal) => {
+                    errors.push(format!("can't migrate local disk '{file}': {refusal}"));
+                }
+            }
+        }
+    }
+    for volume in &found {
+        let id = &volume.id;
+        info(
+            task,
+            &match volume.role {
+                Role::Attached => format!("found local disk '{id}' (attached)"),
+                Role::Unused => format!("found local disk '{id}' (unused)"),
+                Role::Snapshot => format!("found local disk '{id}' (referenced by snapshot(s))"),
+                Role::Pending => format!("found local disk '{id}' (pending change)"),
+                Role::Generated => format!("found generated disk '{id}' (in current VM config)"),
+            },
+        );
+        if running && volume.role == Role::Attached && !migration.with_local_disks {
+            errors.push(format!(
+                "can't migrate local disk '{id}': can't live migrate attached local disks without \
+                 with-local-disks option"
+            ));
+        }
+    }
+    for error in &errors {
+        info(task, error);
+    }
+    if errors.is_empty() { Ok(found) } else { Err(Refusal::failed("can't migrate VM - check log")) }
+}
+
+fn judge(
+    migration: &Migration,
+    world: &World,
+    file: &str,
+    reference: &Reference,
+    running: bool,
+) -> Result<Option<LocalVolume>, Refusal> {
+    let refuse = |text: &str| Err(Refusal::failed(text));
+    if file.starts_with('/') {
+        return if reference.shared { Ok(None) } else { refuse("local file/device") };
+    }
+    if reference.cdrom && file == "cdrom" {
+        return refuse("can't migrate local cdrom drive");
+    }
+    if reference.cdrom && file == "none" {
+        return Ok(None);
+    }
+    let unknown = || Refusal::failed(format!("unable to parse volume ID '{file}'"));
+    let id = VolumeId::parse(file).ok_or_else(unknown)?;
+    let target = migration.check_storage(world, &id)?;
+    let from = world.storage(&id.storage)?;
+    if from.shared {
+        return Ok(None);
+    }
+    storage::activate(world, &migration.node, &id)?;
+    let name = storage::name_of(world, &id)?;
+    let volume = LocalVolume {
+        role: Role::of(reference),
+        slot: reference.slot.clone(),
+        used: storage::find(world, &migration.node, &id)?.map_or(0, |it| it.used.min(it.size)),
+        id,
+        target,
+    };
+    if reference.cdrom {
+        return if reference.cloudinit { Ok(Some(volume)) } else { refuse("local cdrom image") };
+    }
+    if name.owner != Some(migration.vmid) {
+        let owner = name.owner.map(|owner| owner.to_string()).unwrap_or_default();
+        return Err(Refusal::failed(format!("owned by other VM (owner = VM {owner})")));
+    }
+    if !reference.snapshots.is_empty() && !reference.memory {
+        if running {
+            return refuse(
+                "online storage migration not possible if non-replicated snapshot exists",
+            );
+        }
+        if from.kind != StorageKind::ZfsPool && name.format != "qcow2" {
+            return refuse("non-migratable snapshot exists");
+        }
+    }
+    if storage::is_base_in_use(world, &migration.node, &volume.id)? {
+        return refuse("referenced by linked clone(s)");
+    }
+    if let Some(base) = name.base {
+        let text = format!("can't migrate '{}' as it's a clone of '{}'", volume.id, base.file);
+        return Err(Refusal::failed(text));
+    }
+    Ok(Some(volume))
+}
+
+/// Whether a volume can be sent as it is to a storage of the target's kind.
+pub(super) fn check_transfer(world: &World, volume: &LocalVolume) -> Result<(), Refusal> {
+    let from = world.storage(&volume.id.storage)?.kind;
+    let to = world.storage(&volume.target)?.kind;
+    let is_raw = storage::name_of(world, &volume.id)?.format == "raw";
+    if from == to || is_raw || from.has_files() && to.has_files() {
+        return Ok(());
+    }
+    let (from, to) = (from.name(), to.name());
+    Err(Refusal::failed(format!("cannot migrate from storage type '{from}' to '{to}'")))
+}
+
+/// Makes the volume anew on the target, under its own name where that is free.
+pub(super) fn put_on_target(
+    world: &mut World,
+    node: &str,
+    target: &str,
+    volume: &LocalVolume,
+    vmid: u32,
+    now: u64,
+) -> Result<VolumeId, Refusal> {
+    let id = &volume.id;
+    let kind = world.storage(&id.storage)?.kind;
+    let to = world.storage_on(&volume.target, target)?;
+    let Some(source) = storage::find(world, node, id)?.cloned() else {
+        return Err(Refusal::failed(format!("volume '{id}' does not exist")));
+    };
+    let same = VolumeId::new(&volume.target, &id.name);
+    if kind == to.kind && storage::find(world, target, &same)?.is_none() {
+        if source.used > storage::room(to, target) {
+            return Err(Refusal::failed("No space left on device"));
+        }
+        storage::put(world, target, &same, source)?;
+        return Ok(same);
+    }
+    let name = storage::name_of(world, id)?;
+    let format = storage::format_or_default(to, Some(name.format)).to_owned();
+    let new = Allocation {
+        node: target,
+        storage: &volume.target,
+        vmid,
+        format: Some(&format),
+        name: None,
+        kib: source.size.div_ceil(1024),
+        now,
+    };
+    let made = storage::alloc(world, &new)?;
+    storage::copy(world, (node, id), None, (target, &made))?;
+    let can = storage::can(world, &made, Feature::Template, None)?;
+    if name.is_base && can {
+        return storage::create_base(world, target, &made);
+    }
+    Ok(made)
+}

@@ -1,0 +1,135 @@
+//! Machine types: `q35`, `pc-i440fx-9.2+pve1`…
+
+use crate::schema::{self, FormatName};
+use crate::world::World;
+use crate::{Refusal, Release};
+
+/// The type of a `machine` option.
+fn kind(release: Release, machine: Option<&String>) -> Option<String> {
+    let format = schema::format(release, FormatName::Machine);
+    format.parse(machine?).ok()?.get("type").map(str::to_owned)
+}
+
+pub(crate) fn is_q35(release: Release, machine: Option<&String>) -> bool {
+    kind(release, machine).is_some_and(|kind| kind.contains("q35"))
+}
+
+/// `9.2` of `pc-q35-9.2+pve1`, as numbers.
+fn version(kind: &str) -> Option<(u32, u32)> {
+    let prefixes = ["pc-i440fx-", "pc-q35-", "pc-", "virt-"];
+    let version = prefixes.iter().find_map(|prefix| kind.strip_prefix(prefix))?;
+    let mut numbers = version.split(['.', '+']);
+    Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
+}
+
+/// The installed QEMU must know the machine.
+pub(crate) fn check(release: Release, node: &str, machine: Option<&String>) -> Result<(), Refusal> {
+    let Some(kind) = kind(release, machine) else { return Ok(()) };
+    let installed = release.qemu();
+    let newest = version(&format!("virt-{installed}")).unwrap_or_default();
+    if version(&kind).is_some_and(|wanted| wanted > newest) {
+        return Err(Refusal::failed(format!(
+            "Installed QEMU version '{installed}' is too old to run machine type '{kind}', please \
+             upgrade node '{node}'"
+        )));
+    }
+    Ok(())
+}
+
+/// The machine that QEMU runs for an option, with its version.
+pub(crate) fn running(release: Release, machine: Option<&String>) -> String {
+    let newest = release.qemu().rsplit_once('.').map_or("", |(version, _)| version);
+    let revision = match release {
+        Release::V8 => "+pve1",
+        Release::V9 => "+pve0",
+    };
+    match kind(release, machine).as_deref() {
+        None | Some("pc") => format!("pc-i440fx-{newest}{revision}"),
+        Some("q35") => format!("pc-q35-{newest}{revision}"),
+        Some("virt") => format!("virt-{newest}{revision}"),
+        Some(other) => other.to_owned(),
+    }
+}
+
+/// The machine as it is written down: Windows is confused by one that changes under it, so that its
+/// type is pinned to a version.
+pub(crate) fn pinned(
+    world: &World,
+    machine: Option<&String>,
+    ostype: &str,
+) -> Result<Option<String>, Refusal> {
+    let format = schema::format(world.release, FormatName::Machine);
+    let mut fields = machine.and_then(|machine| format.parse(machine).ok()).unwrap_or_default();
+    if is_windows(ostype) {
+        let version = world.release.qemu().rsplit_once('.').map_or("", |(version, _)| version);
+        match fields.get("type") {
+            None | Some("pc") => fields.set("type", format!("pc-i440fx-{version}")),
+            Some("q35") => fields.set("type", format!("pc-q35-{version}")),
+            Some(_) => {}
+        }
+    }
+    check_options(&fields)?;
+    let text = format.print(&fields);
+    Ok((!text.is_empty()).then_some(text))
+}
+
+fn is_windows(ostype: &str) -> bool {
+    matches!(
+        ostype,
+        "wxp" | "w2k" | "w2k3" | "w2k8" | "wvista" | "win7" | "win8" | "win10" | "win11"
+    )
+}
+
+pub(crate) fn check_options(machine: &schema::Fields) -> Result<(), Refusal> {
+    let is_q35 = machine.get("type").is_some_and(|kind| kind.contains("q35"));
+    if machine.get("viommu") == Some("intel") && !is_q35 {
+        return Err(Refusal::failed("to use Intel vIOMMU please set the machine type to q35"));
+    }
+    match (machine.get("viommu"), machine.number("aw-bits")) {
+        (Some("intel"), Some(bits)) if bits != 39 && bits != 48 => {
+            let text = "Intel vIOMMU supports only 39 or 48 bits as address width";
+            return Err(Refusal::failed(text));
+        }
+        (None, Some(_)) => {
+            return Err(Refusal::failed("cannot set aw-bits if no vIOMMU is configured"));
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_read_from_machine_types() {
+        assert_eq!(version("pc-q35-9.2+pve1"), Some((9, 2)));
+        assert_eq!(version("pc-i440fx-10.1"), Some((10, 1)));
+        assert_eq!(version("pc-8.0"), Some((8, 0)));
+        assert_eq!(version("virt-9.1.0"), Some((9, 1)));
+        for kind in ["q35", "pc", "virt"] {
+            assert_eq!(version(kind), None, "{kind}");
+        }
+    }
+
+    #[test]
+    fn machines_of_the_future_do_not_start() {
+        let machine = "pc-q35-42.9+pve0".to_owned();
+        let refusal = check(Release::V8, "pve1", Some(&machine)).unwrap_err();
+        assert_eq!(
+            refusal.message,
+            "Installed QEMU version '9.2.0' is too old to run machine type 'pc-q35-42.9+pve0', \
+             please upgrade node 'pve1'"
+        );
+        let known = "pc-q35-9.2+pve1".to_owned();
+        assert_eq!(check(Release::V8, "pve1", Some(&known)), Ok(()));
+    }
+
+    #[test]
+    fn a_running_machine_has_a_version() {
+        assert_eq!(running(Release::V8, None), "pc-i440fx-9.2+pve1");
+        let machine = "q35,viommu=virtio".to_owned();
+        assert_eq!(running(Release::V9, Some(&machine)), "pc-q35-10.1+pve0");
+    }
+}

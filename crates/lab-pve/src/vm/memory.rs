@@ -1,0 +1,31 @@
+//! Memory: how much a VM has, and how much of it a balloon may leave.
+
+use crate::Refusal;
+use crate::schema::{self, FormatName};
+use crate::world::{Config, Vm, World};
+
+/// The memory that a `memory` option gives, in MiB.
+pub(crate) fn mib(world: &World, memory: Option<&str>) -> u64 {
+    let format = schema::format(world.release, FormatName::Memory);
+    let current = memory.and_then(|memory| format.parse(memory).ok()?.number("current"));
+    // However much a configuration asks for, no host has more.
+    current.and_then(|mib| u64::try_from(mib).ok()).unwrap_or(512).min(1 << 32)
+}
+
+/// A balloon cannot be larger than the memory, whichever of the two is changed.
+pub(crate) fn check_balloon(world: &World, vm: &Vm, set: &Config) -> Result<(), Refusal> {
+    if !set.contains_key("memory") && !set.contains_key("balloon") {
+        return Ok(());
+    }
+    let value = |key: &str| {
+        set.get(key).or_else(|| vm.pending.get(key)).or_else(|| vm.config.get(key)).cloned()
+    };
+    let memory = mib(world, value("memory").as_deref());
+    let balloon =
+        value("balloon").and_then(|balloon| balloon.parse::<u64>().ok()).unwrap_or_default();
+    if balloon > memory {
+        let text = "balloon value too large (must be smaller than assigned memory)";
+        return Err(Refusal::failed(text));
+    }
+    Ok(())
+}

@@ -1,0 +1,231 @@
+//! PCI devices that are passed to guests: which ones a configuration means, and who has them.
+
+use std::collections::BTreeMap;
+
+use super::machine;
+use crate::guest::Guests;
+use crate::schema::{self, Fields, FormatName};
+use crate::world::{Config, Host, PciDevice, World};
+use crate::{Refusal, Release};
+
+/// The devices for each `hostpciN` of a VM that starts now.
+pub(crate) fn choose(
+    world: &World,
+    guests: &Guests,
+    node: &str,
+    vmid: u32,
+    options: &Config,
+) -> Result<Vec<String>, Refusal> {
+    let is_q35 = machine::is_q35(world.release, options.get("machine"));
+    let mut wishes = vec![];
+    for (key, fields) in passed(world.release, options) {
+        let alternatives = alternatives(world, node, &fields)?;
+        if fields.flag("pcie").unwrap_or_default() && !is_q35 {
+            return Err(Refusal::failed(format!(
+                "q35 machine model is not enabled at /usr/share/perl5/PVE/QemuServer/PCI.pm line {}.",
+                if world.release == Release::V8 { 501 } else { 510 }
+            )));
+        }
+        // Mediated devices share their parent.
+        if !fields.has("mdev") {
+            wishes.push((key, alternatives));
+        }
+    }
+    let taken = taken(world, guests, node, vmid);
+    let mut chosen: Vec<String> = vec![];
+    for (key, alternatives) in wishes {
+        let free = |group: &&Vec<String>| {
+            group.iter().all(|device| !taken.contains_key(device) && !chosen.contains(device))
+        };
+        match alternatives.as_slice() {
+            [only] => {
+                if let Some(twice) = only.iter().find(|device| chosen.contains(device)) {
+                    let text = format!("device '{twice}' assigned more than once");
+                    return Err(Refusal::failed(text));
+                }
+                check_free(world, only, &taken)?;
+                chosen.extend(only.iter().cloned());
+            }
+            several => {
+                let group = several.iter().find(free).cloned().ok_or_else(|| {
+                    Refusal::failed(format!("could not find a free device for '{key}'"))
+                })?;
+                chosen.extend(group);
+            }
+        }
+    }
+    check_iommu(world, node, &chosen)?;
+    Ok(chosen)
+}
+
+/// The `hostpciN` of a configuration, in the order of their numbers.
+fn passed(release: Release, options: &Config) -> Vec<(String, Fields)> {
+    let format = schema::format(release, FormatName::HostPci);
+    (0..16)
+        .map(|n| format!("hostpci{n}"))
+        .filter_map(|key| Some((key.clone(), format.parse(options.get(&key)?).ok()?)))
+        .collect()
+}
+
+/// The groups of devices that would do, each of them whole.
+fn alternatives(world: &World, node: &str, fields: &Fields) -> Result<Vec<Vec<String>>, Refusal> {
+    let host = world.hosts.get(node);
+    let paths: Vec<String> = match (fields.get("mapping"), fields.get("host")) {
+        (Some(_), Some(_)) => {
+            return Err(Refusal::failed("Cannot set both 'host' and 'mapping'."));
+        }
+        (Some(mapping), None) => mapped(world, node, mapping)?,
+        (None, Some(path)) => vec![path.to_owned()],
+        (None, None) => return Err(Refusal::failed("Either 'host' or 'mapping' must be set.")),
+    };
+    paths
+        .iter()
+        .map(|group| {
+            let mut devices = vec![];
+            for path in group.split(';') {
+                let found = host.map(|host| functions(host, path)).unwrap_or_default();
+                if found.is_empty() {
+                    return Err(Refusal::failed(format!("no PCI device found for '{path}'")));
+                }
+                devices.extend(found);
+            }
+            Ok(devices)
+        })
+        .collect()
+}
+
+/// The devices that a path means: one function, or all of them.
+fn functions(host: &Host, path: &str) -> Vec<String> {
+    let full = full_path(path);
+    let is_meant = |device: &&PciDevice| {
+        device.address == full || device.address.starts_with(&format!("{full}."))
+    };
+    host.pci.iter().filter(is_meant).map(|device| device.address.clone()).collect()
+}
+
+/// With the domain that a path may leave out.
+fn full_path(path: &str) -> String {
+    if path.matches(':').count() == 1 { format!("0000:{path}") } else { path.to_owned() }
+}
+
+/// The paths of a mapping on this host, once the hardware was compared with what it says.
+fn mapped(world: &World, node: &str, mapping: &str) -> Result<Vec<String>, Refusal> {
+    let format = schema::format(world.release, FormatName::PciMap);
+    let known = world.mappings.pci.get(mapping);
+    let entries: Vec<Fields> = known
+        .into_iter()
+        .flat_map(|known| &known.entries)
+        .filter_map(|entry| format.parse(entry).ok())
+        .filter(|entry| entry.get("node") == Some(node))
+        .collect();
+    if entries.is_empty() {
+        return Err(Refusal::failed(format!("PCI device mapping not found for '{mapping}'")));
+    }
+    let mut paths = vec![];
+    for entry in &entries {
+        check_hardware(world, node, mapping, entry).map_err(|why| {
+            Refusal::failed(format!(
+                "PCI device mapping invalid (hardware probably changed): {why}\n"
+            ))
+        })?;
+        paths.push(entry.get("path").unwrap_or_default().to_owned());
+    }
+    Ok(paths)
+}
+
+/// What the mapping says of its devices must still be so.
+fn check_hardware(world: &World, node: &str, mapping: &str, entry: &Fields) -> Result<(), String> {
+    let path = entry.get("path").unwrap_or_default();
+    for (nth, path) in path.split(';').enumerate() {
+        let path = if path.contains('.') { path.to_owned() } else { format!("{path}.0") };
+        let full = full_path(&path);
+        let device = world
+            .hosts
+            .get(node)
+            .and_then(|host| host.pci.iter().find(|device| device.address == full))
+            .ok_or_else(|| format!("pci device '{path}' not found"))?;
+        for (name, real) in properties(device) {
+            let said = entry.get(name).map(plain);
+            if name == "iommugroup" && nth > 0 {
+                continue;
+            }
+            match (real, said) {
+                (Some(real), Some(said)) if real != said => {
+                    return Err(format!(
+                        "'{name}' does not match for '{mapping}' ({real} != {said})"
+                    ));
+                }
+                (Some(_), None) => {
+                    return Err(format!("missing expected property '{name}' for device '{path}'"));
+                }
+                (None, Some(_)) => {
+                    let text =
+                        format!("unexpected property '{name}' configured for device '{path}'");
+                    return Err(text);
+                }
+                _ => {}
+            }
+        }
+    }
+    Ok(())
+}
+
+/// What a mapping notes of a device, in the order in which it is compared.
+fn properties(device: &PciDevice) -> [(&'static str, Option<String>); 3] {
+    let subsystem = device.subsystem_vendor.as_ref().zip(device.subsystem_device.as_ref());
+    [
+        ("id", Some(plain(&format!("{}:{}", device.vendor, device.device)))),
+        ("iommugroup", Some(device.iommu_group.to_string())),
+        ("subsystem-id", subsystem.map(|(vendor, device)| plain(&format!("{vendor}:{device}")))),
+    ]
+}
+
+fn plain(id: &str) -> String {
+    id.replace("0x", "")
+}
+
+/// Who has which device of the host, other than this VM.
+fn taken(world: &World, guests: &Guests, node: &str, vmid: u32) -> BTreeMap<String, u32> {
+    let mut taken = BTreeMap::new();
+    for (other, vm) in world.vms.iter().filter(|(id, vm)| **id != vmid && vm.node == node) {
+        let first = || {
+            let run = vm.run.as_ref()?;
+            let groups = passed(world.release, &run.config);
+            let devices = groups.iter().filter_map(|(_, fields)| {
+                alternatives(world, node, fields).ok()?.into_iter().next()
+            });
+            Some(devices.flatten().collect())
+        };
+        let devices = guests.held(*other).or_else(first).unwrap_or_default();
+        taken.extend(devices.into_iter().map(|device| (device, *other)));
+    }
+    taken
+}
+
+fn check_free(
+    world: &World,
+    group: &[String],
+    taken: &BTreeMap<String, u32>,
+) -> Result<(), Refusal> {
+    let used = group.iter().find_map(|device| Some((device, taken.get(device)?)));
+    let Some((device, other)) = used else { return Ok(()) };
+    let runs = world.vms.get(other).is_some_and(crate::world::Vm::is_running);
+    Err(Refusal::failed(if runs {
+        format!("PCI device '{device}' already in use by VMID '{other}'")
+    } else {
+        format!("PCI device '{device}' is currently reserved for use by VMID '{other}'")
+    }))
+}
+
+fn check_iommu(world: &World, node: &str, chosen: &[String]) -> Result<(), Refusal> {
+    let without = world
+        .hosts
+        .get(node)
+        .into_iter()
+        .flat_map(|host| &host.pci)
+        .any(|device| chosen.contains(&device.address) && device.iommu_group < 0);
+    if without {
+        return Err(Refusal::failed("cannot prepare PCI pass-through, IOMMU not present"));
+    }
+    Ok(())
+}

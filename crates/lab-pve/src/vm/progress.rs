@@ -1,0 +1,92 @@
+//! What a task's log shows of long work, and how it ends when somebody interrupts it.
+
+use talmox_lab_environment::Work;
+
+use crate::Refusal;
+use crate::task::TaskHandle;
+
+/// In how many steps a copy is told of.
+const STEPS: u64 = 10;
+
+/// Lets time pass in a task that cleans up after itself when it is interrupted.
+pub(crate) async fn wait(task: &TaskHandle, work: Work) -> Result<(), Refusal> {
+    task.wait(work).await.map_err(|text| {
+        Refusal::failed(if text == "received interrupt" {
+            "interrupted by signal".to_owned()
+        } else {
+            text
+        })
+    })
+}
+
+/// Copies an image of `size` bytes of which `used` are data.
+pub(crate) async fn copy(task: &TaskHandle, size: u64, used: u64) -> Result<(), Refusal> {
+    transfer(task, size, used, |done, percent| {
+        format!("transferred {done} of {} ({percent}.00%)", bytes(size))
+    })
+    .await
+}
+
+/// Mirrors a drive of a running guest.
+pub(crate) async fn mirror(
+    task: &TaskHandle,
+    drive: &str,
+    size: u64,
+    used: u64,
+) -> Result<(), Refusal> {
+    task.log(format!("drive mirror is starting for drive-{drive}"));
+    let began = task.site.now();
+    let site = task.site.clone();
+    transfer(task, size, used, |done, percent| {
+        let seconds = site.now() - began;
+        let size = bytes(size);
+        format!("drive-{drive}: transferred {done} of {size} ({percent}.00%) in {seconds}s")
+    })
+    .await?;
+    task.log("all 'mirror' jobs are ready");
+    task.log(format!("drive-{drive}: Completing block job..."));
+    task.log(format!("drive-{drive}: Completed successfully."));
+    task.log(format!("drive-{drive}: mirror-job finished"));
+    Ok(())
+}
+
+async fn transfer(
+    task: &TaskHandle,
+    size: u64,
+    used: u64,
+    line: impl Fn(String, u64) -> String,
+) -> Result<(), Refusal> {
+    task.log(line(bytes(0), 0));
+    for step in 1..=STEPS {
+        wait(task, Work::Transfer { bytes: used / STEPS }).await?;
+        task.log(line(bytes(size / STEPS * step), step * 100 / STEPS));
+    }
+    Ok(())
+}
+
+/// A number of bytes for people, with one digit after the point.
+pub(crate) fn bytes(value: u64) -> String {
+    let units = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
+    let mut unit = 0;
+    let mut divisor = 1_u128;
+    while u128::from(value) >= divisor * 1024 && unit + 1 < units.len() {
+        divisor *= 1024;
+        unit += 1;
+    }
+    let tenths = (u128::from(value) * 20 + divisor) / (divisor * 2);
+    format!("{}.{} {}", tenths / 10, tenths % 10, units[unit])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_for_people() {
+        assert_eq!(bytes(0), "0.0 B");
+        assert_eq!(bytes(1023), "1023.0 B");
+        assert_eq!(bytes(4 << 30), "4.0 GiB");
+        assert_eq!(bytes((4 << 30) + (1 << 29)), "4.5 GiB");
+        assert_eq!(bytes(1536), "1.5 KiB");
+    }
+}

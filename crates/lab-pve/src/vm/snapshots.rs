@@ -1,0 +1,428 @@
+//! Taking, deleting and going back to snapshots of a VM.
+//!
+//! Each is done in steps between which the VM's lock file is free; the `lock` in its configuration
+//! keeps others away. Where a step fails in the middle, that lock and what was done stay behind.
+
+use std::collections::BTreeSet;
+
+use talmox_lab_environment::Work;
+
+use super::drive::{self, Drive};
+use super::local::state_blockers;
+use super::volumes::{add_unused, all_can, keep_unused, volume_of};
+use super::{clone_disk, config, identity, memory, progress};
+use crate::Refusal;
+use crate::lock::{CALL_PATIENCE, LockGuard};
+use crate::storage::{self, Allocation, Feature};
+use crate::task::TaskHandle;
+use crate::world::{Config, Snapshot, Vm, VolumeId, World};
+
+/// What QEMU needs to save beside the memory.
+const DRIVER_STATE_MIB: u64 = 500;
+
+/// A snapshot that a task works on.
+#[derive(Debug)]
+pub(crate) struct SnapshotWork<'a> {
+    pub(crate) task: &'a TaskHandle,
+    pub(crate) node: &'a str,
+    pub(crate) vmid: u32,
+    pub(crate) name: &'a str,
+}
+
+/// What cannot be saved along with a running guest's memory.
+pub(crate) fn check_saving_memory(config: &Config, memory: bool) -> Result<(), Refusal> {
+    if !memory {
+        return Ok(());
+    }
+    let blockers = state_blockers(config);
+    if blockers.is_empty() {
+        return Ok(());
+    }
+    Err(Refusal::failed(format!(
+        "Cannot live-migrate, snapshot (with RAM), or hibernate a VM with: {}",
+        blockers.join(", ")
+    )))
+}
+
+impl SnapshotWork<'_> {
+    pub(crate) async fn create(
+        &self,
+        memory: bool,
+        description: Option<&str>,
+    ) -> Result<(), Refusal> {
+        let taken_with = self.prepare(memory, description).await?;
+        let mut done = BTreeSet::new();
+        if let Err(refusal) = self.take(&taken_with, &mut done).await {
+            self.task.log("snapshot create failed: starting cleanup");
+            if let Err(refusal) = self.remove("snapshot", true, Some(&done)).await {
+                self.task.log(refusal.to_string());
+            }
+            return Err(refusal);
+        }
+        let _guard = self.lock_file().await?;
+        self.change(|vm, snapshot| {
+            snapshot.remove("snapstate");
+            vm.config.remove("lock");
+            vm.config.insert("parent".to_owned(), self.name.to_owned());
+        })
+    }
+
+    /// Writes the snapshot down before anything is done, and gives the VM as it is then.
+    async fn prepare(&self, memory: bool, description: Option<&str>) -> Result<Vm, Refusal> {
+        let _guard = self.lock_file().await?;
+        let site = &self.task.site;
+        let mut vm = site.world().vm(self.node, self.vmid)?.clone();
+        self.check_new(&site.world(), &vm, memory)?;
+        let saves = memory && vm.is_running();
+        let state = if saves { Some(self.allocate_memory(&vm).await?) } else { None };
+        let mut config = copied(&vm.config);
+        if let Some(state) = &state {
+            config.insert("vmstate".to_owned(), state.to_string());
+            let version = site.world().release.qemu();
+            config.insert("runningmachine".to_owned(), running_machine(&vm, version));
+        }
+        config.insert("snapstate".to_owned(), "prepare".to_owned());
+        config.insert("snaptime".to_owned(), site.now().to_string());
+        if let Some(text) = description.filter(|text| !text.is_empty()) {
+            config.insert("description".to_owned(), text.to_owned());
+        }
+        config::tidy(&mut config);
+        for other in vm.snapshots.values_mut() {
+            if other.config.get("parent").is_some_and(|parent| parent == self.name) {
+                other.config.remove("parent");
+            }
+        }
+        vm.snapshots.insert(self.name.to_owned(), Snapshot { config });
+        vm.config.insert("lock".to_owned(), "snapshot".to_owned());
+        *site.world().vm_mut(self.node, self.vmid)? = vm.clone();
+        Ok(vm)
+    }
+
+    fn check_new(&self, world: &World, vm: &Vm, memory: bool) -> Result<(), Refusal> {
+        if vm.is_template() {
+            return Err(Refusal::failed("you can't take a snapshot if it's a template"));
+        }
+        config::check_lock(vm)?;
+        check_saving_memory(&vm.config, memory)?;
+        let name = self.name;
+        if vm.snapshots.contains_key(name) {
+            return Err(Refusal::failed(format!("snapshot name '{name}' already used")));
+        }
+        if !all_can(world, &vm.config, Feature::Snapshot, None)? {
+            return Err(Refusal::failed("snapshot feature is not available"));
+        }
+        Ok(())
+    }
+
+    /// A volume for the guest's memory: twice as large, for the guest goes on while it is saved.
+    async fn allocate_memory(&self, vm: &Vm) -> Result<VolumeId, Refusal> {
+        let site = &self.task.site;
+        let (storage, shared, name, mib) = {
+            let world = site.world();
+            let id = memory_storage(&world, &vm.config)?;
+            let storage = world.storage_on(&id, self.node)?;
+            let suffix = if storage.kind.has_files() { ".raw" } else { "" };
+            let name = format!("vm-{}-state-{}{suffix}", self.vmid, self.name);
+            let memory = memory::mib(&world, vm.config.get("memory").map(String::as_str));
+            (id, storage.shared, name, memory * 2 + DRIVER_STATE_MIB)
+        };
+        let _guard = site.locks.storage(self.node, &storage, shared).await?;
+        progress::wait(self.task, Work::Allocate).await?;
+        let new = Allocation {
+            node: self.node,
+            storage: &storage,
+            vmid: self.vmid,
+            format: Some("raw"),
+            name: Some(&name),
+            kib: mib << 10,
+            now: site.now(),
+        };
+        storage::alloc(&mut site.world(), &new)
+    }
+
+    async fn take(&self, vm: &Vm, done: &mut BTreeSet<String>) -> Result<(), Refusal> {
+        let site = &self.task.site;
+        let Some(snapshot) = vm.snapshots.get(self.name) else { return Ok(()) };
+        let disks = disks(&snapshot.config);
+        self.check_storages(&disks)?;
+        if let Some(state) = snapshot.config.get("vmstate") {
+            let storage = state.split(':').next().unwrap_or_default();
+            self.task.log(format!("saving VM state and RAM using storage '{storage}'"));
+            let memory = vm.config.get("memory").map(String::as_str);
+            let bytes = memory::mib(&site.world(), memory) << 20;
+            progress::wait(self.task, Work::Transfer { bytes }).await?;
+            let saved = progress::bytes(bytes);
+            self.task.log(format!("completed saving the VM state, saved {saved}"));
+        }
+        for drive in disks {
+            self.task.log(format!("snapshotting 'drive-{}' ({})", drive.key, drive.file()));
+            progress::wait(self.task, Work::Allocate).await?;
+            let volume = volume_of(&drive)?;
+            storage::snapshot(&mut site.world(), self.node, &volume, self.name)?;
+            done.insert(drive.key.clone());
+        }
+        Ok(())
+    }
+
+    pub(crate) async fn delete(&self, force: bool) -> Result<(), Refusal> {
+        let disks = disks(&self.snapshot()?);
+        self.check_storages(&disks)?;
+        {
+            let _guard = self.lock_file().await?;
+            let mut world = self.task.site.world();
+            let vm = world.vm_mut(self.node, self.vmid)?;
+            config::check_lock(vm)?;
+            vm.config.insert("lock".to_owned(), "snapshot-delete".to_owned());
+        }
+        self.remove("snapshot-delete", force, None).await
+    }
+
+    /// Removes the snapshot of a VM that is locked for it. `only` names the disks that have one.
+    async fn remove(
+        &self,
+        lock: &str,
+        force: bool,
+        only: Option<&BTreeSet<String>>,
+    ) -> Result<(), Refusal> {
+        let site = &self.task.site;
+        let snapshot = {
+            let _guard = self.lock_file().await?;
+            let mut world = site.world();
+            let vm = world.vm_mut(self.node, self.vmid)?;
+            if vm.lock() != Some(lock) {
+                return Err(Refusal::failed(format!(
+                    "encountered invalid lock, expected '{lock}'"
+                )));
+            }
+            if vm.is_template() {
+                return Err(Refusal::failed("you can't delete a snapshot if vm is a template"));
+            }
+            let missing = self.missing();
+            let snapshot = vm.snapshots.get_mut(self.name).ok_or(missing)?;
+            snapshot.config.insert("snapstate".to_owned(), "delete".to_owned());
+            snapshot.config.clone()
+        };
+        if let Some(state) = snapshot.get("vmstate").and_then(|state| VolumeId::parse(state)) {
+            self.or_force(force, clone_disk::free(self.task, self.node, &state).await)?;
+            self.change(|_, snapshot| {
+                snapshot.remove("vmstate");
+            })?;
+        }
+        let mut unused = vec![];
+        for drive in disks(&snapshot) {
+            if only.is_none_or(|only| only.contains(&drive.key)) {
+                let deleted = self.delete_one(&drive).await;
+                if deleted.is_ok() {
+                    unused.push(drive.file().to_owned());
+                }
+                self.or_force(force, deleted)?;
+            }
+            self.change(|_, snapshot| {
+                snapshot.remove(&drive.key);
+                add_unused(snapshot, drive.file());
+            })?;
+        }
+        let _guard = self.lock_file().await?;
+        self.forget(&unused)
+    }
+
+    async fn delete_one(&self, drive: &Drive) -> Result<(), Refusal> {
+        progress::wait(self.task, Work::Allocate).await?;
+        let mut world = self.task.site.world();
+        storage::delete_snapshot(&mut world, self.node, &volume_of(drive)?, self.name)
+    }
+
+    /// Takes the snapshot out of the configuration; those after it stand on the one before it.
+    fn forget(&self, unused: &[String]) -> Result<(), Refusal> {
+        let mut world = self.task.site.world();
+        let vm = world.vm_mut(self.node, self.vmid)?;
+        let Some(gone) = vm.snapshots.remove(self.name) else { return Err(self.missing()) };
+        let before = gone.config.get("parent").cloned();
+        let others = vm.snapshots.values_mut().map(|snapshot| &mut snapshot.config);
+        for config in others.chain([&mut vm.config]) {
+            if config.get("parent").is_some_and(|parent| parent == self.name) {
+                config.remove("parent");
+                config.extend(before.clone().map(|before| ("parent".to_owned(), before)));
+            }
+        }
+        vm.config.remove("lock");
+        for volume in unused {
+            keep_unused(vm, volume);
+        }
+        Ok(())
+    }
+
+    /// With force, a volume that cannot be handled is only worth a line.
+    fn or_force(&self, force: bool, done: Result<(), Refusal>) -> Result<(), Refusal> {
+        match done {
+            Err(refusal) if force => {
+                self.task.log(refusal.to_string());
+                Ok(())
+            }
+            done => done,
+        }
+    }
+
+    /// Makes the VM what it was, and tells whether its memory was saved too.
+    pub(crate) async fn rollback(&self) -> Result<bool, Refusal> {
+        let snapshot = self.prepare_rollback().await?;
+        let site = &self.task.site;
+        for drive in disks(&snapshot) {
+            progress::wait(self.task, Work::Allocate).await?;
+            storage::rollback(&mut site.world(), self.node, &volume_of(&drive)?, self.name)?;
+        }
+        let _guard = self.lock_file().await?;
+        let mut chance = site.chance(&format!("vm/{}", self.vmid));
+        let mut world = site.world();
+        let vm = world.vm_mut(self.node, self.vmid)?;
+        let mut config: Config = vm
+            .config
+            .iter()
+            .filter(|(key, _)| *key == "description" || drive::is_unused(key))
+            .map(|(key, value)| (key.clone(), value.clone()))
+            .collect();
+        config.extend(copied(&snapshot));
+        config.insert("parent".to_owned(), self.name.to_owned());
+        for key in ["runningmachine", "runningcpu", "running-nets-host-mtu"] {
+            config.remove(key);
+        }
+        if config.contains_key("vmgenid") {
+            config.insert("vmgenid".to_owned(), identity::uuid(&mut chance));
+        }
+        let replaced = drive::drives(&std::mem::replace(&mut vm.config, config));
+        vm.pending.clear();
+        vm.pending_delete.clear();
+        let mut gone = vec![];
+        for drive in replaced.iter().filter(|drive| !drive.is_cdrom() || drive.is_cloudinit()) {
+            let kept = drive::drives(&vm.config).iter().any(|new| new.file() == drive.file());
+            match drive.is_cloudinit() {
+                _ if kept => {}
+                true => gone.extend(VolumeId::parse(drive.file())),
+                false => drop(keep_unused(vm, drive.file())),
+            }
+        }
+        for volume in gone {
+            // A volume that is gone already is as good as destroyed.
+            drop(storage::free(&mut world, self.node, &volume));
+        }
+        Ok(snapshot.contains_key("vmstate"))
+    }
+
+    async fn prepare_rollback(&self) -> Result<Config, Refusal> {
+        let _guard = self.lock_file().await?;
+        let site = &self.task.site;
+        let snapshot = {
+            let world = site.world();
+            let vm = world.vm(self.node, self.vmid)?;
+            if vm.is_template() {
+                return Err(Refusal::failed("you can't rollback if vm is a template"));
+            }
+            let missing = || self.missing();
+            let snapshot = vm.snapshots.get(self.name).ok_or_else(missing)?.config.clone();
+            let disks = disks(&snapshot);
+            for drive in &disks {
+                world.storage_on(&volume_of(drive)?.storage, self.node)?;
+            }
+            for drive in &disks {
+                storage::check_rollback(&world, self.node, &volume_of(drive)?, self.name)?;
+            }
+            if let Some(state) = snapshot.get("snapstate") {
+                return Err(Refusal::failed(format!(
+                    "unable to rollback to incomplete snapshot (snapstate = {state})"
+                )));
+            }
+            config::check_lock(vm)?;
+            snapshot
+        };
+        let is_running = site.world().vm(self.node, self.vmid)?.is_running();
+        if is_running {
+            progress::wait(self.task, Work::Stop).await?;
+            site.guest_power_off(self.vmid);
+        }
+        let mut world = site.world();
+        let vm = world.vm_mut(self.node, self.vmid)?;
+        vm.config.insert("lock".to_owned(), "rollback".to_owned());
+        Ok(snapshot)
+    }
+
+    fn snapshot(&self) -> Result<Config, Refusal> {
+        let world = self.task.site.world();
+        let vm = world.vm(self.node, self.vmid)?;
+        let snapshot = vm.snapshots.get(self.name);
+        snapshot.map(|snapshot| snapshot.config.clone()).ok_or_else(|| self.missing())
+    }
+
+    fn check_storages(&self, disks: &[Drive]) -> Result<(), Refusal> {
+        let world = self.task.site.world();
+        for drive in disks {
+            world.storage_on(&volume_of(drive)?.storage, self.node)?;
+        }
+        Ok(())
+    }
+
+    fn missing(&self) -> Refusal {
+        Refusal::failed(format!("snapshot '{}' does not exist", self.name))
+    }
+
+    async fn lock_file(&self) -> Result<LockGuard, Refusal> {
+        Ok(self.task.site.locks.vm(self.vmid, CALL_PATIENCE).await?)
+    }
+
+    /// Changes the VM and its snapshot in one go.
+    fn change(&self, act: impl FnOnce(&mut Vm, &mut Config)) -> Result<(), Refusal> {
+        let mut world = self.task.site.world();
+        let vm = world.vm_mut(self.node, self.vmid)?;
+        let mut snapshot = vm.snapshots.remove(self.name).ok_or_else(|| self.missing())?;
+        act(vm, &mut snapshot.config);
+        vm.snapshots.insert(self.name.to_owned(), snapshot);
+        Ok(())
+    }
+}
+
+fn disks(config: &Config) -> Vec<Drive> {
+    drive::drives(config).into_iter().filter(|drive| !drive.is_cdrom()).collect()
+}
+
+/// What goes from a configuration into a snapshot, and back.
+fn copied(config: &Config) -> Config {
+    let own = ["snapstate", "snaptime", "vmstate", "lock", "description"];
+    config
+        .iter()
+        .filter(|(key, _)| !own.contains(&key.as_str()) && !drive::is_unused(key))
+        .map(|(key, value)| (key.clone(), value.clone()))
+        .collect()
+}
+
+/// Where a guest's memory goes: where the VM says, else to one of its own storages, those that are
+/// shared or have files first.
+fn memory_storage(world: &World, config: &Config) -> Result<String, Refusal> {
+    if let Some(storage) = config.get("vmstatestorage") {
+        return Ok(storage.clone());
+    }
+    let (mut shared, mut local) = (None, None);
+    let own: BTreeSet<String> = disks(config)
+        .iter()
+        .filter_map(|drive| VolumeId::parse(drive.file()))
+        .map(|volume| volume.storage)
+        .collect();
+    for id in own {
+        let storage = world.storage(&id)?;
+        let place = if storage.shared { &mut shared } else { &mut local };
+        if place.is_none() || storage.kind.has_files() {
+            *place = Some(id);
+        }
+    }
+    Ok(shared.or(local).unwrap_or_else(|| "local".to_owned()))
+}
+
+/// The machine that the guest runs on, with its version.
+fn running_machine(vm: &Vm, qemu: &str) -> String {
+    let version = qemu.rsplit_once('.').map_or(qemu, |(version, _)| version);
+    let machine = vm.config.get("machine").map_or("pc", String::as_str);
+    let machine = machine.split(',').next().unwrap_or_default();
+    match machine {
+        "q35" => format!("pc-q35-{version}+pve0"),
+        "pc" => format!("pc-i440fx-{version}+pve0"),
+        pinned => pinned.to_owned(),
+    }
+}

@@ -1,0 +1,160 @@
+//! Suspending to disk: the guest's memory goes to a volume, and the next start brings it back.
+
+use talmox_lab_environment::Work;
+
+use super::disks::{Worker, lock_storage};
+use super::drive;
+use super::memory;
+use super::{config, machine};
+use crate::Refusal;
+use crate::lock::CALL_PATIENCE;
+use crate::storage::{self, Allocation};
+use crate::world::{Config, VolumeId, World};
+
+/// What a volume holds besides memory, in MiB.
+const DEVICES_MIB: u64 = 500;
+
+/// What a suspended VM notes of its run.
+const NOTES: &[&str] = &["vmstate", "runningmachine", "runningcpu", "running-nets-host-mtu"];
+
+/// Where a VM's memory is saved if nobody says: on a storage of its disks, a shared one if possible.
+pub(crate) fn default_storage(world: &World, options: &Config) -> String {
+    if let Some(storage) = options.get("vmstatestorage") {
+        return storage.clone();
+    }
+    let (mut shared, mut local) = (None, None);
+    for volume in drive::drives(options).iter().filter_map(drive::Drive::volume) {
+        let Some(storage) = world.storages.get(&volume.storage) else { continue };
+        let best = if storage.shared { &mut shared } else { &mut local };
+        if best.is_none() || storage.kind.has_files() {
+            *best = Some(volume.storage);
+        }
+    }
+    shared.or(local).unwrap_or_else(|| "local".to_owned())
+}
+
+/// Makes the volume for the memory of a running VM, named after `what`.
+pub(crate) async fn state_volume(
+    worker: &Worker,
+    node: &str,
+    vmid: u32,
+    storage_id: &str,
+    what: &str,
+) -> Result<VolumeId, Refusal> {
+    let site = worker.site();
+    let (shared, has_files, memory) = {
+        let world = site.world();
+        let storage = world.storage(storage_id)?;
+        let options = &world.vm(node, vmid)?.config;
+        let memory = memory::mib(&world, options.get("memory").map(String::as_str));
+        (storage.shared, storage.kind.has_files(), memory)
+    };
+    let name = format!("vm-{vmid}-state-{what}{}", if has_files { ".raw" } else { "" });
+    let _guard = lock_storage(worker, node, storage_id, shared).await?;
+    worker.wait(Work::Allocate, storage_id).await?;
+    let new = Allocation {
+        node,
+        storage: storage_id,
+        vmid,
+        format: Some("raw"),
+        name: Some(&name),
+        // Memory is saved while the guest goes on changing it.
+        kib: (memory * 2 + DEVICES_MIB) << 10,
+        now: site.now(),
+    };
+    storage::alloc(&mut site.world(), &new)
+}
+
+/// Saves the memory of a running VM and switches it off.
+pub(crate) async fn to_disk(
+    worker: &Worker,
+    node: &str,
+    vmid: u32,
+    storage_id: &str,
+    skip_lock: bool,
+) -> Result<(), Refusal> {
+    let site = worker.site();
+    let lock = |timeout: crate::lock::LockTimeout| Refusal::failed(timeout.to_string());
+    let guard = site.locks.vm(vmid, CALL_PATIENCE).await.map_err(lock)?;
+    {
+        let world = site.world();
+        let vm = world.vm(node, vmid)?;
+        if vm.lock() == Some("backup") {
+            return Err(Refusal::failed("cannot suspend to disk during backup"));
+        }
+        if !skip_lock {
+            config::check_lock(vm)?;
+        }
+    }
+    let what = format!("suspend-{}", date(site.now()));
+    let volume = state_volume(worker, node, vmid, storage_id, &what).await?;
+    let memory = {
+        let mut world = site.world();
+        let release = world.release;
+        let memory = memory::mib(&world, world.vm(node, vmid)?.config.get("memory").map(|m| &**m));
+        let vm = world.vm_mut(node, vmid)?;
+        let machine = machine::running(release, vm.config.get("machine"));
+        let processor = vm.config.get("cpu").cloned().unwrap_or_else(|| "kvm64".to_owned());
+        vm.config.insert("lock".to_owned(), "suspending".to_owned());
+        vm.config.insert("vmstate".to_owned(), volume.to_string());
+        vm.config.insert("runningmachine".to_owned(), machine);
+        vm.config.insert("runningcpu".to_owned(), processor);
+        memory
+    };
+    drop(guard);
+    let saved = worker.wait(Work::Copy { bytes: memory << 20 }, storage_id).await;
+    let _guard = site.locks.vm(vmid, CALL_PATIENCE).await.map_err(lock)?;
+    if let Err(refusal) = saved {
+        // The lock stays, to show that something went wrong.
+        let mut world = site.world();
+        storage::free(&mut world, node, &volume)?;
+        let vm = world.vm_mut(node, vmid)?;
+        vm.config.retain(|key, _| !NOTES.contains(&key.as_str()));
+        return Err(refusal);
+    }
+    worker.log("State saved, quitting");
+    site.guest_power_off(vmid);
+    let mut world = site.world();
+    world.vm_mut(node, vmid)?.config.insert("lock".to_owned(), "suspended".to_owned());
+    Ok(())
+}
+
+/// The guest goes on where it was: its saved memory is of no use any more.
+pub(crate) fn drop_state(worker: &Worker, node: &str, vmid: u32) -> Result<(), Refusal> {
+    worker.log("Resumed VM, removing state");
+    let mut world = worker.site().world();
+    let options = &world.vm(node, vmid)?.config;
+    if let Some(volume) = options.get("vmstate").and_then(|text| VolumeId::parse(text)) {
+        storage::free(&mut world, node, &volume)?;
+    }
+    let vm = world.vm_mut(node, vmid)?;
+    vm.config.retain(|key, _| key != "lock" && !NOTES.contains(&key.as_str()));
+    Ok(())
+}
+
+/// The day of a time in seconds since 1970, as `2026-11-15`.
+fn date(seconds: u64) -> String {
+    // Days are counted from 1 March of the year 0, so that leap days come last.
+    let days = seconds / 86_400 + 719_468;
+    let (era, of_era) = (days / 146_097, days % 146_097);
+    let year_of_era = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let shifted = (5 * of_year + 2) / 153;
+    let day = of_year - (153 * shifted + 2) / 5 + 1;
+    let month = if shifted < 10 { shifted + 3 } else { shifted - 9 };
+    let year = era * 400 + year_of_era + u64::from(month <= 2);
+    format!("{year:04}-{month:02}-{day:02}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn days_are_named() {
+        assert_eq!(date(0), "1970-01-01");
+        assert_eq!(date(951_782_400), "2000-02-29");
+        assert_eq!(date(951_868_800), "2000-03-01");
+        assert_eq!(date(1_794_700_800), "2026-11-15");
+    }
+}

@@ -1,0 +1,99 @@
+//! One option's new value: who may set it, and how it is written down.
+
+use super::super::drive::Drive;
+use super::super::identity::is_net;
+use super::super::{boot, machine, tags};
+use super::Update;
+use crate::Refusal;
+use crate::schema::{self, FormatName};
+use crate::world::{Config, World};
+
+impl Update {
+    /// Rights that depend on the value, and on the one that it replaces.
+    pub(super) fn check_value(&self, world: &World, key: &str, value: &str) -> Result<(), Refusal> {
+        let vm = world.vm(&self.node, self.vmid)?;
+        let old = vm.config.get(key).map(String::as_str);
+        let change = self.change(world);
+        if key.starts_with("serial") {
+            return change.check_serial(
+                "modify",
+                key,
+                value,
+                old.is_none_or(|old| old == "socket"),
+            );
+        }
+        if key == "tags" {
+            return tags::check(world, &self.caller, self.vmid, old.unwrap_or_default(), value);
+        }
+        if is_net(key) {
+            let old = old.map(|old| (key.to_owned(), old.to_owned()));
+            return change.check_bridges(&old.into_iter().collect());
+        }
+        if let Some(old) = old {
+            change.check_device(key, old)?;
+        }
+        change.check_device(key, value)
+    }
+
+    /// The option as it is written down, with those that change along with it.
+    pub(super) fn written(
+        &self,
+        world: &World,
+        key: &str,
+        value: &str,
+        set: &Config,
+        delete: &[String],
+    ) -> Result<Config, Refusal> {
+        let vm = world.vm(&self.node, self.vmid)?;
+        let mut written = Config::new();
+        let mut text = value.to_owned();
+        match key {
+            "tags" => text = tags::normal(world, value),
+            "machine" => {
+                let format = schema::format(world.release, FormatName::Machine);
+                machine::check_options(&format.parse(value).unwrap_or_default())?;
+            }
+            "boot" => {
+                let devices = boot::order(Some(&text));
+                for device in &devices {
+                    let exists =
+                        [&vm.config, &vm.pending, set].iter().any(|c| c.contains_key(device));
+                    if !exists || delete.contains(device) {
+                        return Err(Refusal::failed(format!(
+                            "invalid bootorder: device '{device}' does not exist'"
+                        )));
+                    }
+                }
+                if !devices.is_empty() {
+                    text = boot::print(&devices);
+                }
+            }
+            "ostype" => {
+                let chosen = set.contains_key("machine")
+                    || vm.pending.contains_key("machine")
+                    || delete.iter().any(|key| key == "machine");
+                if !chosen
+                    && let Some(machine) = machine::pinned(world, vm.config.get("machine"), value)?
+                {
+                    written.insert("machine".to_owned(), machine);
+                }
+            }
+            _ => {}
+        }
+        written.insert(key.to_owned(), text);
+        Ok(written)
+    }
+}
+
+/// The state of a TPM is of one version for ever.
+pub(super) fn check_tpm_version(old: &str, new: &str) -> Result<(), Refusal> {
+    let (Some(old), Some(new)) = (Drive::parse("tpmstate0", old), Drive::parse("tpmstate0", new))
+    else {
+        return Ok(());
+    };
+    let version = |drive: &Drive| drive.get("version").unwrap_or("v1.2").to_owned();
+    if old.file() == new.file() && version(&old) != version(&new) {
+        return Err(Refusal::failed("cannot change TPM state version after creation"));
+    }
+    Ok(())
+}

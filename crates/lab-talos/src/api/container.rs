@@ -1,0 +1,183 @@
+//! `MachineService.Containers`: what runs in a node's container runtimes.
+//!
+//! Only `talosctl containers` asks for it. talmox's own client does not, and so its stubs do not have it: the messages are
+//! declared here, and the call is answered as bytes.
+
+use std::sync::Arc;
+
+use hyper::Request;
+use hyper::Response;
+use prost::Message;
+use serde_json::Value;
+use talmox_lab_kube::object::{list, name, namespace, text, uid};
+use talmox_talos_api::proto::common::ContainerDriver;
+use talmox_talos_api::server::Status;
+use tonic::body::Body;
+
+use super::{Session, fan, frame};
+use crate::service::{self, ServiceState};
+use crate::talos_state::{Node, TalosState};
+
+pub(super) const PATH: &str = "/machine.MachineService/Containers";
+
+/// The namespaces of containerd: of Talos's own services, and of pods.
+const SYSTEM: &str = "system";
+const KUBERNETES: &str = "k8s.io";
+/// How much of its id a container of a pod is shown with.
+const SHORT: usize = 12;
+/// What holds a pod together.
+const PAUSE: &str = "registry.k8s.io/pause:3.10";
+
+#[derive(Clone, PartialEq, Message)]
+struct ContainersRequest {
+    #[prost(string, tag = "1")]
+    namespace: String,
+    #[prost(int32, tag = "2")]
+    driver: i32,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct ContainerInfo {
+    #[prost(string, tag = "1")]
+    namespace: String,
+    #[prost(string, tag = "2")]
+    id: String,
+    #[prost(string, tag = "3")]
+    image: String,
+    #[prost(uint32, tag = "4")]
+    pid: u32,
+    #[prost(string, tag = "5")]
+    status: String,
+    #[prost(string, tag = "6")]
+    pod_id: String,
+    #[prost(string, tag = "7")]
+    name: String,
+    #[prost(string, tag = "9")]
+    internal_id: String,
+    #[prost(string, tag = "10")]
+    uid: String,
+}
+
+/// The answer of one node; field 1 is metadata, which only forwarding fills in.
+#[derive(Clone, PartialEq, Message)]
+struct Containers {
+    #[prost(message, repeated, tag = "2")]
+    containers: Vec<ContainerInfo>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct ContainersResponse {
+    #[prost(message, repeated, tag = "1")]
+    messages: Vec<Containers>,
+}
+
+pub(super) async fn answer(session: &Arc<Session>, request: Request<Body>) -> Response<Body> {
+    match containers(session, request).await {
+        Ok(messages) => fan::answer(&ContainersResponse { messages }.encode_to_vec()),
+        Err(status) => status.into_http(),
+    }
+}
+
+async fn containers(session: &Session, request: Request<Body>) -> Result<Vec<Containers>, Status> {
+    let mut body = frame::collect(request.into_body()).await?.to_vec();
+    let message = frame::take_message(&mut body).unwrap_or_default();
+    let asked = ContainersRequest::decode(&message[..])
+        .map_err(|error| Status::internal(format!("grpc: error unmarshalling request: {error}")))?;
+    if asked.namespace.is_empty() {
+        return Err(Status::invalid_argument("namespace can't be empty"));
+    }
+    let containers = match ContainerDriver::try_from(asked.driver) {
+        Ok(ContainerDriver::Cri) if asked.namespace != KUBERNETES => {
+            return Err(Status::unknown("CRI inspector is supported only for K8s namespace"));
+        }
+        Ok(ContainerDriver::Cri) => session.look(|talos, node| pods(talos, node, true))?,
+        Ok(ContainerDriver::Containerd) => {
+            session.look(|talos, node| match asked.namespace.as_str() {
+                SYSTEM => services(node),
+                KUBERNETES => pods(talos, node, false),
+                _ => vec![],
+            })?
+        }
+        Err(_) => {
+            let text = format!("unsupported driver \"{}\"", asked.driver);
+            return Err(Status::invalid_argument(text));
+        }
+    };
+    Ok(vec![Containers { containers }])
+}
+
+/// Services that run as containers of the system's own containerd. They are started from the root file system, and so have
+/// no image.
+fn services(node: &Node) -> Vec<ContainerInfo> {
+    let running = node.services.iter().filter(|(id, known)| {
+        let is_container = service::runs_in_system_container(id);
+        is_container && known.state == ServiceState::Running
+    });
+    let info = |id: &String| ContainerInfo {
+        namespace: SYSTEM.to_owned(),
+        id: id.clone(),
+        internal_id: id.clone(),
+        name: id.clone(),
+        pod_id: id.clone(),
+        pid: service::pid(id, node.vmid),
+        status: "RUNNING".to_owned(),
+        ..ContainerInfo::default()
+    };
+    running.map(|(id, _)| info(id)).collect()
+}
+
+/// The pods of this node, each with what holds it together first. The two drivers tell of the same containers in other words.
+fn pods(talos: &TalosState, node: &Node, is_cri: bool) -> Vec<ContainerInfo> {
+    let Some(store) = talos.kubernetes_of(node) else { return vec![] };
+    let all = store.list("pods");
+    let own = all.iter().filter(|pod| {
+        text(pod, "/spec/nodeName") == node.hostname() && text(pod, "/status/phase") == "Running"
+    });
+    own.flat_map(|pod| pod_containers(pod, is_cri)).collect()
+}
+
+fn pod_containers(pod: &Value, is_cri: bool) -> Vec<ContainerInfo> {
+    let pod_id = format!("{}/{}", namespace(pod), name(pod));
+    // Sandboxes have ids of the same form as containers: 64 digits in base 16.
+    let sandbox: String = uid(pod).replace('-', "").repeat(2);
+    let mut found = vec![ContainerInfo {
+        namespace: KUBERNETES.to_owned(),
+        id: pod_id.clone(),
+        image: PAUSE.to_owned(),
+        pid: pid(&sandbox),
+        status: if is_cri { "SANDBOX_READY" } else { "RUNNING" }.to_owned(),
+        pod_id: pod_id.clone(),
+        name: if is_cri { pod_id.clone() } else { sandbox.clone() },
+        internal_id: sandbox,
+        uid: if is_cri { uid(pod).to_owned() } else { String::new() },
+    }];
+    for status in list(pod, "/status/containerStatuses") {
+        let internal_id = text(status, "/containerID").trim_start_matches("containerd://");
+        if status.pointer("/state/running").is_none() || internal_id.is_empty() {
+            continue;
+        }
+        let name = text(status, "/name");
+        let short = internal_id.get(..SHORT).unwrap_or(internal_id);
+        found.push(ContainerInfo {
+            namespace: KUBERNETES.to_owned(),
+            id: if is_cri {
+                format!("{pod_id}:{name}:{short}")
+            } else {
+                format!("{pod_id}:{name}")
+            },
+            image: text(status, "/image").to_owned(),
+            pid: pid(internal_id),
+            status: if is_cri { "CONTAINER_RUNNING" } else { "RUNNING" }.to_owned(),
+            pod_id: pod_id.clone(),
+            name: name.to_owned(),
+            internal_id: internal_id.to_owned(),
+            uid: String::new(),
+        });
+    }
+    found
+}
+
+/// A number that stays the same for as long as the container does.
+fn pid(id: &str) -> u32 {
+    3000 + id.bytes().fold(0_u32, |sum, byte| (sum * 31 + u32::from(byte)) % 20_000)
+}

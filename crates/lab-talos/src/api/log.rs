@@ -1,0 +1,165 @@
+//! What services, containers and the kernel have said.
+
+use std::sync::Arc;
+
+use talmox_lab_kube::object::{list, text};
+use talmox_talos_api::proto::common::{ContainerDriver, Data};
+use talmox_talos_api::proto::machine::{DmesgRequest, LogsRequest};
+use talmox_talos_api::server::Status;
+use tonic::codegen::BoxStream;
+
+use super::Session;
+use super::stream::{self, data};
+use crate::talos_state::{Node, TalosState};
+
+/// Services of Talos, as opposed to containers of Kubernetes.
+const SYSTEM: &str = "system";
+const KUBERNETES: &str = "k8s.io";
+
+pub(super) fn logs(
+    session: &Arc<Session>,
+    request: &LogsRequest,
+) -> Result<BoxStream<Data>, Status> {
+    let id = request.id.clone();
+    // The kubelet is a service, wherever it is looked for.
+    if request.namespace == SYSTEM || id == "kubelet" {
+        let missing = format!("log \"{id}\" was not registered");
+        let lines = move |_: &TalosState, node: &Node| match (id.as_str(), node.services.get(&id)) {
+            ("kernel", _) => Some(node.dmesg.clone()),
+            (_, service) => service.map(|service| service.log.iter().cloned().collect()),
+        };
+        return print(session, request, lines, &missing);
+    }
+    if request.namespace.is_empty() {
+        return Err(Status::invalid_argument("namespace can't be empty"));
+    }
+    let is_cri = request.driver == i32::from(ContainerDriver::Cri);
+    if is_cri && request.namespace != KUBERNETES {
+        return Err(Status::unknown("CRI inspector is supported only for K8s namespace"));
+    }
+    let missing = format!("container \"{id}\" not found");
+    let container = Container::parse(&id);
+    if container.name.is_empty()
+        && session.look(|talos, node| container.pod(talos, node))?.is_some()
+    {
+        // What holds a pod together says nothing.
+        return Err(Status::unknown("no log available"));
+    }
+    print(session, request, move |talos, node| container.log(talos, node), &missing)
+}
+
+/// As many of the last lines as are wanted, and those to come.
+fn print(
+    session: &Arc<Session>,
+    request: &LogsRequest,
+    lines: impl Fn(&TalosState, &Node) -> Option<Vec<String>> + Send + 'static,
+    missing: &str,
+) -> Result<BoxStream<Data>, Status> {
+    let Some(found) = session.look(&lines)? else { return Err(Status::unknown(missing)) };
+    // A negative number is all of it, as zero would be nothing.
+    let wanted = usize::try_from(request.tail_lines).unwrap_or(usize::MAX);
+    let skipped = found.len().saturating_sub(wanted);
+    let past = found[skipped..].to_vec();
+    Ok(follow(session, past, request.follow, lines, |line| format!("{line}\n")))
+}
+
+/// A container of Kubernetes, as `namespace/pod:name` or `namespace/pod:name:id` have it.
+struct Container {
+    namespace: String,
+    pod: String,
+    name: String,
+    /// A part of what the runtime calls it.
+    id: String,
+}
+
+impl Container {
+    fn parse(display: &str) -> Self {
+        let (namespace, rest) = display.split_once('/').unwrap_or_default();
+        let mut parts = rest.splitn(3, ':').map(str::to_owned);
+        let mut next = || parts.next().unwrap_or_default();
+        Self { namespace: namespace.to_owned(), pod: next(), name: next(), id: next() }
+    }
+
+    /// Its pod, if that is on this node.
+    fn pod(&self, talos: &TalosState, node: &Node) -> Option<Arc<serde_json::Value>> {
+        let pod = talos.kubernetes_of(node)?.get("pods", &self.namespace, &self.pod)?;
+        (text(&pod, "/spec/nodeName") == node.hostname()).then_some(pod)
+    }
+
+    /// Nobody runs what the image has: all that is known is what was started, and when.
+    fn log(&self, talos: &TalosState, node: &Node) -> Option<Vec<String>> {
+        let pod = self.pod(talos, node)?;
+        let statuses = list(&pod, "/status/containerStatuses").iter();
+        let mut same = statuses.filter(|status| text(status, "/name") == self.name);
+        let status = same.find(|status| text(status, "/containerID").contains(&self.id))?;
+        let states = ["/state/running/startedAt", "/state/terminated/finishedAt"];
+        let at = states.iter().map(|at| text(status, at)).find(|at| !at.is_empty())?;
+        let image = text(status, "/image");
+        Some(vec![format!("{at} stdout F the lab runs nothing in the place of {image}")])
+    }
+}
+
+pub(super) fn dmesg(
+    session: &Arc<Session>,
+    request: DmesgRequest,
+) -> Result<BoxStream<Data>, Status> {
+    let found = session.node(|node| node.dmesg.clone())?;
+    let past = if request.tail { vec![] } else { found };
+    let lines = |_: &TalosState, node: &Node| Some(node.dmesg.clone());
+    Ok(follow(session, past, request.follow, lines, |line| format!("{line}\n")))
+}
+
+/// Lines that are there and, where wanted, those that come.
+fn follow(
+    session: &Arc<Session>,
+    past: Vec<String>,
+    goes_on: bool,
+    lines: impl Fn(&TalosState, &Node) -> Option<Vec<String>> + Send + 'static,
+    print: impl Fn(&str) -> String + Send + 'static,
+) -> BoxStream<Data> {
+    if !goes_on {
+        return stream::all(past.iter().map(|line| data(print(line).as_bytes())).collect());
+    }
+    let mut known = session.look(&lines).ok().flatten().unwrap_or_default();
+    let watcher = Arc::clone(session);
+    stream::run(session, |sender| async move {
+        for line in past {
+            if sender.send(Ok(data(print(&line).as_bytes()))).await.is_err() {
+                return;
+            }
+        }
+        let mut news = watcher.simulation.news();
+        loop {
+            let Ok(Some(now)) = watcher.look(&lines) else { return };
+            for line in fresh(&known, &now) {
+                if sender.send(Ok(data(print(line).as_bytes()))).await.is_err() {
+                    return;
+                }
+            }
+            known = now;
+            if news.changed().await.is_err() {
+                return;
+            }
+        }
+    })
+}
+
+/// The lines that were added, where old ones may have been forgotten meanwhile.
+fn fresh<'a>(before: &[String], now: &'a [String]) -> &'a [String] {
+    let begins = (0..=before.len()).find(|dropped| now.starts_with(&before[*dropped..]));
+    &now[begins.map_or(0, |dropped| before.len() - dropped)..]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_log_that_forgets_still_tells_what_is_new() {
+        let texts = |all: &str| all.split(' ').map(str::to_owned).collect::<Vec<_>>();
+        assert_eq!(fresh(&texts("a b"), &texts("a b c")), texts("c"));
+        assert_eq!(fresh(&texts("a b"), &texts("b c d")), texts("c d"));
+        assert_eq!(fresh(&texts("a b"), &texts("x y")), texts("x y"));
+        assert!(fresh(&texts("a b"), &texts("a b")).is_empty());
+    }
+}

@@ -1,0 +1,250 @@
+//! Disks and CDs of a machine: what stays of them (ids, paths) and what does not (letters).
+
+use talmox_clock::Chance;
+
+/// A disk or a CD.
+#[expect(clippy::struct_excessive_bools, reason = "independent facts about a disk")]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Disk {
+    /// The slot: `scsi0`.
+    pub slot: String,
+    /// `/dev/sda`: the kernel's name, for one boot.
+    pub device: String,
+    pub is_cdrom: bool,
+    /// As the hypervisor names it.
+    pub volume: Option<String>,
+    pub size: u64,
+    /// The serial that QEMU shows to the guest as the drive's own.
+    pub serial: String,
+    /// The id of a SCSI drive, which udev makes its link of.
+    pub device_id: String,
+    pub is_ssd: bool,
+    /// The number of the disk in the order in which the kernel found all of them.
+    pub sequence: u64,
+    /// Labels of partitions for volumes that a config asked for at some boot.
+    pub labels: Vec<String>,
+    pub is_q35: bool,
+    /// The drive that the hypervisor makes for cloud-init.
+    pub is_cloudinit: bool,
+}
+
+/// The buses of a VM.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Bus {
+    Scsi,
+    Virtio,
+    Sata,
+    Ide,
+}
+
+/// The kernel finds the disks of a machine in no order that anybody can rely on. Each kind of
+/// name is handed out in the order of finding.
+pub(super) fn enumerate(disks: &mut [Disk], chance: &mut Chance) {
+    // Whatever order they come in, the same chance finds the same one.
+    disks.sort_by_key(|disk| slot_order(&disk.slot));
+    let mut order: Vec<usize> = (0..disks.len()).collect();
+    for last in (1..order.len()).rev() {
+        let end = u64::try_from(last + 1).unwrap_or_default();
+        order.swap(last, usize::try_from(chance.below(end)).unwrap_or_default());
+    }
+    name(disks, &order);
+    disks.sort_by(|one, other| one.device.cmp(&other.device));
+}
+
+pub(super) fn name(disks: &mut [Disk], order: &[usize]) {
+    let (mut sd, mut vd, mut sr) = (0_u8, 0_u8, 0_u8);
+    let next = |count: &mut u8| {
+        *count += 1;
+        *count - 1
+    };
+    let letter = |number: u8| char::from(b'a' + number.min(25));
+    // The first one is the loop device that the system itself is mounted from.
+    for (sequence, at) in (2_u64..).zip(order) {
+        let disk = &mut disks[*at];
+        disk.sequence = sequence;
+        disk.device = match (disk.is_cdrom, disk.bus()) {
+            (true, _) => format!("/dev/sr{}", next(&mut sr)),
+            (_, Bus::Virtio) => format!("/dev/vd{}", letter(next(&mut vd))),
+            _ => format!("/dev/sd{}", letter(next(&mut sd))),
+        };
+    }
+}
+
+/// SCSI disks come before SATA and IDE ones, each by its number: so the firmware tries them.
+pub(super) fn slot_order(slot: &str) -> (u8, u32) {
+    let digits = slot.find(|c: char| c.is_ascii_digit()).unwrap_or(slot.len());
+    let (bus, number) = slot.split_at(digits);
+    let rank = ["scsi", "sata", "ide", "virtio"].iter().position(|known| *known == bus);
+    (u8::try_from(rank.unwrap_or(9)).unwrap_or(9), number.parse().unwrap_or_default())
+}
+
+impl Disk {
+    fn bus(&self) -> Bus {
+        match self.slot.trim_end_matches(|c: char| c.is_ascii_digit()) {
+            "virtio" => Bus::Virtio,
+            "sata" => Bus::Sata,
+            "ide" => Bus::Ide,
+            _ => Bus::Scsi,
+        }
+    }
+
+    fn number(&self) -> u32 {
+        slot_order(&self.slot).1
+    }
+
+    /// `sda`: how resources call it.
+    pub(crate) fn id(&self) -> &str {
+        self.device.trim_start_matches("/dev/")
+    }
+
+    pub(crate) fn model(&self) -> &'static str {
+        match (self.is_cdrom, self.bus()) {
+            (true, _) => "QEMU DVD-ROM",
+            (_, Bus::Virtio) => "",
+            _ => "QEMU HARDDISK",
+        }
+    }
+
+    pub(crate) fn modalias(&self) -> &'static str {
+        match (self.is_cdrom, self.bus()) {
+            (true, _) => "scsi:t-0x05",
+            (_, Bus::Virtio) => "virtio:d00000002v00001AF4",
+            _ => "scsi:t-0x00",
+        }
+    }
+
+    pub(crate) fn transport(&self) -> &'static str {
+        match self.bus() {
+            Bus::Scsi | Bus::Virtio => "virtio",
+            Bus::Ide if !self.is_q35 => "ata",
+            Bus::Sata | Bus::Ide => "sata",
+        }
+    }
+
+    /// QEMU reports a rotating disk unless the drive has `ssd=1`.
+    pub(crate) fn is_rotational(&self) -> bool {
+        !self.is_ssd
+    }
+
+    /// The serial as the kernel shows it: of virtio-blk alone.
+    pub(crate) fn shown_serial(&self) -> &str {
+        if self.bus() == Bus::Virtio { &self.serial } else { "" }
+    }
+
+    /// The identifier that the kernel itself composes; the id of virtio-scsi drives is of a kind that it skips.
+    pub(crate) fn wwid(&self) -> String {
+        match (self.is_cdrom, self.bus()) {
+            (false, Bus::Sata | Bus::Ide) => {
+                format!("t10.ATA     {:<40}{}", self.model(), self.serial)
+            }
+            _ => String::new(),
+        }
+    }
+
+    /// QEMU numbers the places of all ATA controllers, two to a port, those of the chipset first.
+    pub fn default_serial(&self) -> String {
+        let number = self.number();
+        match self.bus() {
+            Bus::Ide => format!("QM{:05}", number + 1),
+            Bus::Sata => format!("QM{:05}", if self.is_q35 { 12 } else { 4 } + number * 2 + 1),
+            Bus::Scsi | Bus::Virtio => String::new(),
+        }
+    }
+
+    pub(crate) fn bus_path(&self) -> String {
+        let number = self.number();
+        match self.bus() {
+            Bus::Virtio => {
+                let (slot, nth) = (10 + number, 4 + number);
+                format!("/pci0000:00/0000:00:{slot:02x}.0/virtio{nth}")
+            }
+            Bus::Sata | Bus::Ide => {
+                let (address, host) = (self.controller(), number + 1);
+                format!("/pci0000:00/{address}/ata{host}/host{host}/target{host}:0:0/{host}:0:0:0")
+            }
+            Bus::Scsi => {
+                format!("/pci0000:00/0000:00:05.0/virtio3/host2/target2:0:0/2:0:0:{number}")
+            }
+        }
+    }
+
+    fn controller(&self) -> &'static str {
+        match (self.bus(), self.is_q35) {
+            (Bus::Sata, _) => "0000:00:07.0",
+            (_, true) => "0000:00:1f.2",
+            _ => "0000:00:01.1",
+        }
+    }
+
+    /// The links that udev makes, sorted.
+    pub fn symlinks(&self) -> Vec<String> {
+        let number = self.number();
+        let model = self.model().replace(' ', "_");
+        let mut links = vec![format!("by-diskseq/{}", self.sequence)];
+        match self.bus() {
+            Bus::Scsi => {
+                links.push(format!("by-id/scsi-0QEMU_{model}_{}", self.device_id));
+                links.push(format!("by-path/pci-0000:00:05.0-scsi-0:0:0:{number}"));
+            }
+            Bus::Virtio => {
+                // Without a serial there is nothing to make an id of.
+                if !self.serial.is_empty() {
+                    links.push(format!("by-id/virtio-{}", self.serial));
+                }
+                for prefix in ["pci", "virtio-pci"] {
+                    links.push(format!("by-path/{prefix}-0000:00:{:02x}.0", 10 + number));
+                }
+            }
+            Bus::Sata | Bus::Ide => {
+                links.push(format!("by-id/ata-{model}_{}", self.serial));
+                for end in ["", ".0"] {
+                    let port = number + 1;
+                    links.push(format!("by-path/pci-{}-ata-{port}{end}", self.controller()));
+                }
+            }
+        }
+        if self.is_cloudinit {
+            links.push("by-label/cidata".to_owned());
+        }
+        links.sort();
+        links.into_iter().map(|link| format!("/dev/disk/{link}")).collect()
+    }
+
+    /// Whether a path leads to this disk: its name, or a link to it.
+    pub(crate) fn is_at(&self, path: &str) -> bool {
+        self.device == path || self.symlinks().iter().any(|link| link == path)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn links(disk: &Disk) -> Vec<String> {
+        let links = disk.symlinks().into_iter();
+        links.filter_map(|link| Some(link.strip_prefix("/dev/disk/by-id/")?.to_owned())).collect()
+    }
+
+    #[test]
+    fn letters_are_drawn_at_each_boot_and_links_stay() {
+        let disk = |slot: &str| Disk {
+            slot: slot.to_owned(),
+            device_id: format!("drive-{slot}"),
+            ..Disk::default()
+        };
+        let mut seen = std::collections::BTreeSet::new();
+        for boot in 0..20 {
+            let mut disks = ["scsi0", "scsi1", "scsi30"].map(disk);
+            let ids: Vec<_> = disks.iter().map(|disk| (disk.slot.clone(), links(disk))).collect();
+            enumerate(&mut disks, &mut Chance::new(7).of("disks/1", boot));
+            let devices: Vec<&str> = disks.iter().map(|disk| disk.device.as_str()).collect();
+            assert_eq!(devices, ["/dev/sda", "/dev/sdb", "/dev/sdc"]);
+            for (slot, link) in ids {
+                let disk = disks.iter().find(|disk| disk.slot == slot).unwrap();
+                assert_eq!(links(disk), link);
+            }
+            seen.insert(disks.iter().map(|disk| disk.slot.clone()).collect::<Vec<_>>());
+        }
+        assert!(seen.len() > 3, "{seen:?}");
+    }
+}

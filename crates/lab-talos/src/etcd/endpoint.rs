@@ -1,0 +1,58 @@
+//! Which etcd member takes a call of the Talos API.
+
+use std::net::IpAddr;
+
+use super::Member;
+use crate::sequence::finds;
+use crate::talos_state::{Node, TalosState};
+
+/// The members that machined's etcd client connects to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Endpoints {
+    /// The node's own member.
+    Local,
+    /// Those of all control planes that the node has found.
+    ControlPlanes,
+}
+
+/// The node whose member takes the call. None while no member serves clients: etcd's client waits for one, and
+/// reports no error.
+pub(crate) fn endpoint(
+    talos: &TalosState,
+    gateways: &[IpAddr],
+    vmid: u32,
+    endpoints: Endpoints,
+) -> Option<u32> {
+    let node = talos.nodes.get(&vmid);
+    // machined rejects the call on workers before it connects to anything.
+    let Some(node) = node.filter(|node| node.is_control_plane()) else { return Some(vmid) };
+    if talos.serves_clients(node) {
+        return Some(vmid);
+    }
+    if endpoints == Endpoints::Local {
+        return None;
+    }
+    let authority = |node: &Node| node.config.as_ref().and_then(|own| own.facts.etcd_ca.clone());
+    let mut others = talos.nodes.values().filter(|other| {
+        talos.serves_clients(other)
+            && finds(talos, node, other, gateways)
+            && authority(other) == authority(node)
+    });
+    others.next().map(|other| other.vmid)
+}
+
+impl TalosState {
+    /// Whether the process of the node's own member runs.
+    pub(super) fn runs_etcd(&self, node: &Node) -> bool {
+        self.own_member(node).is_some_and(|own| own.is_up)
+    }
+
+    fn serves_clients(&self, node: &Node) -> bool {
+        self.own_member(node).is_some_and(|own| own.is_up && own.serves_clients)
+    }
+
+    fn own_member(&self, node: &Node) -> Option<&Member> {
+        let own = node.etcd?;
+        self.etcds.get(&own.cluster)?.members.get(&own.member)
+    }
+}

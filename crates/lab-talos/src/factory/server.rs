@@ -1,0 +1,155 @@
+//! HTTPS: the one listener that stands for all hosts that hand out images.
+
+use std::fmt;
+use std::io;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hyper::body::{Bytes, Incoming};
+use hyper::header::{CONTENT_LENGTH, HOST, HeaderValue, RANGE};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{Request as HttpRequest, Response};
+use hyper_util::rt::TokioIo;
+use talmox_lab_environment::fault::{Action, Place, Sight};
+use talmox_lab_environment::stopped;
+use talmox_lab_kube::{collect, decode, query};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use tokio::time::timeout;
+use tokio_rustls::TlsAcceptor;
+
+use super::Factory;
+use super::answer::Answer;
+use super::body::Outgoing;
+use super::route::Request;
+
+/// The most that a request may carry.
+const MOST: usize = 1 << 20;
+const HANDSHAKE: Duration = Duration::from_secs(10);
+
+pub struct Server {
+    pub listener: TcpListener,
+    pub tls: TlsAcceptor,
+    pub factory: Arc<Factory>,
+}
+
+impl fmt::Debug for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Server").field("listener", &self.listener).finish_non_exhaustive()
+    }
+}
+
+impl Server {
+    /// Serves until it is told to stop.
+    pub async fn run(self, mut stop: watch::Receiver<bool>) {
+        loop {
+            let accepted = tokio::select! {
+                accepted = self.listener.accept() => accepted,
+                () = stopped(&mut stop) => return,
+            };
+            // Out of sockets, for instance: the next attempt may go better.
+            let Ok((socket, _)) = accepted else {
+                tokio::task::yield_now().await;
+                continue;
+            };
+            let (tls, factory) = (self.tls.clone(), Arc::clone(&self.factory));
+            tokio::spawn(converse(socket, tls, factory, stop.clone()));
+        }
+    }
+}
+
+async fn converse(
+    socket: TcpStream,
+    tls: TlsAcceptor,
+    factory: Arc<Factory>,
+    mut stop: watch::Receiver<bool>,
+) {
+    let Ok(Ok(stream)) = timeout(HANDSHAKE, tls.accept(socket)).await else { return };
+    let service = service_fn(move |request| {
+        let factory = Arc::clone(&factory);
+        async move { respond(&factory, request).await }
+    });
+    let mut http = http1::Builder::new();
+    // Header names as Go writes them.
+    let serving = http.title_case_headers(true).serve_connection(TokioIo::new(stream), service);
+    let mut serving = pin!(serving);
+    tokio::select! {
+        // A connection that breaks is the client's to notice.
+        ended = serving.as_mut() => drop(ended),
+        () = stopped(&mut stop) => {}
+    }
+}
+
+/// An error is a connection that breaks without an answer.
+async fn respond(
+    factory: &Arc<Factory>,
+    request: HttpRequest<Incoming>,
+) -> io::Result<Response<Outgoing>> {
+    let (head, body) = request.into_parts();
+    let header = |name| {
+        let value = head.headers.get(name).and_then(|value| value.to_str().ok());
+        value.map(str::to_owned)
+    };
+    let host = header(HOST).unwrap_or_default();
+    let host = host.split(':').next().unwrap_or_default().to_ascii_lowercase();
+    let method = head.method.as_str().to_owned();
+    let path = decode(head.uri.path(), false);
+    let sight = Sight { place: Place::Factory(&path), method: &method, ..Sight::default() };
+    let mut refused = None;
+    let mut cut_after = false;
+    let mut truncated = None;
+    for action in factory.environment.faults.strike(&sight) {
+        factory.hypervisor.carry_out(&action);
+        match action {
+            Action::Refuse { status, message } => refused = Some(Answer::error(status, &message)),
+            Action::Delay(time) => factory.environment.clock.sleep(time).await,
+            Action::CutBefore => return Err(io::ErrorKind::ConnectionAborted.into()),
+            // Until the client hangs up, or the lab stops.
+            Action::Hang => return std::future::pending().await,
+            Action::CutAfter => cut_after = true,
+            Action::Truncate { percent } => truncated = Some(percent),
+            _ => {}
+        }
+    }
+    let is_head = method == "HEAD";
+    let answer = match (refused, collect(body, MOST).await) {
+        (Some(refused), _) => refused,
+        (None, None) => Answer::error(413, "Request Entity Too Large"),
+        (None, Some(body)) => {
+            let query = query(head.uri.query().unwrap_or_default());
+            let request = Request { method, host, path, query, range: header(RANGE), body };
+            factory.answer(&request).await
+        }
+    };
+    if cut_after {
+        return Err(io::ErrorKind::ConnectionAborted.into());
+    }
+    Ok(put_on_wire(answer, is_head, truncated))
+}
+
+fn put_on_wire(answer: Answer, is_head: bool, truncated: Option<u8>) -> Response<Outgoing> {
+    let Answer { status, headers, body } = answer;
+    let length = body.len();
+    let outgoing = match truncated {
+        _ if is_head => Outgoing::whole(Bytes::new()),
+        Some(percent) => {
+            // Never all of it, or nothing would be missing.
+            let kept = (length * usize::from(percent) / 100).min(length.saturating_sub(1));
+            Outgoing::broken(body.slice(..kept))
+        }
+        None => Outgoing::whole(body),
+    };
+    let mut response = Response::new(outgoing);
+    *response.status_mut() = status.try_into().unwrap_or_default();
+    let own = response.headers_mut();
+    own.insert(CONTENT_LENGTH, HeaderValue::from(length));
+    for (name, value) in headers {
+        // A name that a client made up may hold what no header can.
+        if let Ok(value) = HeaderValue::from_str(&value) {
+            own.insert(name, value);
+        }
+    }
+    response
+}

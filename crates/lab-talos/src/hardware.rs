@@ -1,0 +1,84 @@
+//! The machine that a VM's configuration makes, as the system inside sees it.
+
+use super::disk::Disk;
+
+#[derive(Clone, Debug, Default)]
+pub struct Hardware {
+    pub host: String,
+    /// Of the VM.
+    pub name: String,
+    /// SMBIOS: in lower case.
+    pub uuid: String,
+    pub serial: String,
+    pub cpus: u64,
+    /// In bytes.
+    pub memory: u64,
+    pub disks: Vec<Disk>,
+    pub cards: Vec<Card>,
+    /// PCI devices that are passed through: addresses on the host, with vendor and device ids.
+    pub pci: Vec<PciPassed>,
+    /// The VM has a channel for the guest agent.
+    pub has_agent_channel: bool,
+    /// Disks and CDs in the order the firmware tries them.
+    pub boot_order: Vec<String>,
+}
+
+/// A network card.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Card {
+    /// `eth0`, in the order of the slots.
+    pub name: String,
+    /// In lower case.
+    pub mac: String,
+    pub bridge: String,
+    pub vlan: Option<u16>,
+    pub is_connected: bool,
+    /// Since the machine booted, it was moved to another bridge or VLAN.
+    pub is_elsewhere: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PciPassed {
+    pub address: String,
+    pub vendor: String,
+    pub device: String,
+}
+
+impl Hardware {
+    /// Disks and CDs by the names of their devices, which is the order in which Talos goes through the volumes that it
+    /// discovered.
+    pub(crate) fn discovered(&self) -> Vec<&Disk> {
+        let mut disks: Vec<&Disk> = self.disks.iter().collect();
+        disks.sort_by(|one, other| one.device.cmp(&other.device));
+        disks
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::disk;
+    use super::*;
+
+    #[test]
+    fn talos_discovers_disks_before_cds_whatever_their_bus() {
+        let slots = [("scsi1", true), ("ide2", true), ("sata0", false), ("virtio0", false)];
+        let mut disks: Vec<Disk> = slots
+            .into_iter()
+            .map(|(slot, is_cdrom)| Disk { slot: slot.to_owned(), is_cdrom, ..Disk::default() })
+            .collect();
+        disk::name(&mut disks, &[0, 2, 1, 3]);
+        let hardware = Hardware { disks, ..Hardware::default() };
+        let found: Vec<(&str, &str)> = hardware
+            .discovered()
+            .iter()
+            .map(|disk| (disk.device.as_str(), disk.slot.as_str()))
+            .collect();
+        let wanted = [
+            ("/dev/sda", "sata0"),
+            ("/dev/sr0", "scsi1"),
+            ("/dev/sr1", "ide2"),
+            ("/dev/vda", "virtio0"),
+        ];
+        assert_eq!(found, wanted);
+    }
+}

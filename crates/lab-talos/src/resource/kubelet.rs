@@ -1,0 +1,241 @@
+//! Settings of the kubelet.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use serde_json::{Map, Value, json};
+
+use super::kubelet_configuration::{configuration, sorted};
+use super::proto::{Field, Form};
+use super::{Item, Kind, View};
+use crate::config::{Applied, Facts, prefix};
+use crate::service::ServiceState;
+
+const CONFIG: &[Field] = &[
+    ("image", 1, Form::Text),
+    ("clusterDNS", 2, Form::Each(&Form::Text)),
+    ("clusterDomain", 3, Form::Text),
+    ("defaultRuntimeSeccompEnabled", 8, Form::Number),
+    ("staticPodListURL", 10, Form::Text),
+    ("disableManifestsDirectory", 11, Form::Number),
+    ("enableFSQuotaMonitoring", 12, Form::Number),
+    ("allowSchedulingOnControlPlane", 14, Form::Number),
+];
+
+pub(super) const KINDS: &[Kind] = &[
+    Kind {
+        name: "KubeletConfigs.kubernetes.talos.dev",
+        proto: CONFIG,
+        list: |view| one(view, "kubelet", config),
+    },
+    Kind {
+        name: "KubeletSpecs.kubernetes.talos.dev",
+        proto: &[
+            ("image", 1, Form::Text),
+            ("args", 2, Form::Each(&Form::Text)),
+            ("expectedNodename", 4, Form::Text),
+            ("config", 5, Form::Struct),
+        ],
+        list: |view| one(view, "kubelet", spec),
+    },
+    Kind {
+        name: "KubeletLifecycles.kubernetes.talos.dev",
+        proto: &[],
+        list: |view| {
+            let kubelet = view.node.services.get("kubelet");
+            let runs = kubelet.is_some_and(|kubelet| kubelet.state == ServiceState::Running);
+            runs.then(|| Item::new("kubelet", json!({}))).into_iter().collect()
+        },
+    },
+    Kind {
+        name: "StaticPodServerStatuses.kubernetes.talos.dev",
+        proto: &[("url", 1, Form::Text)],
+        list: |view| {
+            let id = "static-pod-server-status";
+            one(view, id, |view, _| json!({ "url": static_pod_url(view) }))
+        },
+    },
+    Kind {
+        name: "NodeIPConfigs.kubernetes.talos.dev",
+        proto: &[
+            ("validSubnets", 1, Form::Each(&Form::Text)),
+            ("excludeSubnets", 2, Form::Each(&Form::Text)),
+        ],
+        list: |view| one(view, "kubelet", node_ip),
+    },
+];
+
+/// One resource of a node that has a config.
+fn one(view: &View<'_>, id: &str, spec: fn(&View<'_>, &Applied) -> Value) -> Vec<Item> {
+    let config = view.node.config.iter();
+    config.map(|config| Item::new(id, spec(view, config))).collect()
+}
+
+/// Port of the static pod server: the kernel picks another one at each boot.
+fn static_pod_url(view: &View<'_>) -> String {
+    let port = 32_768 + (view.node.boot * 7919 + u64::from(view.node.vmid)) % 28_000;
+    format!("http://127.0.0.1:{port}")
+}
+
+/// Address with this number in a subnet, as Kubernetes assigns fixed service addresses.
+pub(super) fn service_address(subnet: &str, number: u8) -> Option<IpAddr> {
+    let subnet = prefix(subnet)?;
+    Some(match subnet.address() {
+        IpAddr::V4(first) => {
+            let hosts = u32::MAX.checked_shr(subnet.length().into()).unwrap_or(0);
+            Ipv4Addr::from((u32::from(first) & !hosts).checked_add(number.into())?).into()
+        }
+        IpAddr::V6(first) => {
+            let hosts = u128::MAX.checked_shr(subnet.length().into()).unwrap_or(0);
+            Ipv6Addr::from((u128::from(first) & !hosts).checked_add(number.into())?).into()
+        }
+    })
+}
+
+/// Addresses of the cluster's DNS service.
+pub(super) fn dns_addresses(facts: &Facts) -> Vec<String> {
+    let subnets = facts.service_subnets.iter();
+    subnets.filter_map(|subnet| Some(service_address(subnet, 10)?.to_string())).collect()
+}
+
+/// Extra arguments of a component. Since 1.13 each may have several values.
+pub(super) fn extra_args(view: &View<'_>, config: &Applied, path: &str) -> Value {
+    let mut args = table(config, path);
+    if view.node.version.is_at_least(13) {
+        for value in args.values_mut() {
+            let values = match value.take() {
+                Value::Array(values) => values,
+                value => vec![value],
+            };
+            *value = json!({ "values": values });
+        }
+    }
+    args.into()
+}
+
+pub(super) fn table(config: &Applied, path: &str) -> Map<String, Value> {
+    config.value(path).as_object().cloned().unwrap_or_default()
+}
+
+fn image(config: &Applied) -> String {
+    let image = config.value("machine.kubelet.image");
+    let default = || format!("ghcr.io/siderolabs/kubelet:{}", config.facts.kubelet_version);
+    image.as_str().map_or_else(default, str::to_owned)
+}
+
+pub(super) fn cluster_dns(config: &Applied) -> Value {
+    let own = config.value("machine.kubelet.clusterDNS");
+    if own.is_null() { dns_addresses(&config.facts).into() } else { own }
+}
+
+/// Mounts in the form of the OCI runtime specification, whose field names are in lower case here.
+fn extra_mounts(config: &Applied) -> Vec<Value> {
+    let mounts = config.value("machine.kubelet.extraMounts");
+    let mounts = mounts.as_array().into_iter().flatten();
+    mounts
+        .map(|mount| {
+            json!({
+                "destination": mount["destination"], "type": mount["type"],
+                "source": mount["source"], "options": mount["options"],
+                "uidmappings": [], "gidmappings": [],
+            })
+        })
+        .collect()
+}
+
+/// Inserts values that are omitted when they are empty.
+fn insert_if_any(spec: &mut Value, key: &str, value: Value) {
+    let is_empty = match &value {
+        Value::Array(items) => items.is_empty(),
+        Value::Object(fields) => fields.is_empty(),
+        other => other.is_null(),
+    };
+    if !is_empty {
+        spec[key] = value;
+    }
+}
+
+fn config(view: &View<'_>, config: &Applied) -> Value {
+    let mut spec = json!({
+        "image": image(config),
+        "clusterDNS": cluster_dns(config),
+        "clusterDomain": config.facts.dns_domain,
+    });
+    insert_if_any(&mut spec, "extraArgs", extra_args(view, config, "machine.kubelet.extraArgs"));
+    insert_if_any(&mut spec, "extraMounts", extra_mounts(config).into());
+    insert_if_any(&mut spec, "extraConfig", config.value("machine.kubelet.extraConfig"));
+    let flag = |path: &str| Value::from(config.flag(path));
+    for (key, value) in [
+        ("cloudProviderExternal", flag("cluster.externalCloudProvider.enabled")),
+        (
+            "defaultRuntimeSeccompEnabled",
+            flag("machine.kubelet.defaultRuntimeSeccompProfileEnabled"),
+        ),
+        ("skipNodeRegistration", flag("machine.kubelet.skipNodeRegistration")),
+        ("staticPodListURL", static_pod_url(view).into()),
+        ("disableManifestsDirectory", flag("machine.kubelet.disableManifestsDirectory")),
+        ("enableFSQuotaMonitoring", flag("machine.features.diskQuotaSupport")),
+        ("allowSchedulingOnControlPlane", config.facts.schedules_on_control_planes.into()),
+    ] {
+        spec[key] = value;
+    }
+    spec
+}
+
+fn spec(view: &View<'_>, config: &Applied) -> Value {
+    let mut spec = json!({ "image": image(config), "args": args(view, config) });
+    insert_if_any(&mut spec, "extraMounts", extra_mounts(config).into());
+    if !table(config, "machine.kubelet.extraArgs").contains_key("hostname-override") {
+        spec["expectedNodename"] = view.node.hostname().into();
+    }
+    spec["config"] = sorted(configuration(config, &static_pod_url(view)).into());
+    spec
+}
+
+fn args(view: &View<'_>, config: &Applied) -> Vec<String> {
+    let address = view.node.node_address().map(|address| address.to_string());
+    let mut args = Map::new();
+    let mut set = |key: &str, value: &str| args.insert(key.to_owned(), value.into());
+    set("cert-dir", "/var/lib/kubelet/pki");
+    set("config", "/etc/kubernetes/kubelet.yaml");
+    set("hostname-override", view.node.hostname());
+    set("node-ip", &address.unwrap_or_default());
+    if !config.flag("machine.kubelet.skipNodeRegistration") {
+        set("bootstrap-kubeconfig", "/etc/kubernetes/bootstrap-kubeconfig");
+        set("kubeconfig", "/etc/kubernetes/kubeconfig-kubelet");
+    }
+    if config.flag("cluster.externalCloudProvider.enabled") {
+        set("cloud-provider", "external");
+    }
+    args.extend(table(config, "machine.kubelet.extraArgs"));
+    let mut lines = vec![];
+    for (key, value) in &args {
+        match value {
+            Value::Array(values) => {
+                lines.extend(values.iter().map(|value| format!("--{key}={}", plain(value))));
+            }
+            value => lines.push(format!("--{key}={}", plain(value))),
+        }
+    }
+    lines.sort();
+    lines
+}
+
+fn plain(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+/// Shared addresses are never the address of a node.
+fn node_ip(_: &View<'_>, config: &Applied) -> Value {
+    let facts = &config.facts;
+    let mut valid = facts.node_ip_subnets.clone();
+    if valid.is_empty() {
+        let is_v6 = |subnet: &String| subnet.contains(':');
+        let any = |subnet| if is_v6(subnet) { "::/0" } else { "0.0.0.0/0" };
+        valid = facts.service_subnets.iter().map(|subnet| any(subnet).to_owned()).collect();
+        valid.dedup();
+    }
+    let mut excluded: Vec<String> =
+        facts.pod_subnets.iter().chain(&facts.service_subnets).cloned().collect();
+    excluded.extend(facts.vips().map(|address| address.to_string()));
+    json!({ "validSubnets": valid, "excludeSubnets": excluded })
+}

@@ -1,0 +1,120 @@
+//! What the node does for Kubernetes.
+
+use serde_json::{Value, json};
+
+use super::proto::{Field, Form};
+use super::{Item, Kind, View};
+use crate::kubernetes;
+use crate::service::ServiceState;
+
+const NODE_STATUS: &[Field] = &[
+    ("nodename", 1, Form::Text),
+    ("nodeReady", 2, Form::Number),
+    ("unschedulable", 3, Form::Number),
+    ("labels", 4, Form::Table),
+    ("annotations", 5, Form::Table),
+];
+
+pub(super) const KINDS: &[Kind] = &[
+    Kind {
+        name: "Nodenames.kubernetes.talos.dev",
+        proto: &[("nodename", 1, Form::Text), ("hostnameVersion", 2, Form::Text)],
+        list: |view| {
+            if view.node.config.is_none() {
+                return vec![];
+            }
+            let spec = json!({
+                "nodename": view.node.hostname(), "hostnameVersion": "1", "skipNodeRegistration": false,
+            });
+            vec![Item::new("nodename", spec)]
+        },
+    },
+    Kind {
+        name: "NodeIPs.kubernetes.talos.dev",
+        proto: &[("addresses", 1, Form::Each(&Form::Address))],
+        list: |view| {
+            if view.node.config.is_none() {
+                return vec![];
+            }
+            let address = view.node.node_address().map(|address| address.to_string());
+            let addresses: Vec<String> = address.into_iter().collect();
+            vec![Item::new("kubelet", json!({ "addresses": addresses }))]
+        },
+    },
+    Kind { name: "NodeStatuses.kubernetes.talos.dev", proto: NODE_STATUS, list: node_status },
+    Kind {
+        name: "StaticPods.kubernetes.talos.dev",
+        proto: &[("", 1, Form::Struct)],
+        list: static_pods,
+    },
+    Kind {
+        name: "StaticPodStatuses.kubernetes.talos.dev",
+        proto: &[("", 1, Form::Struct)],
+        list: static_pod_statuses,
+    },
+];
+
+fn node_status(view: &View<'_>) -> Vec<Item> {
+    let name = view.node.hostname();
+    let Some(object) =
+        view.talos.kubernetes_of(view.node).and_then(|store| store.get("nodes", "", name))
+    else {
+        return vec![];
+    };
+    let conditions = object["status"]["conditions"].as_array();
+    let is_ready = conditions
+        .into_iter()
+        .flatten()
+        .any(|condition| condition["type"] == "Ready" && condition["status"] == "True");
+    let table = |key: &str| {
+        let table = object["metadata"][key].clone();
+        if table.is_null() { json!({}) } else { table }
+    };
+    let mut spec = json!({
+        "nodename": name,
+        "nodeReady": is_ready,
+        "unschedulable": object["spec"]["unschedulable"] == true,
+        "labels": table("labels"),
+        "annotations": table("annotations"),
+    });
+    if view.node.version.is_at_least(13) {
+        let ranges = object["spec"]["podCIDRs"].clone();
+        spec["podCIDRs"] = if ranges.is_null() { json!([]) } else { ranges };
+    }
+    vec![Item::new(name, spec)]
+}
+
+pub(crate) const COMPONENTS: [&str; 3] =
+    ["kube-apiserver", "kube-controller-manager", "kube-scheduler"];
+
+/// Static pods are there once the node's own etcd is.
+fn static_pods(view: &View<'_>) -> Vec<Item> {
+    let etcd = view.node.services.get("etcd");
+    if !etcd.is_some_and(crate::service::Service::is_healthy) {
+        return vec![];
+    }
+    let Some(components) = view.talos.components.get(&view.node.vmid) else { return vec![] };
+    let pods = kubernetes::static_pods(components).into_iter();
+    pods.map(|pod| {
+        let name = pod["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+        Item::new(name, pod)
+    })
+    .collect()
+}
+
+/// The kubelet tells how they are.
+fn static_pod_statuses(view: &View<'_>) -> Vec<Item> {
+    let kubelet = view.node.services.get("kubelet");
+    if !kubelet.is_some_and(|kubelet| kubelet.state == ServiceState::Running) {
+        return vec![];
+    }
+    let Some(store) = view.talos.kubernetes_of(view.node) else { return vec![] };
+    COMPONENTS
+        .into_iter()
+        .filter_map(|name| {
+            let pod = format!("{name}-{}", view.node.hostname());
+            let status: Value = store.get("pods", "kube-system", &pod)?["status"].clone();
+            (!status.is_null()).then(|| Item::new(format!("kube-system/{pod}"), status))
+        })
+        .collect()
+}

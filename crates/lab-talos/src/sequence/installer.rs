@@ -1,0 +1,112 @@
+//! An installer at work: which images a node can pull, what it may be upgraded to, and what comes
+//! onto the disk.
+
+use super::super::simulation::Simulation;
+use super::super::talos_state::Node;
+use super::super::version::Version;
+use super::super::written::{DiskKey, Installed};
+use crate::image::{Platform, TalosImage};
+
+/// META: written by an upgrade, and gone once what it installed has booted.
+pub(super) const UPGRADE_TAG: u8 = 6;
+/// META: an image that the next boot installs.
+pub(super) const STAGED: u8 = 7;
+pub(super) const STAGED_OPTIONS: u8 = 8;
+
+impl Simulation {
+    /// What an image would install on this node; or why it cannot be pulled.
+    pub(crate) fn installer(&self, vmid: u32, image: &str) -> Result<TalosImage, String> {
+        let failed = |why: &str| format!("failed to pull image \"{image}\": {why}");
+        let obstacle = self.look(|talos| talos.nodes.get(&vmid).map(|node| self.obstacle(node)));
+        match obstacle {
+            Some(None) => {}
+            Some(Some(why)) => return Err(failed(why)),
+            None => return Err(failed("the node is gone")),
+        }
+        let Some(factory) = &self.settings.factory else { return Err(failed("not found")) };
+        factory.installer(image).map_err(|why| failed(&why))
+    }
+
+    /// Puts an image onto the disk that the node boots from. What runs can be gone back to.
+    pub(super) fn put_onto_disk(&self, disk: &DiskKey, running: Installed, image: &TalosImage) {
+        let installed = as_installed(image, &running.platform);
+        self.hypervisor.write_disk(disk, |written| {
+            written.is_blank = false;
+            written.previous = Some(running);
+            written.installed = Some(installed);
+            written.meta.insert(UPGRADE_TAG, "B".to_owned());
+            written.meta.remove(&STAGED);
+            written.meta.remove(&STAGED_OPTIONS);
+        });
+    }
+}
+
+/// What is on the disk after this. Installers of before 1.10 keep the platform that they run on; later ones bring
+/// their own.
+pub(super) fn as_installed(image: &TalosImage, platform: &str) -> Installed {
+    let is_neutral = Version::parse(&image.version).is_some_and(|version| version.minor < 10);
+    Installed {
+        version: image.version.clone(),
+        schematic: image.schematic.to_yaml(),
+        schematic_id: image.schematic_id.clone(),
+        platform: match image.platform {
+            _ if is_neutral => platform.to_owned(),
+            Platform::Metal => "metal".to_owned(),
+            Platform::Nocloud => "nocloud".to_owned(),
+        },
+        secureboot: image.secureboot,
+    }
+}
+
+/// What the installer finds wrong before it touches the disk: Talos of this release is not reached
+/// from everywhere, and does not run every Kubernetes.
+pub(super) fn preflight(node: &Node, image: &TalosImage) -> Result<(), String> {
+    let Some(target) = Version::parse(&image.version) else {
+        return Err(format!("version {} is not one", image.version));
+    };
+    let host = &node.version;
+    let plain = |version: &Version| version.to_string().trim_start_matches('v').to_owned();
+    if host.minor < oldest_host(target.minor) {
+        let (host, target) = (plain(host), plain(&target));
+        return Err(format!("host version {host} is too old to upgrade to Talos {target}"));
+    }
+    if host.minor >= target.minor + 2 {
+        let (host, target) = (plain(host), plain(&target));
+        return Err(format!("host version {host} is too new to downgrade to Talos {target}"));
+    }
+    let Some(config) = &node.config else { return Ok(()) };
+    let Some(kubernetes) = Version::parse(&config.facts.kubelet_version) else { return Ok(()) };
+    // Each release of Talos knows six of Kubernetes, and each brings one more.
+    let (oldest, newest) = (target.minor + 18, target.minor + 23);
+    let problem = if kubernetes.minor < oldest {
+        "too old"
+    } else if kubernetes.minor > newest {
+        "too new"
+    } else {
+        return Ok(());
+    };
+    let (kubernetes, target) = (plain(&kubernetes), plain(&target));
+    Err(format!("version of Kubernetes {kubernetes} is {problem} to be used with Talos {target}"))
+}
+
+/// The oldest minor release that may be upgraded to this one.
+fn oldest_host(target: u32) -> u32 {
+    match target {
+        ..=8 => 5,
+        9 => 8,
+        later => later - 2,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::oldest_host;
+
+    #[test]
+    fn upgrades_begin_where_talos_says() {
+        let table = [(8, 5), (9, 8), (10, 8), (11, 9), (12, 10), (13, 11), (14, 12)];
+        for (target, oldest) in table {
+            assert_eq!(oldest_host(target), oldest, "1.{target}");
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! Reboots and shutdowns.
+
+use std::sync::Arc;
+
+use talmox_talos_api::proto::machine::reboot_request::Mode;
+use talmox_talos_api::server::Status;
+
+use super::super::simulation::Simulation;
+use super::super::talos_state::Stage;
+use super::drain;
+use super::run::{Run, STOP};
+
+const CLEAN_UP: &[(&str, &str)] = &[("cleanup", "stopAllPods"), ("dbus", "stopDBus")];
+
+impl Simulation {
+    /// Gives the actor whose events tell how it goes.
+    pub(crate) fn reboot(
+        self: &Arc<Self>,
+        vmid: u32,
+        boot: u64,
+        mode: Mode,
+    ) -> Result<String, Status> {
+        let (actor, run) = Run::begin(self, vmid, boot, "reboot", Stage::Rebooting)?;
+        if let Some(run) = run {
+            tokio::spawn(async move {
+                let is_forced = mode == Mode::Force;
+                if is_forced || run.phases(CLEAN_UP).await && run.phases(STOP).await {
+                    run.reboot().await;
+                }
+            });
+        }
+        Ok(actor)
+    }
+
+    pub(crate) fn shut_down(
+        self: &Arc<Self>,
+        vmid: u32,
+        boot: u64,
+        is_forced: bool,
+    ) -> Result<String, Status> {
+        let (actor, run) = Run::begin(self, vmid, boot, "shutdown", Stage::ShuttingDown)?;
+        if let Some(run) = run {
+            tokio::spawn(async move {
+                if !run.phases(&[("storeShutdown", "storeShutdownEmergency")]).await
+                    || !is_forced && !drain::drain(&run).await
+                {
+                    return;
+                }
+                if run.phases(CLEAN_UP).await && run.phases(STOP).await {
+                    run.shut_down().await;
+                }
+            });
+        }
+        Ok(actor)
+    }
+}
