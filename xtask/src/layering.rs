@@ -6,7 +6,7 @@ use std::process::Command;
 
 use serde_json::Value as Json;
 
-use crate::Problems;
+use crate::{Problems, purity};
 
 /// Each crate, and the crates of this workspace that it may depend on. Dependencies for tests are
 /// held to the same rule, but for those in `IN_TESTS`.
@@ -16,7 +16,9 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("talmox-yaml", &[]),
     ("talmox-model", &["talmox-yaml"]),
     ("talmox-talos-config", &["talmox-yaml"]),
-    ("talmox-pve", &["talmox-clock", "talmox-tls"]),
+    ("talmox-pve-types", &[]),
+    ("talmox-pve", &["talmox-clock", "talmox-pve-types", "talmox-tls"]),
+    ("talmox-plan", &["talmox-model", "talmox-pve-types", "talmox-talos-config", "talmox-yaml"]),
     ("talmox-talos-api", &["talmox-clock", "talmox-talos-config", "talmox-tls", "talmox-yaml"]),
     ("talmox-lab-environment", &["talmox-clock", "talmox-tls"]),
     ("talmox-lab-kube", &["talmox-clock", "talmox-talos-config", "talmox-yaml"]),
@@ -48,6 +50,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         &[
             "talmox-clock",
             "talmox-model",
+            "talmox-plan",
             "talmox-pve",
             "talmox-talos-api",
             "talmox-talos-config",
@@ -62,6 +65,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "talmox-engine",
             "talmox-lab",
             "talmox-model",
+            "talmox-plan",
             "talmox-pve",
             "talmox-talos-api",
             "talmox-talos-config",
@@ -92,11 +96,11 @@ const FORBIDDEN: &[(&str, &[&str], &str)] = &[
 ];
 
 pub(crate) fn check(root: &Path) -> Problems {
-    let metadata = match metadata(root) {
-        Ok(metadata) => metadata,
-        Err(problem) => return vec![problem],
+    let (metadata, whole) = match (metadata(root, &["--no-deps"]), metadata(root, &[])) {
+        (Ok(metadata), Ok(whole)) => (metadata, whole),
+        (Err(problem), _) | (_, Err(problem)) => return vec![problem],
     };
-    let mut problems = vec![];
+    let mut problems = purity::check(&whole);
     for package in metadata["packages"].as_array().into_iter().flatten() {
         let name = package["name"].as_str().unwrap_or_default();
         let Some((_, allowed)) = ALLOWED.iter().find(|(known, _)| *known == name) else {
@@ -128,7 +132,7 @@ pub(crate) fn check(root: &Path) -> Problems {
 }
 
 /// The crates that are sync and do no I/O.
-const LEAVES: &[&str] = &["yaml", "model", "talos-config"];
+const LEAVES: &[&str] = &["yaml", "model", "talos-config", "pve-types", "plan"];
 
 /// What the standard library has for reaching the outside world.
 const OUTSIDE: &[&str] =
@@ -153,9 +157,10 @@ fn outside_world(folder: &Path, root: &Path, problems: &mut Problems) {
     }
 }
 
-fn metadata(root: &Path) -> Result<Json, String> {
+fn metadata(root: &Path, options: &[&str]) -> Result<Json, String> {
     let output = Command::new(env!("CARGO"))
-        .args(["metadata", "--format-version", "1", "--no-deps", "--locked"])
+        .args(["metadata", "--format-version", "1", "--locked"])
+        .args(options)
         .current_dir(root)
         .output()
         .map_err(|error| format!("cannot run cargo metadata: {error}"))?;

@@ -10,7 +10,9 @@ mod chaos;
 mod dependencies;
 mod dist;
 mod generated;
+mod import_circle;
 mod layering;
+mod purity;
 mod size;
 mod stubs;
 mod threats;
@@ -26,6 +28,7 @@ fn main() -> ExitCode {
         Some("check") => {
             let mut problems = layering::check(&root);
             problems.extend(dependencies::check(&root));
+            problems.extend(import_circle::check(&root));
             problems.extend(generated::check(&root));
             problems.extend(size::check(&root));
             problems.extend(threats::check(&root));

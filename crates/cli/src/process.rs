@@ -3,7 +3,7 @@
 use std::fs;
 
 use talmox_engine::cluster_lock::{Holder, Life, ProcessMark};
-use talmox_engine::ownership::ClusterMark;
+use talmox_plan::ownership::ClusterMark;
 
 use crate::environment;
 

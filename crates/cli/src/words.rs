@@ -1,7 +1,7 @@
 //! Words: in columns for people, and out of a command line, as sops splits it for editors and key
 //! commands: quotes and backslashes, but nothing else that a shell does.
 
-pub(crate) use talmox_engine::plan::show::{aligned, wrapped};
+pub(crate) use talmox_plan::plan::show::{aligned, wrapped};
 
 /// Splits a command line. `None` if a quote is not closed, or there is no word at all.
 pub(crate) fn split(text: &str) -> Option<Vec<String>> {

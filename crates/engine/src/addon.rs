@@ -1,10 +1,11 @@
 //! The manifests of an add-on, wherever they come from.
 
 use aws_lc_rs::digest::{SHA256, digest};
+use talmox_plan::desired::AddonSource;
+use talmox_plan::manifest::{Manifest, ManifestError, read_manifests};
+use talmox_plan::url::shown_url;
 
-use crate::kube::{Manifest, ManifestError, read_manifests};
-use crate::plan::AddonSource;
-use crate::web::{Web, WebError, shown_url};
+use crate::web::{Web, WebError};
 
 /// Why there are none.
 #[derive(Debug, thiserror::Error)]

@@ -1,8 +1,7 @@
 //! The Image Factory: schematics, versions and extensions.
 
-use std::collections::BTreeSet;
-
 use serde::Deserialize;
+use talmox_plan::observed::Offer;
 
 use crate::web::{Web, WebError};
 
@@ -53,17 +52,6 @@ pub async fn versions(web: &Web, factory: &str) -> Result<Vec<String>, WebError>
     read(url, &answer)
 }
 
-/// What a factory has for a Talos version.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Offer {
-    /// The names of its extensions.
-    Extensions(BTreeSet<String>),
-    NoSuchVersion {
-        /// The versions of the same minor that it has.
-        similar: Vec<String>,
-    },
-}
-
 /// Asks what there is for a Talos version.
 pub async fn offer(web: &Web, factory: &str, talos: &str) -> Result<Offer, WebError> {
     let refusal = match extensions(web, factory, talos).await {
@@ -83,29 +71,6 @@ pub async fn offer(web: &Web, factory: &str, talos: &str) -> Result<Offer, WebEr
     Ok(Offer::NoSuchVersion { similar: known.into_iter().filter(is_similar).collect() })
 }
 
-/// Old names of extensions that the factory still understands, where it has the new one.
-const RENAMED: [(&str, &str); 11] = [
-    ("amdgpu-firmware", "amdgpu"),
-    ("gasket", "gasket-driver"),
-    ("i915-ucode", "i915"),
-    ("nonfree-kmod-nvidia", "nonfree-kmod-nvidia-lts"),
-    ("nvidia-container-toolkit", "nvidia-container-toolkit-lts"),
-    ("nvidia-fabricmanager", "nvidia-fabric-manager-lts"),
-    ("nvidia-open-gpu-kernel-modules", "nvidia-open-gpu-kernel-modules-lts"),
-    ("talos-vmtoolsd", "vmtoolsd-guest-agent"),
-    ("usb-modem", "usb-modem-drivers"),
-    ("v4l-uvc", "v4l-uvc-drivers"),
-    ("xe-guest-utilities", "xen-guest-agent"),
-];
-
-/// Whether an extension is among those that a factory has, by this name or its new one.
-pub fn has_extension(known: &BTreeSet<String>, name: &str) -> bool {
-    let new = name.strip_prefix("siderolabs/").and_then(|bare| {
-        RENAMED.iter().find(|(old, _)| *old == bare).map(|(_, new)| format!("siderolabs/{new}"))
-    });
-    known.contains(name) || new.is_some_and(|new| known.contains(&new))
-}
-
 fn at(factory: &str, path: &str) -> String {
     format!("{}/{path}", factory.trim_end_matches('/'))
 }
@@ -113,18 +78,4 @@ fn at(factory: &str, path: &str) -> String {
 fn read<'a, T: Deserialize<'a>>(url: String, answer: &'a [u8]) -> Result<T, WebError> {
     serde_json::from_slice(answer)
         .map_err(|error| WebError::Unreadable { url, what: error.to_string() })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn extensions_are_known_by_their_old_names_too() {
-        let known = BTreeSet::from(["siderolabs/i915".to_owned()]);
-        assert!(has_extension(&known, "siderolabs/i915"));
-        assert!(has_extension(&known, "siderolabs/i915-ucode"));
-        assert!(!has_extension(&known, "i915-ucode"));
-        assert!(!has_extension(&known, "siderolabs/gasket"));
-    }
 }

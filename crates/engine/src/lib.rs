@@ -1,17 +1,15 @@
-//! From an inventory to a cluster.
+//! Observing a cluster and executing plans.
 //!
-//! [`desired`] says what an inventory stands for, [`observe`] what there is, [`plan`] what is to be
-//! done about the difference; [`ownership`] says which VMs are ours to touch.
+//! [`observe`] reads the state of Proxmox, Talos and Kubernetes; `talmox-plan` plans from it, without
+//! I/O; [`execute`] runs the steps of a plan, and reports what happens as events and to a log.
 //!
-//! [`execute`] carries a plan out, step by step; what happens is told as events, and to a log.
-//!
-//! Nothing here prints or reads the environment. The only files are the lock and the log, where the
-//! caller wants them.
+//! Nothing here prints or reads the environment. The only files are the lock and the log, at the
+//! paths that the caller passes.
 
 pub mod access;
 mod addon;
+mod cancel;
 pub mod cluster_lock;
-pub mod desired;
 pub mod event;
 pub mod execute;
 pub mod factory;
@@ -20,14 +18,9 @@ mod locate;
 pub mod lock;
 pub mod observe;
 mod other_system;
-pub mod ownership;
 pub mod patience;
-pub mod plan;
-pub mod role;
 pub mod run_log;
-mod sdn_zone;
-pub mod settled;
+mod settled;
 pub mod status;
 pub mod step;
-pub mod template_mark;
 pub mod web;

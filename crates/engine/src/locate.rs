@@ -3,11 +3,10 @@
 
 use std::net::IpAddr;
 
+use talmox_plan::desired::Contact;
 use talmox_pve::api::qemu::{AgentInterface, Vm, agent_interfaces};
 use talmox_pve::{Client, PveError};
 use talmox_talos_api::{Expected, Look, Machine};
-
-use crate::plan::Contact;
 
 /// What cannot be told now may be told later: the agent comes up with the system.
 pub(crate) async fn locate(contact: Contact, vm: &Vm, pve: &Client) -> Look<IpAddr> {

@@ -4,11 +4,10 @@ use std::io;
 use std::net::IpAddr;
 use std::time::Duration;
 
+use talmox_plan::desired::Contact;
 use talmox_pve::api::qemu::{Vm, agent_ping};
 use talmox_pve::{Client, PveError};
 use talmox_talos_api::{Address, Look, Reach};
-
-use crate::plan::Contact;
 
 /// Where one logs in.
 const SSH: u16 = 22;

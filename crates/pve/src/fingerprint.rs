@@ -5,65 +5,16 @@
 //! System, Certificates). It never decides that a certificate is good, and sends nothing but the
 //! TLS handshake.
 
-use std::fmt;
 use std::io;
 use std::net::{TcpStream, ToSocketAddrs};
-use std::str::FromStr;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use aws_lc_rs::digest;
 use rustls::pki_types::{InvalidDnsNameError, ServerName};
 use rustls::{ClientConfig, ClientConnection};
 use talmox_tls::ByLeaf;
 
-/// The SHA-256 fingerprint of a certificate.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Fingerprint(pub [u8; 32]);
-
-impl fmt::Display for Fingerprint {
-    /// As Proxmox shows it: `AB:CD:…`.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (index, byte) in self.0.iter().enumerate() {
-            let colon = if index == 0 { "" } else { ":" };
-            write!(f, "{colon}{byte:02X}")?;
-        }
-        Ok(())
-    }
-}
-
-/// A text that is no fingerprint.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("a SHA-256 fingerprint has 32 bytes in hexadecimal digits, such as AB:CD:…")]
-pub struct BadFingerprint;
-
-impl FromStr for Fingerprint {
-    type Err = BadFingerprint;
-
-    /// With or without colons, in either case.
-    fn from_str(text: &str) -> Result<Self, BadFingerprint> {
-        let digits: Vec<u8> = text.bytes().filter(|byte| *byte != b':').collect();
-        let byte = |pair: &[u8]| {
-            let is_hex = pair.iter().all(u8::is_ascii_hexdigit);
-            let text = str::from_utf8(pair).ok().filter(|_| is_hex)?;
-            u8::from_str_radix(text, 16).ok()
-        };
-        let bytes: Option<Vec<u8>> = digits.chunks(2).map(byte).collect();
-        bytes
-            .filter(|_| digits.len() == 64)
-            .and_then(|bytes| bytes.try_into().ok())
-            .map(Self)
-            .ok_or(BadFingerprint)
-    }
-}
-
-impl Fingerprint {
-    /// Of a certificate in DER form.
-    pub fn of(certificate: &[u8]) -> Self {
-        let digest = digest::digest(&digest::SHA256, certificate);
-        Self(digest.as_ref().try_into().expect("invariant: SHA-256 has 32 bytes"))
-    }
-}
+pub use talmox_pve_types::fingerprint::{BadFingerprint, Fingerprint};
 
 /// Why no fingerprint could be read.
 #[derive(Debug, thiserror::Error)]
@@ -235,16 +186,5 @@ mod tests {
         let port = silent.local_addr().unwrap().port();
         let error = probe("127.0.0.1", port, Duration::from_millis(200)).unwrap_err();
         assert!(matches!(error, ProbeError::Silent { .. }), "{error:?}");
-    }
-
-    #[test]
-    fn fingerprints_look_as_in_proxmox() {
-        let text = Fingerprint([0xab; 32]).to_string();
-        assert!(text.starts_with("AB:AB:") && text.len() == 95, "{text}");
-        assert_eq!(text.parse(), Ok(Fingerprint([0xab; 32])));
-        assert_eq!("ab".repeat(32).parse(), Ok(Fingerprint([0xab; 32])));
-        for odd in ["", "AB", &"ab".repeat(33), &"+b".repeat(32), &"ä".repeat(32)] {
-            assert_eq!(odd.parse::<Fingerprint>(), Err(BadFingerprint), "{odd}");
-        }
     }
 }

@@ -1,6 +1,6 @@
 //! Proxmox VE as talmox speaks to it.
 //!
-//! A call is a value: [`api`] makes it, [`Client`] sends it. Nothing here prints, and time and
+//! A call is a value: [`api`] (of `talmox-pve-types`) makes it, [`Client`] sends it. Nothing here prints, and time and
 //! chance come from `talmox-clock`.
 //!
 //! ```no_run
@@ -33,23 +33,15 @@
 //! # }
 //! ```
 
-pub mod api;
 pub mod client;
-pub mod config;
 pub mod error;
 pub mod fingerprint;
-pub mod id;
-pub mod property;
-pub mod request;
-pub mod secret;
 
-mod encode;
+mod response;
 mod tls;
-mod wire;
 
 pub use client::Client;
 pub use error::PveError;
-pub use request::Request;
-pub use secret::Secret;
+pub use talmox_pve_types::wire::Unreadable;
+pub use talmox_pve_types::{Request, Secret, api, config, id, property, request, secret};
 pub use tls::TrustError;
-pub use wire::Unreadable;

@@ -3,6 +3,8 @@
 use crate::client::{Client, ResourceKind};
 use crate::error::TalosError;
 
+pub use talmox_talos_config::machine::Expected;
+
 /// What a machine says of itself to anybody. This catches mix-ups; whoever wants to deceive can say
 /// the same.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -15,14 +17,6 @@ pub struct Machine {
     /// What the drive that it was booted with calls it.
     pub instance_id: Option<String>,
     pub hostname: Option<String>,
-}
-
-/// The machine that is meant.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Expected {
-    pub uuid: Option<String>,
-    pub macs: Vec<String>,
-    pub instance_id: Option<String>,
 }
 
 impl Machine {

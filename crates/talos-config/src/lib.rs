@@ -22,6 +22,7 @@ mod format;
 pub mod generate;
 pub mod leaf;
 pub mod lint;
+pub mod machine;
 pub mod meta;
 pub mod network;
 pub mod patch;

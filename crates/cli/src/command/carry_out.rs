@@ -6,8 +6,8 @@ use talmox_engine::access::WriteFiles;
 use talmox_engine::cluster_lock::Fence;
 use talmox_engine::event::Events;
 use talmox_engine::execute::Cancel;
-use talmox_engine::plan::Plan;
 use talmox_engine::run_log::RunLog;
+use talmox_plan::plan::Plan;
 
 use crate::args::Format;
 use crate::error::CommandError;

@@ -9,18 +9,17 @@ use serde_json::json;
 use talmox_clock::Clock;
 use talmox_engine::event::{Event, RunEnd, Stamped};
 use talmox_engine::observe::{observe_images, observe_removed};
-use talmox_engine::plan::{self, Action, DestroyOptions, Plan, Step, show};
+use talmox_plan::plan::{self, Action, Plan, Step, show};
+use talmox_plan::planning::{self, DestroyOptions};
 
 use crate::args::{Format, Global};
-use crate::choose;
 use crate::command::Outcome;
 use crate::command::carry_out::carry_out;
 use crate::error::{CommandError, Exit};
-use crate::interrupt;
 use crate::printer::Printer;
 use crate::rehearsal::RehearsalArgs;
 use crate::session::{NoSecrets, RunLocks, Session};
-use crate::{ask, report as run_report, runtime};
+use crate::{ask, choose, interrupt, report as run_report, runtime};
 use leftover::Leftovers;
 
 const AFTER_HELP: &str = "\
@@ -152,7 +151,7 @@ async fn plan_of(args: &DestroyArgs, session: &Session) -> Result<Plan, CommandE
     }
     observe_removed(&session.desired, &session.pve, &mut world.pve).await;
     let options = DestroyOptions { images: args.images, secrets: args.secrets };
-    Ok(plan::destroy(&session.desired, &world, options))
+    Ok(planning::destroy(&session.desired, &world, options))
 }
 
 /// Carries out what was agreed to, while no other run can change the cluster. Until the lock was taken another run may

@@ -1,6 +1,6 @@
 //! The plan of a cluster that has no secrets yet. `up` makes them; whoever only looks does not.
 
-use talmox_engine::plan::{Change, Class, Object, Plan};
+use talmox_plan::plan::{Change, Class, Object, Plan};
 
 use crate::session::Session;
 

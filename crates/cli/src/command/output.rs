@@ -6,18 +6,16 @@ use std::path::Path;
 
 use clap::Args;
 use serde_json::{Map, Value};
-use talmox_engine::plan::locations;
+use talmox_plan::planning::locations;
 
 use crate::args::{Format, Global};
 use crate::columns::{drop_column, narrow, no_room};
 use crate::command::Outcome;
-use crate::disk;
 use crate::error::{CommandError, Exit};
 use crate::printer::Printer;
 use crate::rehearsal::RehearsalArgs;
-use crate::runtime;
 use crate::session::{NoSecrets, Session};
-use crate::words;
+use crate::{disk, runtime, words};
 use facts::{ADDRESS, ASSUMED};
 
 pub(crate) use facts::{Facts, KUBERNETES, TALOS, versions};

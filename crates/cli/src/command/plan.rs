@@ -3,17 +3,17 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use talmox_engine::plan::{self, Plan, SavedPlan, show};
+use talmox_plan::plan::{Plan, SavedPlan, show};
+use talmox_plan::planning;
 
 use crate::args::{Format, Global};
-use crate::choose;
 use crate::command::{Outcome, again, draft, look_at_each};
 use crate::disk::{self, Before};
 use crate::error::{CommandError, Exit};
 use crate::printer::Printer;
 use crate::rehearsal::RehearsalArgs;
 use crate::session::Session;
-use crate::{runtime, words};
+use crate::{choose, runtime, words};
 
 const AFTER_HELP: &str = "\
 Examples:
@@ -87,7 +87,7 @@ async fn plan(
             .hint("`talmox secrets init` makes them: MACs and machine configs come from them"));
     }
     let world = session.observe().await?;
-    let mut plan = plan::plan(&session.desired, &world, session.options(&world));
+    let mut plan = planning::plan(&session.desired, &world, session.options(&world));
     draft::announce_secrets(&mut plan, session);
     draft::forget_identities(&mut plan, session);
     if let Some(path) = &args.out {

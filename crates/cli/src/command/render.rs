@@ -8,26 +8,25 @@ use std::time::Duration;
 
 use clap::Args;
 use serde_json::json;
-use talmox_engine::desired::{
-    DeriveError, Inputs, Phase, Rendered, Renderer, needed_files, needed_secrets,
-};
 use talmox_model::value::{Patch, Role};
 use talmox_model::{Cluster, Node, Sources, Span};
-use talmox_talos_config::client::Role as ClientRole;
-use talmox_talos_config::client::talosconfig;
+use talmox_plan::desired::{
+    DeriveError, Inputs, Phase, Rendered, Renderer, needed_files, needed_secrets,
+};
+use talmox_talos_config::client::{Role as ClientRole, talosconfig};
 use talmox_talos_config::secret::SecretText;
 use talmox_talos_config::secrets::Bundle;
 
-pub(crate) use self::output::Output;
 use super::{Outcome, talosconfig as client};
 use crate::args::{Format, Global};
 use crate::boundary::Boundary;
 use crate::choose::{self, Chosen};
-use crate::environment;
 use crate::error::{CommandError, Exit};
 use crate::printer::Printer;
 use crate::reference::Resolver;
-use crate::secrets;
+use crate::{environment, secrets};
+
+pub(crate) use self::output::Output;
 
 /// Where configs go unless somebody says otherwise.
 pub(crate) const DEFAULT_FOLDER: &str = "generated";

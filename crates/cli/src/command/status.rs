@@ -7,19 +7,21 @@ use std::time::Duration;
 
 use clap::Args;
 use serde_json::{Value as Json, json};
-use talmox_engine::observe::{KubernetesSeen, World};
-use talmox_engine::plan::{self, OwnVm, absent, locations, strangers};
-use talmox_engine::status::{Found, NodeStatus, Part, Role, Sources, Status, Subject, gather};
+use talmox_engine::status::{
+    NodeRole, NodeStatus, ObservedCluster, Part, Status, StatusSources, Subject, gather,
+};
+use talmox_plan::observed::{KubernetesSeen, Observed};
+use talmox_plan::plan::OwnVm;
+use talmox_plan::planning::{self, absent, foreign_vms, locations};
 use talmox_pve::api::qemu::Vm;
 
 use crate::args::{Format, Global};
-use crate::choose;
 use crate::command::{Outcome, look_at_each};
 use crate::error::Exit;
 use crate::printer::Printer;
 use crate::rehearsal::RehearsalArgs;
-use crate::runtime;
 use crate::session::{NoSecrets, Session};
+use crate::{choose, runtime};
 
 const AFTER_HELP: &str = "\
 Examples:
@@ -76,7 +78,7 @@ async fn show(args: &StatusArgs, session: &Session, printer: &Printer) -> Outcom
     let world = async {
         let world = session.observe_only().await.map_err(|error| error.chain())?;
         let subjects = subjects(session, Some(&world));
-        let plan = plan::plan(&session.desired, &world, session.options(&world));
+        let plan = planning::plan(&session.desired, &world, session.options(&world));
         let of_all = plan.errors().filter(|error| error.subject == session.desired.cluster);
         let errors = of_all.map(|error| error.message.clone()).collect();
         let health = match world.kubernetes {
@@ -84,10 +86,10 @@ async fn show(args: &StatusArgs, session: &Session, printer: &Printer) -> Outcom
             KubernetesSeen::NotAsked | KubernetesSeen::Silent(_) => vec![],
         };
         let absent = absent(&session.desired, &world.pve);
-        Ok(Found { subjects, absent, changes: plan.changes, health, errors })
+        Ok(ObservedCluster { subjects, absent, changes: plan.changes, health, errors })
     };
     let cluster = session.cluster_access(Arc::new(|_| Ok(())));
-    let sources = Sources { pve: session.pve.clone(), cluster, limit: args.timeout };
+    let sources = StatusSources { pve: session.pve.clone(), cluster, limit: args.timeout };
     let known = subjects(session, None);
     let (status, trouble) = gather(&session.desired.cluster, &known, &sources, world).await;
     match printer.format {
@@ -119,21 +121,21 @@ fn is_silent(status: &Status, is_world_known: bool) -> bool {
 }
 
 /// The nodes of the inventory, each with its VM as far as that is known.
-fn subjects(session: &Session, world: Option<&World>) -> Vec<Subject> {
+fn subjects(session: &Session, world: Option<&Observed>) -> Vec<Subject> {
     let desired = &session.desired;
     let places: Vec<Option<Vm>> = match world {
         Some(world) => locations(desired, &world.pve).into_iter().map(|(_, vm)| vm).collect(),
         None => vec![None; desired.nodes.len()],
     };
-    let strangers = world.map(|world| strangers(desired, &world.pve)).unwrap_or_default();
-    let subject = |(node, vm): (&talmox_engine::desired::DesiredNode, Option<Vm>)| Subject {
+    let foreign_vms = world.map(|world| foreign_vms(desired, &world.pve)).unwrap_or_default();
+    let subject = |(node, vm): (&talmox_plan::desired::DesiredNode, Option<Vm>)| Subject {
         name: node.name.clone(),
         role: match (node.is_talos, node.is_control_plane) {
-            (false, _) => Role::Ubuntu,
-            (true, true) => Role::ControlPlane,
-            (true, false) => Role::Worker,
+            (false, _) => NodeRole::Ubuntu,
+            (true, true) => NodeRole::ControlPlane,
+            (true, false) => NodeRole::Worker,
         },
-        stranger: strangers.get(&node.name).cloned(),
+        stranger: foreign_vms.get(&node.name).cloned(),
         own: vm.map(|vm| OwnVm { vm, identity: desired.identity_of(&node.name) }),
         contact: node.contact,
     };
@@ -142,7 +144,7 @@ fn subjects(session: &Session, world: Option<&World>) -> Vec<Subject> {
 
 #[cfg(test)]
 mod tests {
-    use talmox_engine::status::{Seen, TalosStatus, Unreachable, VmState};
+    use talmox_engine::status::{Known, TalosStatus, Unreachable, VmState};
 
     use super::*;
 
@@ -151,23 +153,23 @@ mod tests {
         let unknown = || "no answer in time".to_owned();
         let answer = || {
             let (version, stage) = (None, "maintenance".to_owned());
-            Seen::Is(TalosStatus { version, stage, troubles: vec![], certificate_end: None })
+            Known::Is(TalosStatus { version, stage, troubles: vec![], certificate_end: None })
         };
-        let node = |vmid: Option<u32>, talos: Option<Seen<TalosStatus>>| NodeStatus {
+        let node = |vmid: Option<u32>, talos: Option<Known<TalosStatus>>| NodeStatus {
             name: "node".to_owned(),
-            role: if talos.is_some() { Role::Worker } else { Role::Ubuntu },
+            role: if talos.is_some() { NodeRole::Worker } else { NodeRole::Ubuntu },
             vmid,
-            address: Seen::Unknown(unknown()),
+            address: Known::Unknown(unknown()),
             vm: VmState::Unknown(unknown()),
             talos,
             kubernetes: None,
             etcd: None,
             drift: vec![],
         };
-        let silent = || Some(Seen::Unknown(unknown()));
+        let silent = || Some(Known::Unknown(unknown()));
         let status = |nodes: Vec<NodeStatus>| Status {
             cluster: "dev".to_owned(),
-            kubernetes: Seen::Unknown(unknown()),
+            kubernetes: Known::Unknown(unknown()),
             nodes,
             unreachable: vec![],
             authorities: vec![],

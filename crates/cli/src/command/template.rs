@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
-use talmox_engine::desired::Desired;
-use talmox_engine::observe::Pve;
-use talmox_engine::plan::{Plan, show, template_doubts};
-use talmox_engine::template_mark::TemplateMark;
+use talmox_plan::desired::Desired;
+use talmox_plan::observed::Pve;
+use talmox_plan::ownership::TemplateMark;
+use talmox_plan::plan::{Plan, show};
+use talmox_plan::planning::template_doubts;
 
 use crate::args::{Format, Global};
 use crate::command::Outcome;

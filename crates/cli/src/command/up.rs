@@ -7,8 +7,9 @@ use std::sync::{Arc, Mutex};
 
 use clap::Args;
 use talmox_engine::access::{ClientFiles, WriteFiles};
-use talmox_engine::observe::World;
-use talmox_engine::plan::{self, Action, Plan, SavedPlan, Step, show};
+use talmox_plan::observed::Observed;
+use talmox_plan::plan::{self, Action, Plan, SavedPlan, Step, show};
+use talmox_plan::planning;
 
 use crate::args::{Format, Global};
 use crate::choose::{self, ClientPaths};
@@ -135,7 +136,7 @@ async fn up(
     let mut plan = plan_of(args, session, &paths, &world);
     refuse(&plan, printer)?;
     if let Some(path) = &args.plan {
-        let agreed = plan::plan(&session.desired, &world, session.options(&world));
+        let agreed = planning::plan(&session.desired, &world, session.options(&world));
         check_saved(path, &agreed, &world)?;
     }
     let is_write = |step: &Step| matches!(step.action, Action::WriteClientFiles(_));
@@ -181,11 +182,11 @@ async fn up(
     summary::done(session, &world, &end, printer).await
 }
 
-fn plan_of(args: &UpArgs, session: &Session, paths: &ClientPaths, world: &World) -> Plan {
+fn plan_of(args: &UpArgs, session: &Session, paths: &ClientPaths, world: &Observed) -> Plan {
     let mut options = session.options_with(paths, world);
     // Who asks for the files gets them, also if nothing else is to be done.
     options.has_client_files &= !args.merge && args.output.is_none();
-    plan::plan(&session.desired, world, options)
+    planning::plan(&session.desired, world, options)
 }
 
 /// Carries out what was agreed to, while no other run can change the cluster. Until the lock was taken another run may
@@ -193,12 +194,12 @@ fn plan_of(args: &UpArgs, session: &Session, paths: &ClientPaths, world: &World)
 async fn locked(
     args: &UpArgs,
     session: &Session,
-    (mut plan, mut world): (Plan, World),
+    (mut plan, mut world): (Plan, Observed),
     paths: &ClientPaths,
     write: WriteFiles,
     locks: &RunLocks,
     printer: &Printer,
-) -> Result<(Option<Tally>, World), CommandError> {
+) -> Result<(Option<Tally>, Observed), CommandError> {
     if locks.are_held() {
         // An interrupt must not leave the lock behind.
         let _heed = interrupt::heed();
@@ -249,7 +250,7 @@ fn refuse(plan: &Plan, printer: &Printer) -> Result<(), CommandError> {
     Err(error.detail("plan", show::json(plan)))
 }
 
-fn check_saved(path: &Path, plan: &Plan, world: &World) -> Result<(), CommandError> {
+fn check_saved(path: &Path, plan: &Plan, world: &Observed) -> Result<(), CommandError> {
     let text = read_input(path)?;
     let saved = SavedPlan::parse(text.expose()).and_then(|saved| saved.check(plan, world));
     saved.map_err(|error| {

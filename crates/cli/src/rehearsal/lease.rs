@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr};
 
-use talmox_engine::desired::NodeIdentity;
 use talmox_model::inventory::Nic;
 use talmox_model::value::Boot;
 use talmox_model::{Cluster, Node};
+use talmox_plan::desired::NodeIdentity;
 
 /// A network that is for trials, and so in nobody's inventory.
 const TRIAL: Ipv4Addr = Ipv4Addr::new(198, 19, 0, 0);

@@ -5,8 +5,8 @@ use std::path::Path;
 
 use talmox_engine::event::RunEnd;
 use talmox_engine::execute::{Outcome, StepResult};
-use talmox_engine::plan::StepId;
 use talmox_engine::step::StepError;
+use talmox_plan::plan::StepId;
 
 use crate::error::CommandError;
 use crate::printer::Printer;

@@ -7,14 +7,14 @@ use std::path::{Path, PathBuf};
 use std::{fs, io};
 
 use talmox_clock::Clock;
-use talmox_engine::desired::TAG;
 use talmox_engine::event::RunEnd;
-use talmox_engine::ownership::{ClusterMark, Marker};
 use talmox_engine::run_log;
 use talmox_model::Cluster;
+use talmox_plan::desired::TAG;
+use talmox_plan::ownership::{ClusterMark, Marker};
+use talmox_pve::api::access;
 use talmox_pve::api::cluster::{self, Guest};
-use talmox_pve::api::qemu::Vm;
-use talmox_pve::api::{access, qemu};
+use talmox_pve::api::qemu::{self, Vm};
 use talmox_pve::config::VmConfig;
 use talmox_pve::id::VmId;
 use talmox_pve::{Client, PveError};
@@ -23,23 +23,22 @@ use tokio::task::JoinSet;
 
 use crate::choose::Chosen;
 use crate::command::render::{DEFAULT_FOLDER, Output};
-use crate::disk;
 use crate::error::CommandError;
 use crate::printer::Printer;
-use crate::runtime;
 use crate::secrets::lock::FILE as LOCK_FILE;
 use crate::session::{client_files, proxmox};
+use crate::{disk, runtime};
 
 /// Why no bundle is generated.
 #[derive(Debug)]
-enum Refusal {
+enum RejectedObject {
     /// Something of the cluster exists.
     Exists(CommandError),
     /// It is unknown whether something of it exists.
     Unknown(CommandError),
 }
 
-impl Refusal {
+impl RejectedObject {
     fn into_error(self) -> CommandError {
         match self {
             Self::Exists(error) | Self::Unknown(error) => error,
@@ -50,7 +49,7 @@ impl Refusal {
 /// Refuses a new bundle for a command that works with Proxmox.
 pub(crate) async fn refuse(chosen: &Chosen, client: &Client) -> Result<(), CommandError> {
     refuse_files(chosen)?;
-    look_at_vms(chosen, client).await.map_err(Refusal::into_error)
+    look_at_vms(chosen, client).await.map_err(RejectedObject::into_error)
 }
 
 /// Refuses a new bundle for a command that needs no Proxmox. It is asked all the same where credentials for it are at hand; where it
@@ -69,9 +68,9 @@ pub(crate) fn refuse_offline(
             let looked = runtime::run(async { Ok(look_at_vms(chosen, &client).await) })?;
             match looked {
                 Ok(()) => return Ok(()),
-                Err(Refusal::Exists(error)) => return Err(error),
-                Err(Refusal::Unknown(error)) if is_new => error.chain(),
-                Err(Refusal::Unknown(error)) => return Err(not_asked(chosen, &error)),
+                Err(RejectedObject::Exists(error)) => return Err(error),
+                Err(RejectedObject::Unknown(error)) if is_new => error.chain(),
+                Err(RejectedObject::Unknown(error)) => return Err(not_asked(chosen, &error)),
             }
         }
         Err(error) if is_new || !was_used(chosen) => error.chain(),
@@ -253,8 +252,8 @@ fn is_rendered_for(chosen: &Chosen, folder: &Path) -> Result<bool, CommandError>
 }
 
 /// Looks for the cluster in everything that Proxmox lists.
-async fn look_at_vms(chosen: &Chosen, client: &Client) -> Result<(), Refusal> {
-    let unreachable = |error| Refusal::Unknown(proxmox::unreachable(error));
+async fn look_at_vms(chosen: &Chosen, client: &Client) -> Result<(), RejectedObject> {
+    let unreachable = |error| RejectedObject::Unknown(proxmox::unreachable(error));
     let permissions = client.send(&access::permissions()).await.map_err(unreachable)?;
     let all = client.send(&cluster::resources()).await.map_err(unreachable)?;
     let wanted = Wanted { chosen, cluster: chosen.cluster() };
@@ -271,7 +270,7 @@ async fn look_at_vms(chosen: &Chosen, client: &Client) -> Result<(), Refusal> {
     {
         let message = format!("the token lacks VM.Audit on {}", path[0]);
         let hint = "`talmox init --role` prints the commands that grant it";
-        return Err(Refusal::Unknown(CommandError::failed(message).hint(hint)));
+        return Err(RejectedObject::Unknown(CommandError::failed(message).hint(hint)));
     }
     for vmid in wanted.vmids() {
         if guests.iter().any(|guest| guest.vmid == vmid) {
@@ -282,7 +281,7 @@ async fn look_at_vms(chosen: &Chosen, client: &Client) -> Result<(), Refusal> {
             Err(error) if error.is_already_exists() => {
                 let message = format!("vmid {vmid} is used by something that the token cannot see");
                 let hint = "grant VM.Audit on it, or give the node another `vmid:`";
-                return Err(Refusal::Unknown(CommandError::failed(message).hint(hint)));
+                return Err(RejectedObject::Unknown(CommandError::failed(message).hint(hint)));
             }
             Err(error) => return Err(unreachable(error)),
         }
@@ -295,7 +294,7 @@ async fn look_at_configs(
     wanted: &Wanted<'_>,
     client: &Client,
     guests: Vec<Guest>,
-) -> Result<(), Refusal> {
+) -> Result<(), RejectedObject> {
     let mut unread = None;
     for (guest, config) in read_configs(client, guests).await {
         match config {
@@ -312,7 +311,7 @@ async fn look_at_configs(
     }
     let Some((guest, error)) = unread else { return Ok(()) };
     let message = format!("VM {} on {} cannot be read", guest.vmid, guest.node);
-    Err(Refusal::Unknown(CommandError::failed(message).because(error).hint(format!(
+    Err(RejectedObject::Unknown(CommandError::failed(message).because(error).hint(format!(
         "bring {} up, then run the same command; or use a token that sees only the VMs of this cluster (`talmox init --role`)",
         guest.node
     ))))
@@ -346,12 +345,12 @@ struct Wanted<'a> {
 }
 
 impl Wanted<'_> {
-    fn exists(&self, what: &str, guest: &Guest) -> Refusal {
+    fn exists(&self, what: &str, guest: &Guest) -> RejectedObject {
         let else_do = format!(
             "if VM {} belongs to another cluster, give this one another `cluster_name:`, and its nodes other names and vmids",
             guest.vmid
         );
-        Refusal::Exists(exists(self.chosen, what, &else_do))
+        RejectedObject::Exists(exists(self.chosen, what, &else_do))
     }
 
     fn has_tags(&self, guest: &Guest) -> bool {

@@ -6,7 +6,7 @@ use talmox_clock::Clock;
 use talmox_engine::cluster_lock::{
     self, ClusterLock, Fence, Holder, Lease, LockKey, LockRequest, TakeError,
 };
-use talmox_engine::ownership::ClusterMark;
+use talmox_plan::ownership::ClusterMark;
 use talmox_talos_config::random::Randomness as _;
 use talmox_talos_config::time::UnixTime;
 

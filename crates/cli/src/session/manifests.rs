@@ -4,15 +4,15 @@ use std::collections::BTreeMap;
 use std::error::Error;
 use std::path::{Path, PathBuf};
 
-use talmox_engine::plan::Manifest;
 use talmox_model::Span;
+use talmox_plan::desired::ManifestFile;
 
 use crate::boundary::Boundary;
 use crate::choose::Chosen;
 use crate::error::CommandError;
 
 /// The texts by the place that names them.
-pub(super) fn read(chosen: &Chosen) -> Result<BTreeMap<Span, Vec<Manifest>>, CommandError> {
+pub(super) fn read(chosen: &Chosen) -> Result<BTreeMap<Span, Vec<ManifestFile>>, CommandError> {
     let mut all = BTreeMap::new();
     for addon in chosen.cluster().file.addons.values() {
         for file in addon.files.iter() {
@@ -20,7 +20,7 @@ pub(super) fn read(chosen: &Chosen) -> Result<BTreeMap<Span, Vec<Manifest>>, Com
             let mut texts = vec![];
             for path in paths(&path, chosen.boundary())? {
                 let text = chosen.boundary().read_text(&path)?;
-                texts.push(Manifest { origin: path.display().to_string(), text });
+                texts.push(ManifestFile { origin: path.display().to_string(), text });
             }
             all.insert(file.span, texts);
         }

@@ -16,17 +16,19 @@ use std::time::Duration;
 use talmox_clock::Clock;
 use talmox_engine::access::{ClusterAccess, WriteFiles, kubernetes_server};
 use talmox_engine::cluster_lock::Fence;
-use talmox_engine::desired::{Desired, Inputs, Phase, needed_secrets};
 use talmox_engine::event::Events;
 use talmox_engine::execute::{Cancel, Outcome, execute};
 use talmox_engine::kube::KubeClient;
 use talmox_engine::lock::Lock;
-use talmox_engine::observe::{self, Pve, Sources, TalosAccess, World};
-use talmox_engine::plan::{Options, Plan, leads_around};
+use talmox_engine::observe::{self, Sources, TalosAccess};
 use talmox_engine::run_log;
 use talmox_engine::step::Context;
 use talmox_engine::web::{Web, WebSettings};
 use talmox_model::{Cluster, Node};
+use talmox_plan::desired::{Desired, Inputs, Phase, needed_secrets};
+use talmox_plan::observed::{Observed, Pve};
+use talmox_plan::plan::Plan;
+use talmox_plan::planning::{PlanOptions, leads_around};
 use talmox_pve::Client;
 use talmox_talos_api::{Address, Credentials, Reach, Settings};
 use talmox_talos_config::client::Role as ClientRole;
@@ -35,13 +37,13 @@ use talmox_talos_config::secrets::Bundle;
 use crate::args::Global;
 use crate::choose::{self, Chosen, ClientPaths};
 use crate::command::render::{derive_error, read_files};
-use crate::disk;
-use crate::environment;
 use crate::error::CommandError;
 use crate::printer::Printer;
 use crate::reference::Resolver;
 use crate::rehearsal::{self, Quickstart, RehearsalArgs, Stage};
 use crate::secrets::witness;
+use crate::{disk, environment};
+
 pub(crate) use cluster_lock::RunLocks;
 
 /// How long a certificate lives that a command makes for itself. Long runs outlast short ones.
@@ -188,12 +190,12 @@ impl Session {
     }
 
     /// What there is, and whether what is missing can be made.
-    pub(crate) async fn observe(&self) -> Result<World, CommandError> {
+    pub(crate) async fn observe(&self) -> Result<Observed, CommandError> {
         self.look(true).await
     }
 
     /// What there is, for who makes nothing.
-    pub(crate) async fn observe_only(&self) -> Result<World, CommandError> {
+    pub(crate) async fn observe_only(&self) -> Result<Observed, CommandError> {
         self.look(false).await
     }
 
@@ -216,13 +218,13 @@ impl Session {
         })
     }
 
-    async fn look(&self, is_making: bool) -> Result<World, CommandError> {
+    async fn look(&self, is_making: bool) -> Result<Observed, CommandError> {
         let kube = self.kube()?;
         let sources =
             Sources { pve: &self.pve, talos: &self.access, kube: &kube, web: &self.web, is_making };
         let seen = observe::observe(&self.desired, &sources).await;
         let seen = seen.map_err(proxmox::unreachable)?;
-        Ok(World { are_secrets_new: self.is_draft, ..seen })
+        Ok(Observed { are_secrets_new: self.is_draft, ..seen })
     }
 
     /// Carries out a plan.
@@ -259,11 +261,11 @@ impl Session {
     }
 
     /// What plans depend on beside the world, where files go beside the inventory.
-    pub(crate) fn options(&self, world: &World) -> Options {
+    pub(crate) fn options(&self, world: &Observed) -> PlanOptions {
         self.options_with(&self.client_paths(), world)
     }
 
-    pub(crate) fn options_with(&self, paths: &ClientPaths, world: &World) -> Options {
+    pub(crate) fn options_with(&self, paths: &ClientPaths, world: &Observed) -> PlanOptions {
         let desired = &self.desired;
         let found = |url: &str| kubernetes_server(url, &self.access.settings.reach).0;
         let server = found(desired.endpoint.as_deref().unwrap_or_default());
@@ -276,7 +278,7 @@ impl Session {
         let goes_around = leads_around(desired, world);
         let was_bootstrapped =
             !is_lab && run_log::has_bootstrapped(&self.chosen.run_folder().join("runs"));
-        Options {
+        PlanOptions {
             has_client_files: if goes_around { known.is_around } else { known.is_current },
             was_up: known.was_up || (goes_around && known.is_around) || was_bootstrapped,
         }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use talmox_clock::Clock;
-use talmox_engine::desired::Login;
+use talmox_plan::desired::Login;
 use talmox_pve::client::{ApiToken, Credentials, Endpoint, Limits, Settings, Timeouts, Trust};
 use talmox_pve::error::{Distrust, NotSent};
 use talmox_pve::fingerprint::Fingerprint;

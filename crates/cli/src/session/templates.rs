@@ -4,8 +4,10 @@ use std::sync::Arc;
 
 use talmox_engine::event::Events;
 use talmox_engine::execute::Cancel;
-use talmox_engine::observe::{World, free_numbers};
-use talmox_engine::plan::{self, Plan, missing_templates};
+use talmox_engine::observe::free_numbers;
+use talmox_plan::observed::Observed;
+use talmox_plan::plan::Plan;
+use talmox_plan::planning::{self, missing_templates};
 
 use super::Session;
 use crate::error::CommandError;
@@ -16,11 +18,11 @@ use crate::report::{Rest, not_done};
 pub(crate) const FIRST: u32 = 9000;
 
 /// A plan that makes what is missing.
-pub(crate) async fn plan(session: &Session, world: &World, first: u32) -> Plan {
+pub(crate) async fn plan(session: &Session, world: &Observed, first: u32) -> Plan {
     let missing = missing_templates(&session.desired, &world.pve);
     let open = missing.iter().filter(|template| template.vmid.is_none()).count();
     let numbers = free_numbers(&session.desired, &session.pve, first, open).await;
-    plan::templates(&session.desired, world, &numbers)
+    planning::templates(&session.desired, world, &numbers)
 }
 
 /// Makes what is missing, without a word.

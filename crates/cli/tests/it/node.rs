@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use talmox_engine::desired::SmbiosUuid;
+use talmox_plan::ownership::SmbiosUuid;
 use talmox_talos_config::pki::{KeyKind, PrivateKey};
 use talmox_talos_config::random::SystemRandomness;
 use talmox_talos_config::secrets::generate_with;

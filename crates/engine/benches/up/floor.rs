@@ -13,8 +13,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use talmox_engine::plan::{Action, CreateVm, Plan, StepId};
 use talmox_lab::pve::{Profile, Work};
+use talmox_plan::plan::{Action, CreateVm, Plan, StepId};
 use talmox_pve::id::DiskSlot;
 
 /// How long etcd waits for a leader before it elects one, whatever the machines are.

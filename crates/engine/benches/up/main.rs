@@ -16,14 +16,15 @@ mod yard;
 
 use std::time::Duration;
 
+use talmox_lab::pve::Profile;
+use talmox_plan::plan::{Action, Plan, StepId};
+use talmox_pve::api::storage::{self, Content};
+use tokio::runtime::Runtime;
+
 use floor::Image;
 use rig::Rig;
 use served::{HOMELAB, Pace, Served};
 use table::{Table, number};
-use talmox_engine::plan::{Action, Plan, StepId};
-use talmox_lab::pve::Profile;
-use talmox_pve::api::storage::{self, Content};
-use tokio::runtime::Runtime;
 use yard::{Size, scenario};
 
 /// How much faster the lab's time passes: slow enough for two cores to do what twenty machines do.

@@ -7,17 +7,18 @@ use std::time::Duration;
 
 use talmox_clock::Clock;
 use talmox_engine::access::ClusterAccess;
-use talmox_engine::desired::{Desired, Inputs, Login, Phase};
 use talmox_engine::event::{Event, Events, Stamped};
 use talmox_engine::execute::{Cancel, execute};
 use talmox_engine::kube::KubeClient;
 use talmox_engine::observe::{Sources, TalosAccess, observe};
-use talmox_engine::plan::{self, Contact, Options, Plan, StepId, show};
 use talmox_engine::step::Context;
 use talmox_engine::web::{Web, WebSettings};
 use talmox_lab::Ready;
 use talmox_model::Severity;
 use talmox_model::load::{ClusterFiles, File, Parsed};
+use talmox_plan::desired::{Contact, Desired, Inputs, Login, Phase};
+use talmox_plan::plan::{Plan, StepId, show};
+use talmox_plan::planning::{self, PlanOptions};
 use talmox_pve::client::{self, Client, Credentials, Endpoint, Limits, Timeouts, Trust};
 use talmox_talos_api::{
     Address, Credentials as TalosCredentials, Reach, Settings as TalosSettings,
@@ -133,7 +134,7 @@ impl Rig {
         let kube = kube.unwrap();
         let sources = Sources { pve: &pve, talos: &talos, kube: &kube, web: &web, is_making: true };
         let world = observe(desired, &sources).await.unwrap();
-        plan::plan(desired, &world, Options { has_client_files, was_up: has_client_files })
+        planning::plan(desired, &world, PlanOptions { has_client_files, was_up: has_client_files })
     }
 
     /// What `talmox up` does to an empty world; and when each step ended, in their order.

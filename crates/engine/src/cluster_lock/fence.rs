@@ -60,14 +60,14 @@ struct Inner {
     lease: Lease,
     /// The one that all moments are of.
     clock: Clock,
-    state: Mutex<State>,
+    state: Mutex<FenceState>,
     /// Renewals are one after the other: each must see its own comment.
     turn: tokio::sync::Mutex<()>,
     lost: watch::Sender<Option<LockLost>>,
 }
 
 #[derive(Debug)]
-struct State {
+struct FenceState {
     beat: u64,
     /// When the last renewal began that succeeded: by a clock that never jumps, and by one that goes on while the
     /// machine sleeps.
@@ -89,7 +89,7 @@ impl Fence {
             holder,
             lease,
             clock,
-            state: Mutex::new(State { beat: 0, confirmed }),
+            state: Mutex::new(FenceState { beat: 0, confirmed }),
             turn: tokio::sync::Mutex::default(),
             lost: watch::Sender::new(None),
         }))
@@ -122,7 +122,7 @@ impl Fence {
         clock.moment().since(moment).max(slept)
     }
 
-    fn state(&self) -> std::sync::MutexGuard<'_, State> {
+    fn state(&self) -> std::sync::MutexGuard<'_, FenceState> {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -186,9 +186,9 @@ impl Fence {
 
 /// Comes back once one of the locks is lost; never, if there are none.
 pub async fn lost(fences: &[Fence]) -> LockLost {
-    type Waiting<'a> = Pin<Box<dyn Future<Output = LockLost> + Send + 'a>>;
-    let mut waits: Vec<Waiting<'_>> =
-        fences.iter().map(|fence| Box::pin(fence.lost()) as Waiting<'_>).collect();
+    type LossFuture<'a> = Pin<Box<dyn Future<Output = LockLost> + Send + 'a>>;
+    let mut waits: Vec<LossFuture<'_>> =
+        fences.iter().map(|fence| Box::pin(fence.lost()) as LossFuture<'_>).collect();
     poll_fn(|context| {
         let lost = waits.iter_mut().find_map(|wait| match wait.as_mut().poll(context) {
             Poll::Ready(lost) => Some(lost),

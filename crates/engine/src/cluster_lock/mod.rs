@@ -26,25 +26,14 @@ mod take;
 use std::sync::Arc;
 use std::time::Duration;
 
+use talmox_plan::ownership::ClusterMark;
+use talmox_plan::rights::lock_pool::PARENT;
 use talmox_pve::{Client, PveError};
-
-use crate::ownership::ClusterMark;
 
 pub use fence::{ClusterLock, Fence, LockLost, Unconfirmed, lost};
 pub use holder::{Holder, ProcessMark};
 pub use pools::{HeldLock, break_lock, held};
 pub use take::take;
-
-/// The pool that all locks are in. The right to create and delete locks is given on it: Proxmox removes the access
-/// entries of a pool together with the pool, so a right on the lock itself would be gone after the first run.
-pub const PARENT: &str = "talmox-lock";
-/// What a token needs on the path of [`PARENT`].
-pub const RIGHTS: [&str; 2] = ["Pool.Allocate", "Pool.Audit"];
-
-/// The access path of [`PARENT`].
-pub fn access_path() -> String {
-    format!("/pool/{PARENT}")
-}
 
 /// What a lock is for.
 #[derive(Clone, Debug, PartialEq, Eq)]

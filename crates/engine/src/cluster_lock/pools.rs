@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use talmox_clock::Clock;
+use talmox_plan::rights::lock_pool::PARENT;
 use talmox_pve::api::pool;
 use talmox_pve::id::PoolId;
 use talmox_pve::{Client, PveError};
 
-use super::{Holder, LockKey, PARENT, TakeError};
+use super::{Holder, LockKey, TakeError};
 
 /// What people read who find the pool.
 const PARENT_COMMENT: &str = "Locks of talmox: a pool in here is a run of `talmox up` or `talmox destroy`. See `talmox help unlock`.";

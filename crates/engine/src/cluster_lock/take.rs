@@ -72,7 +72,7 @@ struct Watched {
 }
 
 /// What a look at the locks of others says.
-enum Verdict {
+enum LockVerdict {
     /// All of them are dead.
     Dead,
     Held(Box<Holder>),
@@ -100,10 +100,10 @@ impl Watched {
                 pools.delete(&lock.pool).await?;
             }
             match self.judge(&others, request) {
-                Verdict::Dead => return Ok(others),
-                Verdict::Held(holder) => return Err(TakeError::Held(holder)),
-                Verdict::Unreadable(pool) => return Err(TakeError::Unreadable { pool }),
-                Verdict::Open(holder) => {
+                LockVerdict::Dead => return Ok(others),
+                LockVerdict::Held(holder) => return Err(TakeError::Held(holder)),
+                LockVerdict::Unreadable(pool) => return Err(TakeError::Unreadable { pool }),
+                LockVerdict::Open(holder) => {
                     if !self.is_reported {
                         self.is_reported = true;
                         (request.report_wait)(&holder);
@@ -114,25 +114,25 @@ impl Watched {
         }
     }
 
-    fn judge(&mut self, locks: &[HeldLock], request: &LockRequest) -> Verdict {
-        let mut verdict = Verdict::Dead;
+    fn judge(&mut self, locks: &[HeldLock], request: &LockRequest) -> LockVerdict {
+        let mut verdict = LockVerdict::Dead;
         for lock in locks {
             let Some(holder) = &lock.holder else {
-                return Verdict::Unreadable(lock.pool.to_string());
+                return LockVerdict::Unreadable(lock.pool.to_string());
             };
             match (request.judge)(holder) {
                 Life::Dead => continue,
-                Life::Alive => return Verdict::Held(Box::new(holder.clone())),
+                Life::Alive => return LockVerdict::Held(Box::new(holder.clone())),
                 Life::Unknown => {}
             }
             let now = self.clock.moment();
             let (comment, since) =
                 self.locks.entry(lock.pool.clone()).or_insert((lock.comment.clone(), now));
             if *comment != lock.comment {
-                return Verdict::Held(Box::new(holder.clone()));
+                return LockVerdict::Held(Box::new(holder.clone()));
             }
             if now.since(*since) < request.lease.end {
-                verdict = Verdict::Open(Box::new(holder.clone()));
+                verdict = LockVerdict::Open(Box::new(holder.clone()));
             }
         }
         verdict

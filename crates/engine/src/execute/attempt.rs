@@ -1,10 +1,10 @@
 //! One step, tried as often as that is safe and there is time.
 
 use talmox_clock::Chance;
+use talmox_plan::plan::Action;
 
 use crate::event::Event;
 use crate::patience::{ATTEMPTS, FIRST_PAUSE, LONGEST_PAUSE, OVERTIME};
-use crate::plan::Action;
 use crate::step::{self, Done, ErrorKind, Moment, StepContext, StepError};
 
 /// Steps keep to their deadlines by themselves; one that does not is broken off a little later, so

@@ -8,11 +8,11 @@ pub(super) struct Graph {
     /// The steps before each one that have not ended well yet.
     open: Vec<BTreeSet<usize>>,
     followers: Vec<Vec<usize>>,
-    state: Vec<State>,
+    state: Vec<StepState>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum StepState {
     Waiting,
     Taken,
     Ended,
@@ -38,21 +38,21 @@ impl Graph {
             }
             open.push(before);
         }
-        let state = vec![State::Waiting; open.len()];
+        let state = vec![StepState::Waiting; open.len()];
         Self { open, followers, state }
     }
 
     /// The next step that waits for nobody, the first of the plan first. It counts as begun.
     pub(super) fn take(&mut self) -> Option<usize> {
         let is_ready =
-            |&step: &usize| self.state[step] == State::Waiting && self.open[step].is_empty();
+            |&step: &usize| self.state[step] == StepState::Waiting && self.open[step].is_empty();
         let step = (0..self.state.len()).find(is_ready)?;
-        self.state[step] = State::Taken;
+        self.state[step] = StepState::Taken;
         Some(step)
     }
 
     pub(super) fn succeeded(&mut self, step: usize) {
-        self.state[step] = State::Ended;
+        self.state[step] = StepState::Ended;
         for &follower in &self.followers[step] {
             self.open[follower].remove(&step);
         }
@@ -60,13 +60,13 @@ impl Graph {
 
     /// Gives the steps that cannot be done any more, each with the step just before it.
     pub(super) fn failed(&mut self, step: usize) -> Vec<(usize, usize)> {
-        self.state[step] = State::Ended;
+        self.state[step] = StepState::Ended;
         let mut blocked = vec![];
         let mut causes = vec![step];
         while let Some(cause) = causes.pop() {
             for &follower in &self.followers[cause] {
-                if self.state[follower] == State::Waiting {
-                    self.state[follower] = State::Ended;
+                if self.state[follower] == StepState::Waiting {
+                    self.state[follower] = StepState::Ended;
                     blocked.push((follower, cause));
                     causes.push(follower);
                 }
@@ -78,9 +78,9 @@ impl Graph {
     /// What was never begun; after this nothing is.
     pub(super) fn give_up(&mut self) -> Vec<usize> {
         let waiting: Vec<usize> =
-            (0..self.state.len()).filter(|&step| self.state[step] == State::Waiting).collect();
+            (0..self.state.len()).filter(|&step| self.state[step] == StepState::Waiting).collect();
         for &step in &waiting {
-            self.state[step] = State::Ended;
+            self.state[step] = StepState::Ended;
         }
         waiting
     }

@@ -6,23 +6,24 @@
 //! plan.
 
 mod attempt;
-mod cancel;
 mod graph;
 
 use std::any::Any;
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, PoisonError};
 
+use talmox_plan::plan::{Plan, Step, StepId};
 use tokio::sync::Mutex;
 use tokio::task::JoinSet;
 
 use crate::cluster_lock::{self, LockLost};
 use crate::event::{Event, Events, RunEnd, StepEnd, StepInfo};
-use crate::plan::{Plan, Step, StepId};
-use crate::step::{Context, Done, ErrorKind, Seen, StepContext, StepDeadline, StepError, Undone};
-
-pub use cancel::Cancel;
+use crate::step::{
+    Context, Done, ErrorKind, StepContext, StepDeadline, StepError, UnfinishedSteps, VmCache,
+};
 use graph::Graph;
+
+pub use crate::cancel::Cancel;
 
 /// How a run went.
 #[derive(Debug)]
@@ -78,8 +79,8 @@ pub async fn execute(plan: &Plan, context: &Context, cancel: &Cancel, events: &E
         context,
         cancel,
         events,
-        seen: Seen::default(),
-        undone: Undone::default(),
+        seen: VmCache::default(),
+        unfinished: UnfinishedSteps::default(),
         stop: Cancel::default(),
         lost: None,
         quorum: Arc::default(),
@@ -108,8 +109,8 @@ struct Run<'a> {
     context: &'a Context,
     cancel: &'a Cancel,
     events: &'a Events,
-    seen: Seen,
-    undone: Undone,
+    seen: VmCache,
+    unfinished: UnfinishedSteps,
     /// Stops the steps, after it was said that somebody wants to stop.
     stop: Cancel,
     /// Why nothing more may be changed, once another run may work on the cluster.
@@ -172,7 +173,7 @@ impl Run<'_> {
         let quorum = step.action.burden().quorum.then(|| Arc::clone(&self.quorum));
         let events = self.events.clone();
         let (run, seen, cancel) = (self.context.clone(), self.seen.clone(), self.stop.clone());
-        let undone = self.undone.clone();
+        let unfinished = self.unfinished.clone();
         self.running.spawn(async move {
             let _turn = match quorum {
                 Some(quorum) => Some(quorum.lock_owned().await),
@@ -190,7 +191,7 @@ impl Run<'_> {
                 begun: Arc::default(),
                 run,
                 seen,
-                undone,
+                unfinished,
                 cancel,
                 events: events.clone(),
             };
@@ -222,14 +223,14 @@ impl Run<'_> {
             }
             Err(error) => {
                 let is_cancelled = error.kind == ErrorKind::Cancelled;
-                self.undone.add(self.steps[step].id.clone());
+                self.unfinished.add(self.steps[step].id.clone());
                 for (blocked, cause) in self.graph.failed(step) {
                     let result = if is_cancelled {
                         StepResult::Cancelled
                     } else {
                         StepResult::Blocked { by: self.steps[cause].id.clone() }
                     };
-                    self.undone.add(self.steps[blocked].id.clone());
+                    self.unfinished.add(self.steps[blocked].id.clone());
                     self.end(blocked, result);
                 }
                 match error.kind {

@@ -2,11 +2,12 @@
 
 use kube::api::{Patch, PatchParams};
 use serde_json::Value;
+use talmox_plan::manifest::Manifest;
+use talmox_plan::observed::{ObjectChange, RejectedObject};
 use talmox_talos_config::leaf::is_telling;
 
 use super::apply::{Kinds, without_values};
-use super::manifest::Manifest;
-use super::refusal::Refusal;
+use super::refusal::rejection_of;
 use super::rollout::trouble_of;
 use super::{FIELD_MANAGER, KubeClient, KubeError};
 
@@ -16,23 +17,13 @@ const NAMED: usize = 3;
 /// What the API counts and notes by itself, whatever is said.
 const BOOKKEEPING: [&str; 3] = ["generation", "managedFields", "resourceVersion"];
 
-/// An object that is not as its manifest says, or cannot be. Fields are named; of their values only those are told that
-/// cannot be a secret.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ObjectChange {
-    /// `Deployment shop/till`.
-    pub object: String,
-    /// Such as `changes spec.replicas 1 → 2`.
-    pub what: String,
-}
-
 /// What applying manifests would do.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Comparison {
     /// Each object that would change, and each that cannot as it is.
     pub changes: Vec<ObjectChange>,
     /// What the API would not take.
-    pub refusals: Vec<Refusal>,
+    pub refusals: Vec<RejectedObject>,
 }
 
 /// What is known while manifests are compared.
@@ -44,10 +35,10 @@ struct Comparing {
 }
 
 /// What applying one manifest would do.
-enum Outcome {
+enum ApplyOutcome {
     Nothing,
     Changes(String),
-    Refused(Refusal),
+    Refused(RejectedObject),
 }
 
 impl KubeClient {
@@ -58,9 +49,9 @@ impl KubeClient {
         let mut comparison = Comparison::default();
         for manifest in manifests {
             let what = match self.outcome(manifest, &mut comparing).await? {
-                Outcome::Nothing => continue,
-                Outcome::Changes(what) => what,
-                Outcome::Refused(refusal) => {
+                ApplyOutcome::Nothing => continue,
+                ApplyOutcome::Changes(what) => what,
+                ApplyOutcome::Refused(refusal) => {
                     comparison.refusals.push(refusal);
                     "is refused".to_owned()
                 }
@@ -74,8 +65,8 @@ impl KubeClient {
         &self,
         manifest: &Manifest,
         comparing: &mut Comparing,
-    ) -> Result<Outcome, KubeError> {
-        let is_new = || Ok(Outcome::Changes("is new".to_owned()));
+    ) -> Result<ApplyOutcome, KubeError> {
+        let is_new = || Ok(ApplyOutcome::Changes("is new".to_owned()));
         let api = match self.api(manifest, &mut comparing.kinds).await {
             Ok(api) => api,
             Err(KubeError::UnknownKind { .. }) => return is_new(),
@@ -95,15 +86,15 @@ impl KubeClient {
             (None, Ok(_)) => return is_new(),
             (None, Err(error)) => {
                 // It may need what is applied before it: only what can never be is refused now.
-                let refusal = Refusal::of(manifest, &error).filter(|refusal| refusal.is_final);
+                let refusal = rejection_of(manifest, &error).filter(|refusal| refusal.is_final);
                 comparing.tries_new = !error.may_pass();
-                return refusal.map_or_else(is_new, |refusal| Ok(Outcome::Refused(refusal)));
+                return refusal.map_or_else(is_new, |refusal| Ok(ApplyOutcome::Refused(refusal)));
             }
             (Some(_), Err(KubeError::Refused { status, .. })) if status.is_conflict() => {
-                return Ok(Outcome::Changes("is changed by somebody else too".to_owned()));
+                return Ok(ApplyOutcome::Changes("is changed by somebody else too".to_owned()));
             }
             (Some(_), Err(error)) => {
-                return Refusal::of(manifest, &error).map(Outcome::Refused).ok_or(error);
+                return rejection_of(manifest, &error).map(ApplyOutcome::Refused).ok_or(error);
             }
         };
         let unreadable = |source: serde_json::Error| KubeError::Unreadable {
@@ -118,10 +109,12 @@ impl KubeClient {
             fields.iter().map(|field| field.told(&manifest.object)).collect();
         fields.sort_unstable();
         if !fields.is_empty() {
-            return Ok(Outcome::Changes(format!("changes {}", named(&fields))));
+            return Ok(ApplyOutcome::Changes(format!("changes {}", named(&fields))));
         }
         let trouble = trouble_of(manifest, &found);
-        Ok(trouble.map_or(Outcome::Nothing, |why| Outcome::Changes(format!("does not run: {why}"))))
+        Ok(trouble.map_or(ApplyOutcome::Nothing, |why| {
+            ApplyOutcome::Changes(format!("does not run: {why}"))
+        }))
     }
 }
 

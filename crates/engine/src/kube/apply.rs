@@ -3,14 +3,15 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use kube::Api;
 use kube::api::{Patch, PatchParams};
+use kube::core::response::StatusCause;
 use kube::core::{DynamicObject, GroupVersionKind, Status};
 use kube::discovery::{self, ApiCapabilities, ApiResource, Scope};
 use kube::error::DiscoveryError;
-use kube::{Api, core::response::StatusCause};
 use serde_json::Value;
+use talmox_plan::manifest::{DEFAULT_NAMESPACE, Manifest};
 
-use super::manifest::{DEFAULT_NAMESPACE, Manifest};
 use super::{FIELD_MANAGER, KubeClient, KubeError};
 use crate::patience::{Late, Patience, SCHEMA};
 

@@ -3,7 +3,7 @@
 use kube::core::Status;
 
 use super::connection::Unanswered;
-use super::refusal::{misfit, words};
+use super::rejection_text::{misfit, words};
 
 #[derive(Debug, thiserror::Error)]
 pub enum KubeError {

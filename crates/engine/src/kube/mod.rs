@@ -9,15 +9,14 @@ mod apply;
 mod connection;
 mod drain;
 mod error;
-mod manifest;
 mod namespace;
 mod network;
 mod record;
 mod refusal;
+mod rejection_text;
 mod rollout;
 mod tls;
 mod view;
-mod workload;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,15 +26,12 @@ use talmox_talos_api::{Address, Settings};
 use talmox_talos_config::random::Randomness;
 use talmox_talos_config::secrets::Bundle;
 
-pub use applied::{Comparison, ObjectChange};
+pub use applied::Comparison;
 pub use apply::{ApplyError, Conflict};
 pub use connection::{ApiDialError, Unanswered};
 pub use drain::DrainError;
 pub use error::KubeError;
-pub use manifest::{Manifest, ManifestError, read_manifests};
-pub use namespace::ALWAYS_THERE;
 pub use record::Noted;
-pub use refusal::Refusal;
 pub use tls::KubeSetupError;
 pub use view::NodeFacts;
 

@@ -5,11 +5,9 @@ use std::collections::BTreeSet;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::Api;
 use kube::api::ListParams;
+use talmox_plan::manifest::ALWAYS_THERE;
 
 use super::{KubeClient, KubeError};
-
-/// Namespaces that every cluster has.
-pub const ALWAYS_THERE: [&str; 4] = ["default", "kube-node-lease", "kube-public", "kube-system"];
 
 impl KubeClient {
     /// Those of `wanted` that there are.

@@ -8,18 +8,11 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Api;
 use kube::api::{ListParams, Patch, PatchParams};
 use serde_json::json;
+use talmox_plan::manifest::{LABEL, Manifest, slug};
 
-use super::manifest::Manifest;
 use super::{FIELD_MANAGER, KubeClient, KubeError};
-use crate::desired::hash;
 
 const NAMESPACE: &str = "kube-system";
-
-/// What objects of add-ons are known by, and the notes about them.
-const LABEL: &str = "talmox.dev/addon";
-
-/// Names that are not short and plain are told apart by a hash.
-const LONGEST: usize = 40;
 
 /// The objects of an add-on, by name alone, as they were noted down.
 pub type Noted = BTreeMap<String, Vec<Manifest>>;
@@ -86,19 +79,6 @@ impl KubeClient {
     }
 }
 
-impl Manifest {
-    /// The same as an object of this add-on.
-    #[must_use]
-    pub fn of_addon(mut self, addon: &str) -> Self {
-        let labels = &mut self.object["metadata"]["labels"];
-        if !labels.is_object() {
-            *labels = json!({});
-        }
-        labels[LABEL] = slug(addon).into();
-        self
-    }
-}
-
 fn line(manifest: &Manifest) -> String {
     let Manifest { api_version, kind, name, namespace, .. } = manifest;
     format!("{api_version} {kind} {} {name}", namespace.as_deref().unwrap_or("-"))
@@ -111,19 +91,8 @@ fn object(line: &str) -> Option<Manifest> {
     Some(Manifest::named(api_version, kind, namespace, words.next()?))
 }
 
-/// An add-on's name in the letters that names and labels may have.
-fn slug(addon: &str) -> String {
-    let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
-    let is_name = addon.chars().all(is_plain) && !addon.starts_with('-') && !addon.ends_with('-');
-    if is_name && !addon.is_empty() && addon.len() <= LONGEST {
-        return addon.to_owned();
-    }
-    hash(addon.as_bytes())[..16].to_owned()
-}
-
 #[cfg(test)]
 mod tests {
-    use super::super::manifest::read_manifests;
     use super::*;
 
     #[test]
@@ -133,24 +102,5 @@ mod tests {
             assert_eq!(object(&line(&manifest)), Some(manifest));
         }
         assert_eq!(object("v1 ConfigMap"), None);
-    }
-
-    #[test]
-    fn objects_of_add_ons_say_so() {
-        let text = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n---\n\
-            apiVersion: v1\nkind: ConfigMap\nmetadata: {name: b, labels: {own: x}}\n";
-        let found = read_manifests("x.yaml", text).unwrap();
-        let labels =
-            |at: usize| found[at].clone().of_addon("net").object["metadata"]["labels"].take();
-        assert_eq!(labels(0), json!({"talmox.dev/addon": "net"}));
-        assert_eq!(labels(1), json!({"own": "x", "talmox.dev/addon": "net"}));
-    }
-
-    #[test]
-    fn any_name_becomes_one_that_kubernetes_takes() {
-        assert_eq!(slug("net"), "net");
-        for odd in ["", "My net", "-net", &"long".repeat(20)] {
-            assert_eq!(slug(odd).len(), 16, "{odd}");
-        }
     }
 }

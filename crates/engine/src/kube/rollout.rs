@@ -4,9 +4,9 @@ use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
 use kube::Api;
 use kube::api::ListParams;
 use serde_json::Value;
+use talmox_plan::manifest::Manifest;
 
 use super::apply::{ApplyError, is_true, refusal};
-use super::manifest::Manifest;
 use super::{KubeClient, KubeError};
 use crate::patience::Patience;
 

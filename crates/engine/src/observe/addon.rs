@@ -4,13 +4,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use talmox_plan::desired::{Addon, Desired};
+use talmox_plan::manifest::Manifest;
+use talmox_plan::observed::{AddonRead, AddonSeen, Addons};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use super::world::{AddonRead, AddonSeen, Addons};
 use crate::addon::{AddonError, manifests};
-use crate::desired::{Addon, Desired};
-use crate::kube::{Comparison, KubeClient, KubeError, Manifest};
+use crate::kube::{Comparison, KubeClient, KubeError};
 use crate::web::Web;
 
 /// For manifests from the web, of sockets, hence in real time.

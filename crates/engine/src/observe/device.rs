@@ -2,19 +2,18 @@
 
 use std::collections::BTreeSet;
 
+use talmox_plan::desired::{Desired, GpuSource};
+use talmox_plan::observed::{Answer, PassedOn, Pve};
+use talmox_plan::planning::{VmPresence, places};
 use talmox_pve::api::cluster::Guest;
-use talmox_pve::api::qemu::Vm;
-use talmox_pve::api::{mapping, node, qemu};
+use talmox_pve::api::qemu::{self, Vm};
+use talmox_pve::api::{mapping, node};
 use talmox_pve::{Client, PveError};
 use tokio::task::JoinSet;
 
-use super::world::{PassedOn, Pve, Told};
-use crate::desired::{Desired, GpuSource};
-use crate::plan::place::{State, places};
-
-/// Hosts on which a VM with a device is to be made.
+/// DeviceHosts on which a VM with a device is to be made.
 #[derive(Debug, Default)]
-struct Hosts {
+struct DeviceHosts {
     all: BTreeSet<talmox_pve::id::NodeName>,
     /// Where the device has no name yet.
     unnamed: BTreeSet<talmox_pve::id::NodeName>,
@@ -51,11 +50,13 @@ pub(super) async fn look(desired: &Desired, client: &Client, pve: &mut Pve) {
     pve.passed_on = held.join_all().await.into_iter().flatten().collect();
 }
 
-fn hosts(desired: &Desired, pve: &Pve) -> Hosts {
-    let mut hosts = Hosts::default();
+fn hosts(desired: &Desired, pve: &Pve) -> DeviceHosts {
+    let mut hosts = DeviceHosts::default();
     for placed in places(desired, pve).nodes {
         let host = &placed.own.vm.node;
-        let (State::Absent, Some(gpu)) = (&placed.state, &placed.node.vm.gpu) else { continue };
+        let (VmPresence::Absent, Some(gpu)) = (&placed.state, &placed.node.vm.gpu) else {
+            continue;
+        };
         if pve.is_online(host) {
             hosts.all.insert(host.clone());
             if matches!(gpu.source, GpuSource::Address(_)) {
@@ -67,7 +68,7 @@ fn hosts(desired: &Desired, pve: &Pve) -> Hosts {
 }
 
 /// The VMs on such hosts of which nothing is known yet.
-fn strangers(pve: &Pve, hosts: &Hosts) -> Vec<Guest> {
+fn strangers(pve: &Pve, hosts: &DeviceHosts) -> Vec<Guest> {
     let is_one = |guest: &&Guest| {
         guest.is_vm
             && !guest.template
@@ -78,7 +79,7 @@ fn strangers(pve: &Pve, hosts: &Hosts) -> Vec<Guest> {
 }
 
 /// All hosts know the same mappings; each knows what does not fit itself.
-async fn mappings(client: &Client, pve: &mut Pve, hosts: &Hosts) {
+async fn mappings(client: &Client, pve: &mut Pve, hosts: &DeviceHosts) {
     if hosts.all.is_empty() {
         pve.mappings = Some(told(client.send(&mapping::list(None)).await));
     }
@@ -92,6 +93,6 @@ async fn mappings(client: &Client, pve: &mut Pve, hosts: &Hosts) {
     }
 }
 
-fn told<T>(answer: Result<T, PveError>) -> Told<T> {
+fn told<T>(answer: Result<T, PveError>) -> Answer<T> {
     answer.map_err(|error| error.to_string())
 }

@@ -2,6 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use talmox_plan::desired::Desired;
+use talmox_plan::observed::{Answer, ImagesSeen, Pve};
+use talmox_plan::ownership::Marker;
+use talmox_plan::planning::{Placed, VmPresence, places};
 use talmox_pve::Client;
 use talmox_pve::api::cluster::Guest;
 use talmox_pve::api::qemu::{self, Vm};
@@ -10,11 +14,6 @@ use talmox_pve::api::task::{self, Filter, TaskState};
 use talmox_pve::config::VmConfig;
 use talmox_pve::id::{NodeName, VmId, VolumeId};
 use tokio::task::JoinSet;
-
-use super::world::{ImagesSeen, Pve, Told};
-use crate::desired::Desired;
-use crate::ownership::Marker;
-use crate::plan::place::{Placed, State, places};
 
 /// Tasks that read images, or are about to.
 const READERS: [&str; 4] = ["qmcreate", "qmclone", "imgcopy", "download"];
@@ -28,7 +27,7 @@ pub(super) async fn observe(desired: &Desired, client: &Client, pve: &Pve) -> Im
     let mut seen = ImagesSeen::default();
     for host in &hosts {
         let list = storage::content(host, &desired.image_storage, Some(Content::Import), None);
-        let told: Told<_> = client.send(&list).await.map_err(|error| error.to_string());
+        let told: Answer<_> = client.send(&list).await.map_err(|error| error.to_string());
         let place = (host.clone(), desired.image_storage.clone());
         seen.contents.insert(place, told);
     }
@@ -42,7 +41,7 @@ pub(super) async fn observe(desired: &Desired, client: &Client, pve: &Pve) -> Im
 /// The VMs of this cluster: what they need nobody needs when they are gone.
 fn own(desired: &Desired, pve: &Pve) -> BTreeSet<VmId> {
     let places = places(desired, pve);
-    let is_own = |placed: &&Placed<'_>| matches!(placed.state, State::Ours(_));
+    let is_own = |placed: &&Placed<'_>| matches!(placed.state, VmPresence::Owned(_));
     let nodes = places.nodes.iter().filter(is_own).map(|placed| placed.own.vm.vmid);
     nodes.chain(places.removed.iter().map(|(own, _)| own.vm.vmid)).collect()
 }

@@ -4,15 +4,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use talmox_plan::desired::Desired;
+use talmox_plan::observed::{
+    AddonRead, Addons, CheckSeen, CheckState, EtcdSeen, KubernetesSeen, Registered, TalosSeen,
+};
 use talmox_talos_api::health::{Check, Health, Report, Settings, State, Subject, look};
 use talmox_talos_api::{Address, Client};
 use tokio::time::timeout;
 
-use super::world::{
-    AddonRead, Addons, CheckSeen, CheckState, EtcdSeen, KubernetesSeen, Registered, TalosSeen,
-};
-use super::{Sources, addon};
-use crate::desired::Desired;
+use super::addon;
+use super::sources::Sources;
 
 /// For the first answer, of a socket, hence in real time.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -35,7 +36,7 @@ async fn look_at_all(
     read: &BTreeMap<String, AddonRead>,
 ) -> (KubernetesSeen, Addons) {
     let is_member = |seen: &TalosSeen| match seen {
-        TalosSeen::Ours(found) => matches!(found.etcd, EtcdSeen::Member { .. }),
+        TalosSeen::OwnNode(found) => matches!(found.etcd, EtcdSeen::Member { .. }),
         _ => false,
     };
     if !nodes.values().any(is_member) {
@@ -68,7 +69,7 @@ async fn trouble(
 ) -> Option<Registered> {
     let mut subjects = vec![];
     for node in desired.nodes.iter().filter(|node| node.is_talos) {
-        let Some(TalosSeen::Ours(found)) = nodes.get(&node.name) else { return None };
+        let Some(TalosSeen::OwnNode(found)) = nodes.get(&node.name) else { return None };
         if !found.has_joined(node.is_control_plane) {
             return None;
         }
@@ -87,6 +88,11 @@ async fn trouble(
         Box::pin(async { tokio::join!(look(&subjects), sources.kube.view()) }).await;
     health.update(&views, kube.as_ref().ok());
     let checks = health.reports().iter().map(check_seen).collect();
+    let is_skipped = |report: &Report| matches!(report.state, State::Skipped(_));
+    let lacks_pod_network = health
+        .reports()
+        .iter()
+        .any(|report| report.check == Check::NodesReady && is_skipped(report));
     let (members, others): (Vec<&Report>, Vec<_>) =
         health.reports().iter().partition(|report| report.check == Check::EtcdOnControlPlanes);
     Some(Registered {
@@ -94,6 +100,7 @@ async fn trouble(
         trouble: others.into_iter().find_map(waiting),
         strange_members: members.into_iter().find_map(waiting),
         checks,
+        lacks_pod_network,
     })
 }
 

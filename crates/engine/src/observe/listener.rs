@@ -8,14 +8,13 @@ use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::ServerCertVerifier as _;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime as TlsTime};
 use rustls::{CertificateError, ClientConfig, RootCertStore};
+use talmox_plan::observed::PortSeen;
 use talmox_talos_api::{Address, Reach};
 use talmox_talos_config::pki::{Certificate, Name};
 use talmox_tls::ByLeaf;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
-
-use super::PortSeen;
 
 /// For each step of connecting: an address that nobody has must not hold up a plan. Of a socket,
 /// hence in real time.
@@ -37,13 +36,13 @@ pub(super) async fn who(
 ) -> PortSeen {
     let leaf = match shown(socket, address).await {
         Ok(leaf) => leaf,
-        Err(what) => return PortSeen::Stranger(what.to_owned()),
+        Err(what) => return PortSeen::Other(what.to_owned()),
     };
     if authority.is_some_and(|authority| is_by(&leaf, authority)) {
-        return PortSeen::Ours;
+        return PortSeen::ThisCluster;
     }
     let read = Certificate::from_der(leaf.to_vec());
-    PortSeen::Stranger(match read {
+    PortSeen::Other(match read {
         Some(read) if read.subject.common_name.as_deref() == Some(API_SERVER) => {
             "the Kubernetes API of another cluster".to_owned()
         }

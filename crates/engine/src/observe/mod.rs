@@ -1,57 +1,29 @@
-//! What there is: Proxmox, the nodes, Kubernetes. Asked at the same time, and for as little as can
-//! be. What does not answer is a fact like any other.
+//! Observing Proxmox, the nodes and Kubernetes, all at the same time and with as few requests as
+//! possible. An API that does not answer is part of the observed state.
 
 mod addon;
 mod device;
 mod image;
+mod image_source;
 mod kubernetes;
 mod listener;
 mod other_system;
 mod proxmox;
 mod removed;
 mod silent;
-pub(crate) mod source;
+mod sources;
 mod talos;
 mod vip;
-mod world;
+mod vm_config;
 
 use std::collections::BTreeMap;
 
+use talmox_plan::desired::Desired;
+use talmox_plan::observed::{ImagesSeen, Observed, Pve};
 use talmox_pve::id::VmId;
 use talmox_pve::{Client, PveError};
-use talmox_talos_api::{Credentials, Settings};
 
-use crate::desired::Desired;
-use crate::kube::KubeClient;
-use crate::web::Web;
-
-pub use world::{
-    AddonRead, AddonSeen, Addons, CheckSeen, CheckState, Configured, EtcdSeen, IdSeen, ImagesSeen,
-    KubernetesSeen, PassedOn, PortSeen, Pve, Registered, SourceSeen, TalosSeen, Told, Unread,
-    VipSeen, VmSeen, World,
-};
-
-/// The port of the Kubernetes API.
-const KUBERNETES: u16 = 6443;
-
-/// How the nodes are spoken to.
-#[derive(Clone, Debug)]
-pub struct TalosAccess {
-    pub credentials: Credentials,
-    pub settings: Settings,
-}
-
-/// Whom to ask.
-#[derive(Clone, Copy, Debug)]
-pub struct Sources<'a> {
-    pub pve: &'a Client,
-    pub talos: &'a TalosAccess,
-    pub kube: &'a KubeClient,
-    /// For the manifests of add-ons, and for images.
-    pub web: &'a Web,
-    /// Whether what is missing is to be made: only then the places are asked that images come from.
-    pub is_making: bool,
-}
+pub use sources::{Sources, TalosAccess};
 
 /// The first numbers for VMs from `first` on that are free, and that no node is meant to have.
 pub async fn free_numbers(
@@ -81,16 +53,16 @@ pub async fn observe_images(desired: &Desired, client: &Client, pve: &Pve) -> Im
 
 /// Looks at all that a plan for this cluster depends on. An error means that Proxmox itself did not
 /// answer.
-pub async fn observe(desired: &Desired, sources: &Sources<'_>) -> Result<World, PveError> {
+pub async fn observe(desired: &Desired, sources: &Sources<'_>) -> Result<Observed, PveError> {
     let Sources { pve: client, talos: access, .. } = *sources;
     // Nodes at known addresses need not wait for Proxmox.
     let nodes = talos::Looks::start(desired, access);
-    let vip = vip::Look::start(desired, access);
+    let vip = vip::VipLook::start(desired, access);
     let mut pve = proxmox::observe(desired, client).await?;
     // Where something is to be made, addresses are silent, and waiting for them leaves time to ask.
     let offers = async {
         if sources.is_making {
-            source::look(desired, &pve, sources.web).await
+            image_source::look(desired, &pve, sources.web).await
         } else {
             BTreeMap::new()
         }
@@ -104,7 +76,7 @@ pub async fn observe(desired: &Desired, sources: &Sources<'_>) -> Result<World, 
     let (kubernetes, addons) = kubernetes::observe(desired, &nodes, sources, read).await;
     let (vip, images) = (vip.finish().await, ImagesSeen::default());
     let sources = offers;
-    Ok(World {
+    Ok(Observed {
         pve,
         nodes,
         ports,

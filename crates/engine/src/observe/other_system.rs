@@ -6,18 +6,17 @@
 
 use std::collections::BTreeMap;
 
+use talmox_plan::desired::{Contact, Desired};
+use talmox_plan::observed::Pve;
+use talmox_plan::ownership::Stage;
+use talmox_plan::planning::{VmPresence, places};
 use talmox_pve::Client;
 use talmox_pve::api::qemu::{self, Vm};
 use talmox_talos_api::{Look, Reach};
 use tokio::task::JoinSet;
 
-use super::TalosAccess;
-use super::world::Pve;
-use crate::desired::Desired;
+use super::sources::TalosAccess;
 use crate::other_system::{door, look};
-use crate::ownership::Stage;
-use crate::plan::Contact;
-use crate::plan::place::{State, places};
 
 /// Where one can log in to a machine that has run for longer than this, nobody asks its agent.
 const SETTLED: u64 = 60 * 60;
@@ -26,7 +25,7 @@ const FEW: usize = 2;
 
 /// A machine that should be up.
 #[derive(Clone)]
-struct Machine {
+struct OtherMachine {
     name: String,
     vm: Vm,
     contact: Contact,
@@ -37,7 +36,7 @@ struct Machine {
 
 /// Whom to ask.
 #[derive(Clone)]
-struct Ask {
+struct Access {
     client: Client,
     reach: Reach,
 }
@@ -50,7 +49,7 @@ pub(super) async fn look_at_all(
     client: &Client,
     access: &TalosAccess,
 ) -> BTreeMap<String, String> {
-    let ask = Ask { client: client.clone(), reach: access.settings.reach.clone() };
+    let ask = Access { client: client.clone(), reach: access.settings.reach.clone() };
     let (mut open, mut closed, mut without_agent) = (vec![], vec![], vec![]);
     for (machine, seen) in each(machines(desired, pve), &ask, at_the_door).await {
         match (seen, machine.contact) {
@@ -84,12 +83,12 @@ pub(super) async fn look_at_all(
 }
 
 /// The machines of VMs that are made and run.
-fn machines(desired: &Desired, pve: &Pve) -> Vec<Machine> {
+fn machines(desired: &Desired, pve: &Pve) -> Vec<OtherMachine> {
     let all = places(desired, pve).nodes.into_iter().filter_map(|placed| {
-        let (node, State::Ours(found)) = (placed.node, &placed.state) else { return None };
+        let (node, VmPresence::Owned(found)) = (placed.node, &placed.state) else { return None };
         let is_made = found.marker.stage == Stage::Made && found.seen.is_running;
         let uptime = pve.guest(placed.own.vm.vmid).and_then(|guest| guest.uptime);
-        (!node.is_talos && is_made).then(|| Machine {
+        (!node.is_talos && is_made).then(|| OtherMachine {
             name: node.name.clone(),
             vm: placed.own.vm.clone(),
             contact: node.contact,
@@ -102,10 +101,10 @@ fn machines(desired: &Desired, pve: &Pve) -> Vec<Machine> {
 
 /// Looks at all of them at the same time.
 async fn each<F: Future<Output = Look<()>> + Send>(
-    machines: Vec<Machine>,
-    ask: &Ask,
-    how: impl Fn(Machine, Ask) -> F + Copy + Send + 'static,
-) -> Vec<(Machine, Look<()>)> {
+    machines: Vec<OtherMachine>,
+    ask: &Access,
+    how: impl Fn(OtherMachine, Access) -> F + Copy + Send + 'static,
+) -> Vec<(OtherMachine, Look<()>)> {
     let mut looks = JoinSet::new();
     for machine in machines {
         let ask = ask.clone();
@@ -114,26 +113,26 @@ async fn each<F: Future<Output = Look<()>> + Send>(
     looks.join_all().await
 }
 
-async fn at_the_door(machine: Machine, ask: Ask) -> Look<()> {
+async fn at_the_door(machine: OtherMachine, ask: Access) -> Look<()> {
     match machine.contact {
         Contact::At(address) => door(address, &ask.reach).await,
         Contact::AskAgent => Look::NotYet("its address is not known".to_owned()),
     }
 }
 
-async fn closely(machine: Machine, ask: Ask) -> Look<()> {
-    let Machine { vm, contact, has_agent, .. } = machine;
+async fn closely(machine: OtherMachine, ask: Access) -> Look<()> {
+    let OtherMachine { vm, contact, has_agent, .. } = machine;
     look(&vm, contact, has_agent, &ask.client, &ask.reach).await
 }
 
-async fn whether_it_runs(machine: Machine, ask: Ask) -> Look<()> {
+async fn whether_it_runs(machine: OtherMachine, ask: Access) -> Look<()> {
     match ask.client.send(&qemu::current(&machine.vm)).await {
         Ok(now) if !now.running => Look::NotYet("it is stopped".to_owned()),
         _ => Look::Done(()),
     }
 }
 
-fn not_up(seen: Vec<(Machine, Look<()>)>) -> Vec<(Machine, String)> {
+fn not_up(seen: Vec<(OtherMachine, Look<()>)>) -> Vec<(OtherMachine, String)> {
     let silent = seen.into_iter().filter_map(|(machine, look)| match look {
         Look::Done(()) => None,
         Look::NotYet(reason) => Some((machine, reason)),

@@ -3,24 +3,21 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use talmox_plan::desired::{Desired, TAG};
+use talmox_plan::observed::{IdSeen, Pve, Unread, VmSeen};
+use talmox_plan::planning::{Placed, VmPresence, missing_templates, places};
 use talmox_pve::api::cluster::{self, Guest, StorageSeen};
 use talmox_pve::api::qemu::Vm;
-use talmox_pve::api::storage::{Content, StorageStatus};
+use talmox_pve::api::storage::{self, Content, StorageStatus};
 use talmox_pve::api::task::{self, Filter, TaskEntry, TaskState};
-use talmox_pve::api::{access, node, qemu, storage};
-use talmox_pve::config::{PendingChange, PendingOption, VmConfig};
+use talmox_pve::api::{access, node};
+use talmox_pve::config::VmConfig;
 use talmox_pve::id::{NodeName, Upid, VmId};
 use talmox_pve::{Client, PveError, Request};
 use tokio::task::JoinSet;
 
-use super::world::{IdSeen, Pve, Told, Unread, VmSeen};
+use super::vm_config::{DOWN, is_free, is_running, see, told, vms};
 use super::{device, removed};
-use crate::desired::{Desired, TAG};
-use crate::plan::missing_templates;
-use crate::plan::place::{Placed, State, places};
-
-/// What is said of VMs on a host that Proxmox knows to be down.
-pub(super) const DOWN: &str = "the host does not run";
 
 /// Rounds in which free numbers are looked for. Each one asks about all that are wanted, so more
 /// than a few mean that somebody is taking them as we look.
@@ -105,28 +102,6 @@ fn templates(desired: &Desired, pve: &Pve) -> BTreeSet<VmId> {
     pve.resources.guests.iter().filter(is_wanted).map(|guest| guest.vmid).collect()
 }
 
-/// Looks at these VMs, but for those that are gone since they were listed.
-pub(super) async fn vms(client: &Client, guests: Vec<Guest>) -> BTreeMap<VmId, VmSeen> {
-    let mut looks = JoinSet::new();
-    for guest in guests {
-        let client = client.clone();
-        looks.spawn(async move {
-            let vm = Vm::new(&guest.node, guest.vmid);
-            let mut seen = see(&client, &vm).await;
-            if seen.config.is_err() && is_free(&client, guest.vmid).await.unwrap_or(false) {
-                return None;
-            }
-            seen.is_running = guest.status == "running";
-            // The list is some seconds old: a VM that was just started is asked itself.
-            if !seen.is_running && !guest.template && seen.config.is_ok() {
-                seen.is_running = is_running(&client, &vm).await;
-            }
-            Some((guest.vmid, seen))
-        });
-    }
-    looks.join_all().await.into_iter().flatten().collect()
-}
-
 /// Why a VM cannot be read is in no answer where the host is down: that host gave none.
 fn name_hosts_that_are_down(pve: &mut Pve) {
     let down: BTreeSet<NodeName> = pve
@@ -141,48 +116,6 @@ fn name_hosts_that_are_down(pve: &mut Pve) {
             seen.config = Err(DOWN.to_owned());
         }
     }
-}
-
-/// The configs of these VMs, or why they cannot be read; but for those that are gone since they were listed.
-pub(super) async fn configs(client: &Client, guests: Vec<Guest>) -> Vec<(Guest, Told<VmConfig>)> {
-    let mut looks = JoinSet::new();
-    for guest in guests {
-        let client = client.clone();
-        looks.spawn(async move {
-            let vm = Vm::new(&guest.node, guest.vmid);
-            let config = told(client.send(&qemu::config(&vm)).await);
-            let is_gone = config.is_err() && is_free(&client, guest.vmid).await.unwrap_or(false);
-            (!is_gone).then_some((guest, config))
-        });
-    }
-    looks.join_all().await.into_iter().flatten().collect()
-}
-
-/// A VM by its config; whether it runs is left open.
-async fn see(client: &Client, vm: &Vm) -> VmSeen {
-    let (config, pending) = match client.send(&qemu::pending(vm)).await {
-        Ok(options) => (Ok(merged(&options)), waiting(options)),
-        Err(error) => (Err(error.to_string()), vec![]),
-    };
-    VmSeen { host: vm.node.clone(), is_running: false, config, pending }
-}
-
-async fn is_running(client: &Client, vm: &Vm) -> bool {
-    client.send(&qemu::current(vm)).await.is_ok_and(|now| now.running)
-}
-
-/// The config as it will be with the next start. One call tells this and what waits.
-fn merged(options: &[PendingOption]) -> VmConfig {
-    let value = |option: &PendingOption| match &option.pending {
-        Some(PendingChange::Set(value)) => Some((option.key.clone(), value.clone())),
-        Some(PendingChange::Delete | PendingChange::Destroy) => None,
-        None => Some((option.key.clone(), option.value.clone()?)),
-    };
-    VmConfig::new(options.iter().filter_map(value))
-}
-
-fn waiting(options: Vec<PendingOption>) -> Vec<PendingOption> {
-    options.into_iter().filter(|option| option.pending.is_some()).collect()
 }
 
 /// Asks about every number that is to be used, until each is known to be free, ours or taken.
@@ -273,12 +206,12 @@ async fn number(
     let is_hidden = guest.is_none();
     let lock = guest.and_then(|guest| guest.lock);
     let lock = lock.filter(|lock| matches!(lock.as_str(), "create" | "clone"));
-    let unknown = IdSeen::Taken { making: None, made_by_us: false, lock: lock.clone() };
+    let unknown = IdSeen::Taken { making: None, made_by_login: false, lock: lock.clone() };
     let Some(host) = host else { return Ok(unknown) };
     if is_hidden || lock.as_deref() == Some("clone") {
         let making = running_clone(client, &host, templates).await?;
         if making.is_some() {
-            return Ok(IdSeen::Taken { making, made_by_us: true, lock });
+            return Ok(IdSeen::Taken { making, made_by_login: true, lock });
         }
     }
     let filter = Filter { vmid: Some(vmid), ..Filter::default() };
@@ -288,15 +221,15 @@ async fn number(
     let is_left = is_hidden && removed::is_left_by(login, &tasks);
     let Some(last) = tasks.into_iter().find(|task| makes(task.upid.kind())) else {
         return Ok(if is_left {
-            IdSeen::Taken { making: None, made_by_us: true, lock }
+            IdSeen::Taken { making: None, made_by_login: true, lock }
         } else {
             unknown
         });
     };
     Ok(match last.state {
-        TaskState::Running => IdSeen::Taken { making: Some(last.upid), made_by_us: true, lock },
+        TaskState::Running => IdSeen::Taken { making: Some(last.upid), made_by_login: true, lock },
         TaskState::Done { .. } => {
-            IdSeen::Taken { making: None, made_by_us: lock.is_some() || is_left, lock }
+            IdSeen::Taken { making: None, made_by_login: lock.is_some() || is_left, lock }
         }
         // It cleared up after itself, since we asked for the number.
         TaskState::Undecided | TaskState::Failed { .. } if is_free(client, vmid).await? => {
@@ -305,7 +238,7 @@ async fn number(
         // What a task left behind when its host went down has no pool yet, and hides from us.
         TaskState::Undecided | TaskState::Failed { .. } => {
             let lock = lock.or_else(|| is_hidden.then(|| "create".to_owned()));
-            IdSeen::Taken { making: None, made_by_us: true, lock }
+            IdSeen::Taken { making: None, made_by_login: true, lock }
         }
     })
 }
@@ -320,15 +253,6 @@ async fn tasks(
     match client.send(&task::list(host, filter)).await {
         Ok(tasks) => Ok(Some(tasks)),
         Err(error) if error.is_node_scoped() => Ok(None),
-        Err(error) => Err(error),
-    }
-}
-
-/// Not to know is not to know that somebody else has the number: it may be ours.
-async fn is_free(client: &Client, vmid: VmId) -> Result<bool, PveError> {
-    match client.send(&cluster::is_free(vmid)).await {
-        Ok(_) => Ok(true),
-        Err(error) if error.is_already_exists() => Ok(false),
         Err(error) => Err(error),
     }
 }
@@ -376,7 +300,7 @@ async fn details(desired: &Desired, client: &Client, pve: &mut Pve) {
     let mut hosts: BTreeSet<NodeName> = BTreeSet::new();
     let mut image_hosts: BTreeSet<NodeName> = BTreeSet::new();
     let mut storage_hosts: BTreeSet<NodeName> = BTreeSet::new();
-    let is_new = |one: &Placed<'_>| matches!(one.state, State::Absent);
+    let is_new = |one: &Placed<'_>| matches!(one.state, VmPresence::Absent);
     let new = places(desired, pve).nodes.into_iter().filter(is_new);
     let new = new.map(|placed| (placed.node, placed.own.vm.node));
     let templates = missing_templates(desired, pve).into_iter();
@@ -455,8 +379,4 @@ fn add_storages(pve: &mut Pve, host: &NodeName, found: Vec<StorageStatus>) {
             used: one.used,
         });
     }
-}
-
-fn told<T>(answer: Result<T, PveError>) -> Told<T> {
-    answer.map_err(|error| error.to_string())
 }

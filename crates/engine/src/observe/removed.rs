@@ -3,17 +3,17 @@
 
 use std::collections::BTreeSet;
 
+use talmox_plan::desired::{Desired, TAG};
+use talmox_plan::observed::{Pve, Unread};
+use talmox_plan::ownership::Marker;
+use talmox_plan::planning::locations;
 use talmox_pve::Client;
 use talmox_pve::api::cluster::Guest;
 use talmox_pve::api::task::{TaskEntry, TaskState};
 use talmox_pve::config::VmConfig;
 use talmox_pve::id::PoolId;
 
-use super::proxmox;
-use super::world::{Pve, Unread};
-use crate::desired::{Desired, TAG};
-use crate::ownership::Marker;
-use crate::plan::locations;
+use super::vm_config;
 
 /// Looks at the VMs in pools of ours that nothing tells to be of another cluster.
 pub(super) async fn look_in_pools(desired: &Desired, client: &Client, pve: &mut Pve) {
@@ -72,7 +72,7 @@ async fn look(desired: &Desired, client: &Client, pve: &mut Pve, may_be: impl Fn
             || config.smbios().uuid.is_some_and(|uuid| uuids.contains(&uuid))
     };
     let mut signed = vec![];
-    for (guest, config) in proxmox::configs(client, guests).await {
+    for (guest, config) in vm_config::configs(client, guests).await {
         match config {
             Ok(config) if has_sign(&config) => {
                 pve.unread.remove(&guest.vmid);
@@ -86,9 +86,9 @@ async fn look(desired: &Desired, client: &Client, pve: &mut Pve, may_be: impl Fn
             }
         }
     }
-    pve.vms.extend(proxmox::vms(client, signed).await);
+    pve.vms.extend(vm_config::vms(client, signed).await);
     for guest in lost {
-        let reason = proxmox::DOWN.to_owned();
+        let reason = vm_config::DOWN.to_owned();
         pve.unread.insert(guest.vmid, Unread { host: guest.node, reason });
     }
 }

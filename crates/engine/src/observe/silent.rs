@@ -3,14 +3,13 @@
 
 use std::collections::BTreeMap;
 
+use talmox_plan::desired::Desired;
+use talmox_plan::observed::{Pve, TalosSeen};
+use talmox_plan::ownership::Stage;
+use talmox_plan::planning::{VmPresence, places};
 use talmox_pve::Client;
 use talmox_pve::api::qemu;
 use tokio::task::JoinSet;
-
-use super::world::{Pve, TalosSeen};
-use crate::desired::Desired;
-use crate::ownership::Stage;
-use crate::plan::place::{State, places};
 
 pub(super) async fn look_again(
     desired: &Desired,
@@ -20,11 +19,11 @@ pub(super) async fn look_again(
 ) {
     let mut looks = JoinSet::new();
     for placed in places(desired, pve).nodes {
-        let (node, State::Ours(found)) = (placed.node, &placed.state) else { continue };
+        let (node, VmPresence::Owned(found)) = (placed.node, &placed.state) else { continue };
         // Whoever else answers at its address tells nothing about it.
         let is_heard = matches!(
             nodes.get(&node.name),
-            Some(TalosSeen::Ours(_) | TalosSeen::Maintenance { mismatch: None })
+            Some(TalosSeen::OwnNode(_) | TalosSeen::Maintenance { mismatch: None })
         );
         // Those that do not run Talos are looked at in another way, once they are made.
         let is_other = !node.is_talos && found.marker.stage == Stage::Made;

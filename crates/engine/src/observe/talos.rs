@@ -5,6 +5,9 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use talmox_clock::Clock;
+use talmox_plan::desired::{Contact, Desired, DesiredNode};
+use talmox_plan::observed::{Configured, EtcdSeen, PortSeen, Pve, TalosSeen};
+use talmox_plan::planning::{VmPresence, places};
 use talmox_pve::Client as PveClient;
 use talmox_pve::api::qemu::{self, AgentAddress, Vm};
 use talmox_pve::config::VmConfig;
@@ -14,12 +17,8 @@ use talmox_talos_api::{Address, Client, Expected, Machine, Settings, TalosError,
 use tokio::task::JoinSet;
 
 use super::listener::{PATIENCE, knock, who};
-use super::world::{Configured, EtcdSeen, PortSeen, Pve, TalosSeen};
-use super::{KUBERNETES, TalosAccess};
-use crate::desired::{Desired, DesiredNode};
+use super::sources::{KUBERNETES, TalosAccess};
 use crate::locate::unsaid;
-use crate::plan::Contact;
-use crate::plan::place::{State, places};
 
 /// Where one logs in to systems that are no Talos.
 const SSH: u16 = 22;
@@ -28,7 +27,7 @@ const SSH: u16 = 22;
 const ELECTION: Duration = Duration::from_secs(5);
 
 /// What answers at the address of each node, and who at further ports of it.
-type Seen = (BTreeMap<String, TalosSeen>, BTreeMap<(String, u16), PortSeen>);
+type NodesAndPorts = (BTreeMap<String, TalosSeen>, BTreeMap<(String, u16), PortSeen>);
 
 /// What answers at one address.
 struct At {
@@ -63,10 +62,10 @@ impl Looks {
         pve: &Pve,
         client: &PveClient,
         access: &TalosAccess,
-    ) -> Seen {
+    ) -> NodesAndPorts {
         let Self(mut looks) = self;
         for placed in places(desired, pve).nodes {
-            let (node, State::Ours(found)) = (placed.node, &placed.state) else { continue };
+            let (node, VmPresence::Owned(found)) = (placed.node, &placed.state) else { continue };
             if node.is_talos && node.contact == Contact::AskAgent && found.seen.is_running {
                 if let Some(address) = agent_address(client, &placed.own.vm, node).await {
                     spawn(&mut looks, desired, node, address, access);
@@ -77,7 +76,7 @@ impl Looks {
                 }
             }
         }
-        let mut seen = Seen::default();
+        let mut seen = NodesAndPorts::default();
         for At { name, talos, port } in looks.join_all().await {
             seen.1.extend(port.map(|(port, who)| ((name.clone(), port), who)));
             seen.0.insert(name, talos);
@@ -97,7 +96,7 @@ pub(super) async fn look_elsewhere(
 ) {
     let mut looks = JoinSet::new();
     for placed in places(desired, pve).nodes {
-        let (node, State::Ours(found)) = (placed.node, &placed.state) else { continue };
+        let (node, VmPresence::Owned(found)) = (placed.node, &placed.state) else { continue };
         let Contact::At(wanted) = node.contact else { continue };
         let is_silent = matches!(nodes.get(&node.name), Some(TalosSeen::Nothing(_)));
         if !node.is_talos || !is_silent || !found.seen.is_running {
@@ -113,7 +112,7 @@ pub(super) async fn look_elsewhere(
     }
     // Whoever else has that address by now is of no interest.
     let found = looks.join_all().await.into_iter();
-    let ours = found.filter(|at| matches!(at.talos, TalosSeen::Ours(_)));
+    let ours = found.filter(|at| matches!(at.talos, TalosSeen::OwnNode(_)));
     nodes.extend(ours.map(|at| (at.name, at.talos)));
 }
 
@@ -152,13 +151,13 @@ fn spawn(
         // Who is known to be ours need not be waited for at another port.
         let (talos, socket) = tokio::select! {
             talos = &mut look => match talos {
-                TalosSeen::Ours(_) => (talos, None),
+                TalosSeen::OwnNode(_) => (talos, None),
                 talos => (talos, knocking.await),
             },
             socket = &mut knocking => (look.await, socket),
         };
         let port = match (&talos, socket) {
-            (TalosSeen::Ours(_), _) | (_, None) => None,
+            (TalosSeen::OwnNode(_), _) | (_, None) => None,
             (_, Some(socket)) => Some((KUBERNETES, who(socket, &api, authority.as_deref()).await)),
         };
         At { name, talos, port }
@@ -173,7 +172,7 @@ fn spawn_other(looks: &mut JoinSet<At>, node: &DesiredNode, address: IpAddr, acc
         let address = Address { host: address.to_string(), port: SSH };
         let port = knock(&address, &reach)
             .await
-            .map(|_| (SSH, PortSeen::Stranger("something that one can log in to".to_owned())));
+            .map(|_| (SSH, PortSeen::Other("something that one can log in to".to_owned())));
         At { name, talos: TalosSeen::NotAsked, port }
     });
 }
@@ -213,7 +212,7 @@ async fn look(
     settings.limits.connect = settings.limits.connect.min(PATIENCE);
     let verdict = match probe(address, &access.credentials, None, &settings).await {
         Ok(verdict) => verdict,
-        Err(error) => return TalosSeen::Estranged(error.to_string()),
+        Err(error) => return TalosSeen::NoAccess(error.to_string()),
     };
     match &verdict {
         Verdict::Nothing(error) => TalosSeen::Nothing(error.to_string()),
@@ -225,17 +224,17 @@ async fn look(
         Verdict::Ours => match Client::new(address.clone(), &access.credentials, &settings) {
             Ok(client) => {
                 let found = Box::pin(configured(&client, is_control_plane, settings.clock)).await;
-                TalosSeen::Ours(Box::new(Configured { address: Some(at), ..found }))
+                TalosSeen::OwnNode(Box::new(Configured { address: Some(at), ..found }))
             }
-            Err(error) => TalosSeen::Estranged(error.to_string()),
+            Err(error) => TalosSeen::NoAccess(error.to_string()),
         },
         Verdict::OtherAuthority | Verdict::OtherKey { .. } | Verdict::Unclear(_) => {
-            TalosSeen::Stranger(verdict.to_string())
+            TalosSeen::OtherMachine(verdict.to_string())
         }
         Verdict::OtherName { .. }
         | Verdict::Expired { .. }
         | Verdict::ClockSkew { .. }
-        | Verdict::RefusesUs(_) => TalosSeen::Estranged(verdict.to_string()),
+        | Verdict::RefusesUs(_) => TalosSeen::NoAccess(verdict.to_string()),
     }
 }
 
@@ -255,8 +254,8 @@ async fn unheard(
 ) -> TalosSeen {
     match knock(address, &access.settings.reach).await {
         Some(socket) => match who(socket, address, None).await {
-            PortSeen::Stranger(what) => seen(what),
-            PortSeen::Ours => seen("something".to_owned()),
+            PortSeen::Other(what) => seen(what),
+            PortSeen::ThisCluster => seen("something".to_owned()),
         },
         None => TalosSeen::Nothing("it hung up".to_owned()),
     }

@@ -1,15 +1,16 @@
 //! Who answers at the virtual address.
 
+use talmox_plan::desired::Desired;
+use talmox_plan::observed::VipSeen;
 use talmox_talos_api::Address;
 use tokio::task::JoinHandle;
 
 use super::listener::{knock, who};
-use super::{KUBERNETES, TalosAccess, VipSeen};
-use crate::desired::Desired;
+use super::sources::{KUBERNETES, TalosAccess};
 
-pub(super) struct Look(Option<JoinHandle<VipSeen>>);
+pub(super) struct VipLook(Option<JoinHandle<VipSeen>>);
 
-impl Look {
+impl VipLook {
     pub(super) fn start(desired: &Desired, access: &TalosAccess) -> Self {
         let address = desired.vip.map(|vip| Address { host: vip.to_string(), port: KUBERNETES });
         let reach = access.settings.reach.clone();

@@ -7,7 +7,7 @@ use talmox_yaml::Node;
 
 /// A link of a node, with its global addresses.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Link {
+pub(super) struct NodeLink {
     /// Such as `eth0`.
     pub(super) name: String,
     pub(super) alias: Option<String>,
@@ -27,10 +27,10 @@ pub(super) struct Global {
 }
 
 /// All links, of what the controllers of a node keep.
-pub(super) fn links(links: &[Resource], addresses: &[Resource]) -> Vec<Link> {
+pub(super) fn links(links: &[Resource], addresses: &[Resource]) -> Vec<NodeLink> {
     let link = |link: &Resource| {
         let text = |path: &str| link.text(path).filter(|text| !text.is_empty());
-        Link {
+        NodeLink {
             name: link.id.clone(),
             alias: text("alias"),
             mac: text("hardwareAddr").map(|mac| mac.to_lowercase()),
@@ -38,7 +38,7 @@ pub(super) fn links(links: &[Resource], addresses: &[Resource]) -> Vec<Link> {
             addresses: vec![],
         }
     };
-    let mut links: Vec<Link> = links.iter().map(link).collect();
+    let mut links: Vec<NodeLink> = links.iter().map(link).collect();
     for address in addresses {
         let text = |path: &str| address.text(path).unwrap_or_default();
         let (written, name) = (text("address"), text("linkName"));

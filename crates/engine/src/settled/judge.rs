@@ -2,9 +2,10 @@
 
 use std::net::IpAddr;
 
-use super::found::Link;
-use super::shape::{Addressing, Card, CardName, Shape};
-use super::{Reason, Settled, not_yet};
+use talmox_plan::desired::{Addressing, Card, CardName, ExpectedNetwork};
+
+use super::found::NodeLink;
+use super::verdict::{Reason, Settled, not_yet};
 
 /// What to do about an address that stays beside those of the config.
 const TWO_ADDRESSES: &str = "what a node is told at its first boot stays beside its config: give it the same address in \
@@ -12,7 +13,7 @@ const TWO_ADDRESSES: &str = "what a node is told at its first boot stays beside 
 
 /// Routers give IPv6 addresses unasked, and shared addresses come and go: of these only the wanted
 /// ones are looked for.
-pub(super) fn judge(shape: &Shape, links: &[Link]) -> Settled {
+pub(super) fn judge(shape: &ExpectedNetwork, links: &[NodeLink]) -> Settled {
     for card in &shape.cards {
         if let Some(missing) = missing(card, links) {
             return not_yet(missing);
@@ -62,7 +63,11 @@ pub(super) fn judge(shape: &Shape, links: &[Link]) -> Settled {
 }
 
 /// What is wrong with the addresses that the kubelet uses.
-pub(super) fn judge_node_ips(shape: &Shape, links: &[Link], used: &[IpAddr]) -> Option<Reason> {
+pub(super) fn judge_node_ips(
+    shape: &ExpectedNetwork,
+    links: &[NodeLink],
+    used: &[IpAddr],
+) -> Option<Reason> {
     let mut allowed = shape.further.clone();
     for link in links {
         let Some(wanted) = wanted(shape, link) else { continue };
@@ -94,7 +99,7 @@ fn not_given(what: &str) -> Reason {
     Reason { text, advice: Some(TWO_ADDRESSES) }
 }
 
-fn missing(card: &Card, links: &[Link]) -> Option<String> {
+fn missing(card: &Card, links: &[NodeLink]) -> Option<String> {
     let is_there = links.iter().any(|link| is_called(link, &card.name));
     match &card.name {
         CardName::Mac(mac) if !is_there => Some(format!("it has no network card {mac}")),
@@ -108,7 +113,7 @@ fn missing(card: &Card, links: &[Link]) -> Option<String> {
     }
 }
 
-fn is_called(link: &Link, name: &CardName) -> bool {
+fn is_called(link: &NodeLink, name: &CardName) -> bool {
     match name {
         // Bridges and VLANs have the hardware address of the card below them.
         CardName::Mac(mac) => link.is_card && link.mac.as_ref() == Some(mac),
@@ -118,7 +123,7 @@ fn is_called(link: &Link, name: &CardName) -> bool {
 }
 
 /// All that the config says about a link; nothing if it says nothing.
-fn wanted(shape: &Shape, link: &Link) -> Option<Addressing> {
+fn wanted(shape: &ExpectedNetwork, link: &NodeLink) -> Option<Addressing> {
     let cards = shape.cards.iter().filter(|card| is_called(link, &card.name));
     cards.map(|card| card.addressing.clone()).reduce(|mut all, more| {
         all.is_dhcp |= more.is_dhcp;
@@ -127,17 +132,17 @@ fn wanted(shape: &Shape, link: &Link) -> Option<Addressing> {
     })
 }
 
-fn has(link: &Link, ip: IpAddr) -> bool {
+fn has(link: &NodeLink, ip: IpAddr) -> bool {
     link.addresses.iter().any(|one| one.ip == ip)
 }
 
-fn has_any(shape: &Shape, links: &[Link]) -> bool {
+fn has_any(shape: &ExpectedNetwork, links: &[NodeLink]) -> bool {
     links.iter().any(|link| link.is_card && !own(shape, link).is_empty())
         || shape.cards.iter().any(|card| !card.addressing.fixed.is_empty())
 }
 
 /// The addresses that a link has for itself.
-fn own(shape: &Shape, link: &Link) -> Vec<IpAddr> {
+fn own(shape: &ExpectedNetwork, link: &NodeLink) -> Vec<IpAddr> {
     let is_own = |ip: &IpAddr| ip.is_ipv4() && !shape.shared.contains(ip);
     let fixed = link.addresses.iter().filter(|one| !one.is_alone).map(|one| one.ip);
     fixed.filter(is_own).collect()
@@ -163,12 +168,12 @@ mod tests {
     }
 
     /// A card, with addresses such as `10.0.0.11/24`.
-    fn link(name: &str, mac: &str, addresses: &[&str]) -> Link {
+    fn link(name: &str, mac: &str, addresses: &[&str]) -> NodeLink {
         let global = |text: &&str| {
             let (ip, length) = text.split_once('/').unwrap();
             Global { ip: ip.parse().unwrap(), is_alone: matches!(length, "32" | "128") }
         };
-        Link {
+        NodeLink {
             name: name.to_owned(),
             alias: None,
             mac: Some(mac.to_owned()),
@@ -182,8 +187,8 @@ mod tests {
         Card { name, addressing: Addressing { is_dhcp: fixed.is_empty(), fixed } }
     }
 
-    fn shape(cards: Vec<Card>) -> Shape {
-        Shape { hostname: None, cards, shared: vec![ip("10.0.0.20")], further: vec![] }
+    fn shape(cards: Vec<Card>) -> ExpectedNetwork {
+        ExpectedNetwork { hostname: None, cards, shared: vec![ip("10.0.0.20")], further: vec![] }
     }
 
     fn mac() -> CardName {

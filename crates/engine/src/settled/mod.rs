@@ -5,47 +5,20 @@
 
 mod found;
 mod judge;
-mod shape;
+mod verdict;
 
+use talmox_plan::desired::ExpectedNetwork;
 use talmox_talos_api::client::ResourceKind;
 use talmox_talos_api::{Client, Code, TalosError};
 
-use found::{Link, links, node_ips};
+use found::{NodeLink, links, node_ips};
 use judge::{judge, judge_node_ips};
+use verdict::not_yet;
 
-pub use shape::{Addressing, Card, CardName, Shape};
-
-/// How far a node is.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Settled {
-    Yes,
-    /// All is well, but for a further card that nobody gave an address.
-    ButFor(String),
-    NotYet(Reason),
-}
-
-/// Why a wait goes on, and what people can do about it if it does not pass.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Reason {
-    pub(crate) text: String,
-    /// Nothing, where waiting longer is all that can be done.
-    pub(crate) advice: Option<&'static str>,
-}
-
-impl From<String> for Reason {
-    fn from(text: String) -> Self {
-        Self { text, advice: None }
-    }
-}
-
-impl From<&str> for Reason {
-    fn from(text: &str) -> Self {
-        Self::from(text.to_owned())
-    }
-}
+pub(crate) use verdict::{Reason, Settled};
 
 /// One look at a configured node.
-pub(crate) async fn look(shape: &Shape, client: &Client) -> Result<Settled, TalosError> {
+pub(crate) async fn look(shape: &ExpectedNetwork, client: &Client) -> Result<Settled, TalosError> {
     if let Some(wanted) = &shape.hostname {
         let found = client.hostname().await?;
         if short(&found) != short(wanted) {
@@ -67,8 +40,8 @@ pub(crate) async fn look(shape: &Shape, client: &Client) -> Result<Settled, Talo
 
 /// What is wrong with the addresses that Kubernetes will know the node by.
 async fn bad_node_ip(
-    shape: &Shape,
-    links: &[Link],
+    shape: &ExpectedNetwork,
+    links: &[NodeLink],
     client: &Client,
 ) -> Result<Option<Reason>, TalosError> {
     match client.get(ResourceKind::NODE_IP, "kubelet").await {
@@ -77,10 +50,6 @@ async fn bad_node_ip(
         Err(TalosError::No { code: Code::PermissionDenied, .. }) => Ok(None),
         Err(error) => Err(error),
     }
-}
-
-fn not_yet(text: String) -> Settled {
-    Settled::NotYet(text.into())
 }
 
 /// Without its domain.

@@ -1,4 +1,4 @@
-//! Asking everybody at once.
+//! Gathering of the status: all requests at the same time.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -6,6 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use talmox_clock::{Clock, Deadline};
+use talmox_plan::desired::Contact;
+use talmox_plan::observed::CheckSeen;
+use talmox_plan::plan::Change;
 use talmox_pve::PveError;
 use talmox_pve::api::cluster::{self, Guest};
 use talmox_pve::api::qemu::{self, Vm};
@@ -17,18 +20,16 @@ use talmox_talos_config::time::UnixTime;
 use tokio::task::JoinSet;
 
 use super::{
-    EtcdStatus, KubernetesStatus, NodeStatus, Part, Role, Seen, Status, Subject, TalosStatus,
+    EtcdStatus, Known, KubernetesStatus, NodeRole, NodeStatus, Part, Status, Subject, TalosStatus,
     Unreachable, VmState, VmStatus, authorities, drift,
 };
 use crate::access::ClusterAccess;
 use crate::kube::NodeFacts;
 use crate::locate::locate;
-use crate::observe::CheckSeen;
-use crate::plan::{Change, Contact};
 
-/// Whom to ask, and how long that may take.
+/// The clients of all APIs, and the timeout.
 #[derive(Clone, Debug)]
-pub struct Sources {
+pub struct StatusSources {
     pub pve: talmox_pve::Client,
     pub cluster: ClusterAccess,
     /// In real time, for all of it together: bytes cross a real network.
@@ -55,9 +56,9 @@ impl Asking {
 /// fraction of this.
 const NODES: Duration = Duration::from_secs(4);
 
-/// What is known once the world was looked at.
+/// What is known once the cluster was observed for a plan.
 #[derive(Clone, Debug, Default)]
-pub struct Found {
+pub struct ObservedCluster {
     /// The same nodes, with their VMs.
     pub subjects: Vec<Subject>,
     /// Nodes that are known to have no VM.
@@ -74,8 +75,8 @@ pub struct Found {
 pub async fn gather(
     cluster: &str,
     subjects: &[Subject],
-    sources: &Sources,
-    world: impl Future<Output = Result<Found, String>>,
+    sources: &StatusSources,
+    world: impl Future<Output = Result<ObservedCluster, String>>,
 ) -> (Status, Option<String>) {
     let asking = Arc::new(Asking {
         pve: sources.pve.clone(),
@@ -93,7 +94,7 @@ pub async fn gather(
     });
     let (Proxmox { guests, found, trouble, vms, insides: told }, (kubernetes, registered), at_hand) =
         looks.await;
-    let Found { subjects, changes, health, errors, .. } = &found;
+    let ObservedCluster { subjects, changes, health, errors, .. } = &found;
     let insides = in_order(at_hand.into_iter().chain(told).collect());
     let parts = subjects.iter().zip(vms).zip(insides);
     let nodes: Vec<NodeStatus> = parts
@@ -104,7 +105,8 @@ pub async fn gather(
             address: inside.address,
             vm,
             talos: inside.talos,
-            kubernetes: (subject.role != Role::Ubuntu).then(|| registered_as(&registered, subject)),
+            kubernetes: (subject.role != NodeRole::Ubuntu)
+                .then(|| registered_as(&registered, subject)),
             etcd: inside.etcd,
             drift: drift(changes, |node| node == Some(&subject.name)),
         })
@@ -153,24 +155,24 @@ pub(super) fn in_order<T>(mut answers: Vec<(usize, T)>) -> Vec<T> {
 
 /// Who did not answer at all.
 fn unreachable(
-    guests: &Seen<Vec<Guest>>,
-    kubernetes: &Seen<String>,
+    guests: &Known<Vec<Guest>>,
+    kubernetes: &Known<String>,
     nodes: &[NodeStatus],
 ) -> Vec<Unreachable> {
     let mut all = vec![];
-    if let Seen::Unknown(why) = guests {
+    if let Known::Unknown(why) = guests {
         all.push(Unreachable { part: Part::Proxmox, nodes: vec![], reason: why.clone() });
     }
     let has_talos = nodes.iter().any(|node| node.talos.is_some());
     let silent = nodes.iter().filter_map(|node| match &node.talos {
-        Some(Seen::Unknown(why)) => Some((node.name.clone(), why.clone())),
+        Some(Known::Unknown(why)) => Some((node.name.clone(), why.clone())),
         _ => None,
     });
     let (nodes, reasons): (Vec<String>, Vec<String>) = silent.unzip();
     if let Some(reason) = reasons.into_iter().next() {
         all.push(Unreachable { part: Part::Talos, nodes, reason });
     }
-    if let Seen::Unknown(why) = kubernetes
+    if let Known::Unknown(why) = kubernetes
         && has_talos
     {
         all.push(Unreachable { part: Part::Kubernetes, nodes: vec![], reason: why.clone() });
@@ -182,18 +184,18 @@ fn unreachable(
 pub(super) async fn soon<T>(
     end: Deadline,
     answer: impl Future<Output = Result<T, String>>,
-) -> Seen<T> {
+) -> Known<T> {
     match Clock::real().timeout(end.left(), Box::pin(answer)).await {
-        Ok(Ok(found)) => Seen::Is(found),
-        Ok(Err(why)) => Seen::Unknown(why),
-        Err(_) => Seen::Unknown("no answer in time".to_owned()),
+        Ok(Ok(found)) => Known::Is(found),
+        Ok(Err(why)) => Known::Unknown(why),
+        Err(_) => Known::Unknown("no answer in time".to_owned()),
     }
 }
 
 /// What Proxmox tells, and what cannot be asked before it has told.
 struct Proxmox {
-    guests: Seen<Vec<Guest>>,
-    found: Found,
+    guests: Known<Vec<Guest>>,
+    found: ObservedCluster,
     /// Why the world is not known.
     trouble: Option<String>,
     vms: Vec<VmState>,
@@ -203,7 +205,7 @@ struct Proxmox {
 async fn proxmox(
     subjects: &[Subject],
     asking: &Arc<Asking>,
-    world: impl Future<Output = Result<Found, String>>,
+    world: impl Future<Output = Result<ObservedCluster, String>>,
     is_hidden: impl Fn(&Subject) -> bool,
 ) -> Proxmox {
     let guests = soon(asking.end, async {
@@ -215,10 +217,16 @@ async fn proxmox(
     let (guests, world) = tokio::join!(guests, world);
     let (found, trouble) = match world {
         Ok(Ok(found)) => (found, None),
-        Ok(Err(why)) => (Found { subjects: subjects.to_vec(), ..Found::default() }, Some(why)),
+        Ok(Err(why)) => (
+            ObservedCluster { subjects: subjects.to_vec(), ..ObservedCluster::default() },
+            Some(why),
+        ),
         Err(_) => {
             let why = "the world was not seen in time".to_owned();
-            (Found { subjects: subjects.to_vec(), ..Found::default() }, Some(why))
+            (
+                ObservedCluster { subjects: subjects.to_vec(), ..ObservedCluster::default() },
+                Some(why),
+            )
         }
     };
     let none = trouble.as_deref().unwrap_or("there is no such VM");
@@ -240,11 +248,11 @@ async fn proxmox(
     Proxmox { guests, found, trouble, vms: in_order(vms), insides }
 }
 
-pub(super) async fn kubernetes(sources: &Asking) -> (Seen<String>, Seen<Vec<NodeFacts>>) {
+pub(super) async fn kubernetes(sources: &Asking) -> (Known<String>, Known<Vec<NodeFacts>>) {
     let client = match sources.cluster.kube() {
         Ok(client) => client,
         Err(error) => {
-            return (Seen::Unknown(error.to_string()), Seen::Unknown(error.to_string()));
+            return (Known::Unknown(error.to_string()), Known::Unknown(error.to_string()));
         }
     };
     let version =
@@ -255,10 +263,10 @@ pub(super) async fn kubernetes(sources: &Asking) -> (Seen<String>, Seen<Vec<Node
 }
 
 /// The VM of a node; `none` says why there is none, if nothing else does.
-fn guest_of(guests: &Seen<Vec<Guest>>, subject: &Subject, none: &str) -> Result<Vm, String> {
+fn guest_of(guests: &Known<Vec<Guest>>, subject: &Subject, none: &str) -> Result<Vm, String> {
     let guests = match guests {
-        Seen::Unknown(why) => return Err(why.clone()),
-        Seen::Is(guests) => guests,
+        Known::Unknown(why) => return Err(why.clone()),
+        Known::Is(guests) => guests,
     };
     let vmid = subject.own.as_ref().map(|own| own.vm.vmid);
     let found = guests.iter().find(|guest| Some(guest.vmid) == vmid && guest.is_vm);
@@ -269,14 +277,14 @@ fn guest_of(guests: &Seen<Vec<Guest>>, subject: &Subject, none: &str) -> Result<
 }
 
 pub(super) fn registered_as(
-    nodes: &Seen<Vec<NodeFacts>>,
+    nodes: &Known<Vec<NodeFacts>>,
     subject: &Subject,
-) -> Seen<KubernetesStatus> {
+) -> Known<KubernetesStatus> {
     match nodes {
-        Seen::Unknown(why) => Seen::Unknown(why.clone()),
-        Seen::Is(nodes) => match nodes.iter().find(|node| node.name == subject.name) {
-            None => Seen::Unknown("it is not registered".to_owned()),
-            Some(node) => Seen::Is(KubernetesStatus {
+        Known::Unknown(why) => Known::Unknown(why.clone()),
+        Known::Is(nodes) => match nodes.iter().find(|node| node.name == subject.name) {
+            None => Known::Unknown("it is not registered".to_owned()),
+            Some(node) => Known::Is(KubernetesStatus {
                 ready: node.is_ready,
                 reason: (!node.is_ready).then(|| node.reason.clone()),
                 schedulable: node.is_schedulable,
@@ -288,9 +296,9 @@ pub(super) fn registered_as(
 
 /// What a node itself says.
 struct Inside {
-    address: Seen<IpAddr>,
-    talos: Option<Seen<TalosStatus>>,
-    etcd: Option<Seen<EtcdStatus>>,
+    address: Known<IpAddr>,
+    talos: Option<Known<TalosStatus>>,
+    etcd: Option<Known<EtcdStatus>>,
 }
 
 async fn inside(subject: &Subject, sources: &Asking) -> Inside {
@@ -307,18 +315,18 @@ async fn inside(subject: &Subject, sources: &Asking) -> Inside {
     })
     .await;
     let (talos, etcd) = match (subject.role, &address) {
-        (Role::Ubuntu, _) => (None, None),
-        (_, Seen::Unknown(why)) => {
-            (Some(Seen::Unknown(why.clone())), Some(Seen::Unknown(why.clone())))
+        (NodeRole::Ubuntu, _) => (None, None),
+        (_, Known::Unknown(why)) => {
+            (Some(Known::Unknown(why.clone())), Some(Known::Unknown(why.clone())))
         }
-        (_, Seen::Is(address)) => {
+        (_, Known::Is(address)) => {
             let talos = soon(sources.nodes_end(), talos(*address, sources));
             let etcd = soon(sources.nodes_end(), etcd(*address, sources));
             let (talos, etcd) = tokio::join!(talos, etcd);
             (Some(talos), Some(etcd))
         }
     };
-    let etcd = etcd.filter(|_| subject.role == Role::ControlPlane);
+    let etcd = etcd.filter(|_| subject.role == NodeRole::ControlPlane);
     Inside { address, talos, etcd }
 }
 
@@ -335,8 +343,8 @@ async fn vm(vm: &Vm, sources: &Asking) -> VmState {
         })
     });
     match seen.await {
-        Seen::Is(status) => VmState::Is(status),
-        Seen::Unknown(why) => VmState::Unknown(why),
+        Known::Is(status) => VmState::Is(status),
+        Known::Unknown(why) => VmState::Unknown(why),
     }
 }
 

@@ -1,33 +1,33 @@
-//! How a cluster is: its nodes as Proxmox, Talos and Kubernetes see them.
+//! Status of a cluster: its nodes as Proxmox, Talos and Kubernetes report them.
 //!
-//! Everything is asked at the same time, and there is a limit to the whole. What does not answer is shown
-//! as unknown, with the reason, and holds nothing else up.
+//! All requests are sent at the same time, with one timeout for all. An API that does not answer is shown as unknown, with the
+//! reason, and delays no other.
 
 mod gather;
 mod node;
 mod running;
 
 use serde::Serialize;
+use talmox_plan::desired::Contact;
+use talmox_plan::observed::CheckSeen;
+use talmox_plan::plan::{Change, Object, OwnVm};
 use talmox_talos_config::pki::PkiError;
 use talmox_talos_config::secrets::{Bundle, CertificateAndKey};
 
-use crate::observe::CheckSeen;
-use crate::plan::{Change, Contact, Object, OwnVm};
-
-pub use gather::{Found, Sources, gather};
+pub use gather::{ObservedCluster, StatusSources, gather};
 pub use node::{EtcdStatus, KubernetesStatus, NodeStatus, TalosStatus, VmState, VmStatus};
 pub use running::{NodeRunning, Running, running};
 
-/// Something that was asked for.
+/// A value, or why it is not known.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Seen<T> {
+pub enum Known<T> {
     Is(T),
     /// Why it is not known.
     Unknown(String),
 }
 
-impl<T> Seen<T> {
+impl<T> Known<T> {
     pub fn get(&self) -> Option<&T> {
         match self {
             Self::Is(value) => Some(value),
@@ -36,10 +36,10 @@ impl<T> Seen<T> {
     }
 }
 
-/// What a node is for.
+/// Role of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Role {
+pub enum NodeRole {
     ControlPlane,
     Worker,
     /// It runs another system.
@@ -50,7 +50,7 @@ pub enum Role {
 #[derive(Clone, Debug)]
 pub struct Subject {
     pub name: String,
-    pub role: Role,
+    pub role: NodeRole,
     /// Nothing if it has no VM, or nobody knows which.
     pub own: Option<OwnVm>,
     /// What is there in place of its VM, and is not ours.
@@ -63,7 +63,7 @@ pub struct Subject {
 pub struct Status {
     pub cluster: String,
     /// The version of its Kubernetes API.
-    pub kubernetes: Seen<String>,
+    pub kubernetes: Known<String>,
     pub nodes: Vec<NodeStatus>,
     /// Who did not answer.
     pub unreachable: Vec<Unreachable>,

@@ -4,22 +4,22 @@ use std::net::IpAddr;
 
 use serde::Serialize;
 
-use super::{Role, Seen};
+use super::{Known, NodeRole};
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct NodeStatus {
     pub name: String,
-    pub role: Role,
+    pub role: NodeRole,
     /// Nothing if there is no VM of it, or nobody could be asked.
     pub vmid: Option<u32>,
-    pub address: Seen<IpAddr>,
+    pub address: Known<IpAddr>,
     pub vm: VmState,
     /// Nothing if it runs another system.
-    pub talos: Option<Seen<TalosStatus>>,
+    pub talos: Option<Known<TalosStatus>>,
     /// Nothing if it runs another system.
-    pub kubernetes: Option<Seen<KubernetesStatus>>,
+    pub kubernetes: Option<Known<KubernetesStatus>>,
     /// Of control planes only.
-    pub etcd: Option<Seen<EtcdStatus>>,
+    pub etcd: Option<Known<EtcdStatus>>,
     /// What a plan would change.
     pub drift: Vec<String>,
 }

@@ -4,21 +4,21 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use talmox_clock::Clock;
+use talmox_plan::desired::Contact;
 use talmox_talos_api::Look;
 use tokio::task::JoinSet;
 
 use super::gather::{Asking, in_order, kubernetes, registered_as, soon};
-use super::{Role, Seen, Sources, Subject};
+use super::{Known, NodeRole, StatusSources, Subject};
 use crate::kube::NodeFacts;
 use crate::locate::{confirm, locate};
 use crate::other_system::door;
-use crate::plan::Contact;
 
 /// What answers of a cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Running {
     /// The version of the Kubernetes API.
-    pub kubernetes: Seen<String>,
+    pub kubernetes: Known<String>,
     /// In the order in which they were asked for.
     pub nodes: Vec<NodeRunning>,
 }
@@ -26,15 +26,15 @@ pub struct Running {
 /// What answers of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeRunning {
-    pub address: Seen<IpAddr>,
+    pub address: Known<IpAddr>,
     /// The version of Talos; nothing if it runs another system.
-    pub talos: Option<Seen<String>>,
+    pub talos: Option<Known<String>>,
     /// The version of its kubelet; nothing if it runs another system.
-    pub kubernetes: Option<Seen<String>>,
+    pub kubernetes: Option<Known<String>>,
 }
 
 /// Looks at what runs. Nodes without a VM are not asked.
-pub async fn running(subjects: &[Subject], sources: &Sources) -> Running {
+pub async fn running(subjects: &[Subject], sources: &StatusSources) -> Running {
     let asking = Arc::new(Asking {
         pve: sources.pve.clone(),
         cluster: sources.cluster.clone(),
@@ -45,13 +45,13 @@ pub async fn running(subjects: &[Subject], sources: &Sources) -> Running {
         let asking = Arc::clone(&asking);
         asked.spawn(async move { (at, Box::pin(itself(&subject, &asking)).await) });
     }
-    let has_talos = subjects.iter().any(|subject| subject.role != Role::Ubuntu);
+    let has_talos = subjects.iter().any(|subject| subject.role != NodeRole::Ubuntu);
     let cluster = async {
         if has_talos {
             return kubernetes(&asking).await;
         }
         let none = || "there is no Kubernetes".to_owned();
-        (Seen::Unknown(none()), Seen::Unknown(none()))
+        (Known::Unknown(none()), Known::Unknown(none()))
     };
     let (answers, (kubernetes, registered)) =
         Box::pin(async { tokio::join!(asked.join_all(), cluster) }).await;
@@ -61,35 +61,35 @@ pub async fn running(subjects: &[Subject], sources: &Sources) -> Running {
 }
 
 /// Where a node says that it is, and what runs there.
-type Itself = (Seen<IpAddr>, Option<Seen<String>>);
+type Itself = (Known<IpAddr>, Option<Known<String>>);
 
-fn one(subject: &Subject, own: Itself, registered: &Seen<Vec<NodeFacts>>) -> NodeRunning {
+fn one(subject: &Subject, own: Itself, registered: &Known<Vec<NodeFacts>>) -> NodeRunning {
     let (address, talos) = own;
-    if subject.role == Role::Ubuntu {
+    if subject.role == NodeRole::Ubuntu {
         return NodeRunning { address, talos: None, kubernetes: None };
     }
     let registered_at = registered.get().and_then(|nodes| {
         nodes.iter().find(|node| node.name == subject.name)?.internal_addresses.first().copied()
     });
-    let is_there = matches!(talos, Some(Seen::Is(_)));
+    let is_there = matches!(talos, Some(Known::Is(_)));
     let address = match (address, registered_at) {
-        (Seen::Is(address), _) if is_there => Seen::Is(address),
-        (_, Some(address)) => Seen::Is(address),
-        (Seen::Is(address), None) if subject.contact == Contact::AskAgent => Seen::Is(address),
+        (Known::Is(address), _) if is_there => Known::Is(address),
+        (_, Some(address)) => Known::Is(address),
+        (Known::Is(address), None) if subject.contact == Contact::AskAgent => Known::Is(address),
         // Where the inventory has it, and nothing answers.
-        (Seen::Is(_), None) => Seen::Unknown(why(talos.as_ref())),
+        (Known::Is(_), None) => Known::Unknown(why(talos.as_ref())),
         (unknown, None) => unknown,
     };
     let kubernetes = match registered_as(registered, subject) {
-        Seen::Is(found) => Seen::Is(found.version),
-        Seen::Unknown(why) => Seen::Unknown(why),
+        Known::Is(found) => Known::Is(found.version),
+        Known::Unknown(why) => Known::Unknown(why),
     };
     NodeRunning { address, talos, kubernetes: Some(kubernetes) }
 }
 
-fn why(talos: Option<&Seen<String>>) -> String {
+fn why(talos: Option<&Known<String>>) -> String {
     match talos {
-        Some(Seen::Unknown(why)) => why.clone(),
+        Some(Known::Unknown(why)) => why.clone(),
         _ => "nobody asked".to_owned(),
     }
 }
@@ -97,13 +97,13 @@ fn why(talos: Option<&Seen<String>>) -> String {
 async fn itself(subject: &Subject, asking: &Asking) -> Itself {
     let Some(own) = &subject.own else {
         let none = || "it has no VM that runs".to_owned();
-        let is_talos = subject.role != Role::Ubuntu;
-        return (Seen::Unknown(none()), is_talos.then(|| Seen::Unknown(none())));
+        let is_talos = subject.role != NodeRole::Ubuntu;
+        return (Known::Unknown(none()), is_talos.then(|| Known::Unknown(none())));
     };
     let reach = &asking.cluster.settings.reach;
     let address = soon(asking.end, async {
         let look = match (subject.role, subject.contact) {
-            (Role::Ubuntu, Contact::At(address)) => {
+            (NodeRole::Ubuntu, Contact::At(address)) => {
                 match confirm(address, &own.vm, &asking.pve).await {
                     Look::Done(address) => Look::Done(address),
                     Look::NotYet(_) => door(address, reach).await.map(|()| address),
@@ -117,12 +117,12 @@ async fn itself(subject: &Subject, asking: &Asking) -> Itself {
         }
     })
     .await;
-    if subject.role == Role::Ubuntu {
+    if subject.role == NodeRole::Ubuntu {
         return (address, None);
     }
     let talos = match &address {
-        Seen::Unknown(why) => Seen::Unknown(why.clone()),
-        Seen::Is(address) => soon(asking.end, version(*address, asking)).await,
+        Known::Unknown(why) => Known::Unknown(why.clone()),
+        Known::Is(address) => soon(asking.end, version(*address, asking)).await,
     };
     (address, Some(talos))
 }

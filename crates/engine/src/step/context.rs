@@ -7,15 +7,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use talmox_clock::Clock;
+use talmox_plan::plan::StepId;
 use talmox_pve::Client;
 
-use super::seen::Seen;
-use super::{ErrorKind, StepDeadline, StepError, Undone};
+use super::vm_cache::VmCache;
+use super::{ErrorKind, StepDeadline, StepError, UnfinishedSteps};
 use crate::access::ClusterAccess;
+use crate::cancel::Cancel;
 use crate::cluster_lock::{Fence, Unconfirmed};
 use crate::event::{Event, Events};
-use crate::execute::Cancel;
-use crate::plan::StepId;
 use crate::web::Web;
 
 /// What all steps of a run share.
@@ -78,8 +78,8 @@ pub struct StepContext {
     pub(crate) asked: Arc<Mutex<Option<String>>>,
     /// Whether Proxmox was made to do something, and did not say no.
     pub(crate) begun: Arc<AtomicBool>,
-    pub(crate) seen: Seen,
-    pub(crate) undone: Undone,
+    pub(crate) seen: VmCache,
+    pub(crate) unfinished: UnfinishedSteps,
     pub(crate) events: Events,
     pub(crate) cancel: Cancel,
 }
@@ -138,7 +138,7 @@ impl StepContext {
 
     /// Waiting makes no sense once one of these steps did not get done.
     pub(super) fn still_needs(&self, steps: &[StepId]) -> Result<(), StepError> {
-        match steps.iter().find(|step| self.undone.has(step)) {
+        match steps.iter().find(|step| self.unfinished.has(step)) {
             Some(step) => Err(StepError::blocked(step.clone())),
             None => Ok(()),
         }

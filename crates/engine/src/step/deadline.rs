@@ -12,18 +12,18 @@ use crate::patience::LOOK;
 #[derive(Clone, Debug)]
 pub struct StepDeadline {
     clock: Clock,
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<DeadlineState>>,
 }
 
 #[derive(Debug)]
-struct State {
+struct DeadlineState {
     end: Moment,
     still_since: Option<Moment>,
 }
 
 impl StepDeadline {
     pub fn new(clock: Clock, time: Duration) -> Self {
-        let state = State { end: clock.moment() + time, still_since: None };
+        let state = DeadlineState { end: clock.moment() + time, still_since: None };
         Self { clock, state: Arc::new(Mutex::new(state)) }
     }
 
@@ -51,7 +51,7 @@ impl StepDeadline {
         Standstill(self)
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, DeadlineState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

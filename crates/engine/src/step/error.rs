@@ -4,9 +4,10 @@ use std::error::Error;
 use std::fmt;
 use std::time::Duration;
 
+use talmox_plan::plan::StepId;
+
 use crate::cluster_lock::LockLost;
 use crate::event::StepEnd;
-use crate::plan::StepId;
 use crate::web::WebError;
 
 /// Why a step did not get done. Its texts are shown to people and hold no secrets.

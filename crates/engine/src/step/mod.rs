@@ -5,29 +5,23 @@
 
 mod context;
 mod deadline;
+mod done;
 mod error;
 mod pve;
 mod schematic;
-mod seen;
 mod tag_policy;
 mod talos;
-mod undone;
+mod unfinished;
+mod vm_cache;
 
-use crate::plan::Action;
+use talmox_plan::plan::Action;
 
 pub use context::{Context, Cut, CutHook, Moment, StepContext};
 pub use deadline::StepDeadline;
+pub use done::Done;
 pub use error::{ErrorKind, StepError};
-pub(crate) use seen::Seen;
-pub(crate) use undone::Undone;
-
-/// A step that is done.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Done {
-    /// There was nothing to do.
-    Already,
-    Acted,
-}
+pub(crate) use unfinished::UnfinishedSteps;
+pub(crate) use vm_cache::VmCache;
 
 /// Runs a step once.
 pub async fn run(action: &Action, context: &StepContext) -> Result<Done, StepError> {

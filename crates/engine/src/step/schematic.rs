@@ -1,6 +1,7 @@
+use talmox_plan::plan::PostSchematic;
+
 use super::{Done, StepContext, StepError};
 use crate::factory;
-use crate::plan::PostSchematic;
 
 /// Makes the factory know a schematic.
 pub(super) async fn post(step: &PostSchematic, context: &StepContext) -> Result<Done, StepError> {

@@ -8,10 +8,11 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use hyper::body::{Body as _, Bytes, Incoming};
+use talmox_plan::url::shown_url;
 use tokio::io::{AsyncRead, ReadBuf};
 use tokio::time::timeout;
 
-use super::{WebError, url};
+use super::WebError;
 
 /// A file that comes over the web while it is read.
 pub struct WebFile {
@@ -60,7 +61,7 @@ pub(super) async fn read(
     limit: Duration,
     most: usize,
 ) -> Result<Vec<u8>, WebError> {
-    let url = url::shown(url);
+    let url = shown_url(url);
     let mut all = vec![];
     while all.len() < most {
         let next = poll_fn(|context| Pin::new(&mut body).poll_frame(context));

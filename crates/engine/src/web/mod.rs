@@ -21,6 +21,7 @@ use hyper_util::rt::TokioIo;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
+use talmox_plan::url::shown_url;
 use talmox_talos_api::Reach;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::timeout;
@@ -29,7 +30,6 @@ use tokio_rustls::TlsConnector;
 pub use body::WebFile;
 pub use error::WebError;
 use url::Url;
-pub(crate) use url::shown as shown_url;
 
 const MOST_REDIRECTS: usize = 10;
 /// For each step of connecting. Sockets do not scale.
@@ -213,7 +213,7 @@ async fn within<T>(limit: Duration, work: impl Future<Output = io::Result<T>>) -
 async fn whole(url: &str, response: Response<Incoming>) -> Result<Vec<u8>, WebError> {
     let bytes = body::read(url, response.into_body(), ANSWER, MOST + 1).await?;
     if bytes.len() > MOST {
-        return Err(WebError::TooLong { url: url::shown(url) });
+        return Err(WebError::TooLong { url: shown_url(url) });
     }
     Ok(bytes)
 }

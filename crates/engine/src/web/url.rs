@@ -3,6 +3,7 @@
 
 use std::fmt;
 
+use talmox_plan::url::shown_url;
 use talmox_talos_api::Address;
 
 use super::WebError;
@@ -17,7 +18,7 @@ pub(super) struct Url {
 
 impl Url {
     pub(super) fn parse(text: &str) -> Result<Self, WebError> {
-        let bad = || WebError::BadUrl { url: shown(text) };
+        let bad = || WebError::BadUrl { url: shown_url(text) };
         let (scheme, rest) = text.split_once("://").ok_or_else(bad)?;
         let is_secure = match scheme {
             "https" => true,
@@ -92,19 +93,6 @@ impl fmt::Display for Url {
         let scheme = if self.is_secure { "https" } else { "http" };
         let path = self.target.split('?').next().unwrap_or_default();
         write!(f, "{scheme}://{}{path}", self.authority())
-    }
-}
-
-/// Any address without what may be secret in it.
-pub(crate) fn shown(text: &str) -> String {
-    let text = text.split(['?', '#']).next().unwrap_or_default();
-    match text.split_once("://") {
-        Some((scheme, rest)) => {
-            let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
-            let host = authority.rsplit('@').next().unwrap_or_default();
-            format!("{scheme}://{host}{path}")
-        }
-        None => text.to_owned(),
     }
 }
 

@@ -3,12 +3,8 @@
 
 #[path = "../common/mod.rs"]
 mod common;
-mod examples;
 mod kube;
-mod overlay;
 mod run;
-mod settings;
 mod step;
 mod support;
-mod versions;
 mod whole;

@@ -6,17 +6,18 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use talmox_engine::access::{ClientFiles, ClusterAccess};
-use talmox_engine::desired::{Desired, Inputs, Login, Phase};
 use talmox_engine::event::Events;
 use talmox_engine::execute::{Cancel, Outcome, StepResult, execute};
 use talmox_engine::kube::{KubeClient, endpoints};
 use talmox_engine::observe::{self, TalosAccess};
-use talmox_engine::plan::{Options, OwnVm, Plan, Severity, plan};
-use talmox_engine::status::{Found, Role, Sources, Status, Subject, gather};
+use talmox_engine::status::{NodeRole, ObservedCluster, Status, StatusSources, Subject, gather};
 use talmox_engine::step::Context;
 use talmox_engine::web::{Web, WebSettings};
 use talmox_lab::pve::Profile;
 use talmox_lab::{Lab, NodeSettings, Scenario, Settings};
+use talmox_plan::desired::{Desired, Inputs, Login, Phase};
+use talmox_plan::plan::{OwnVm, Plan, Severity};
+use talmox_plan::planning::{PlanOptions, plan};
 use talmox_pve::api::qemu::Vm;
 use talmox_pve::client as pve;
 use talmox_talos_api::{Credentials, Limits, Reach};
@@ -117,7 +118,7 @@ impl Whole {
         let world = observe::observe(&self.desired, &sources).await.unwrap();
         let has_client_files = !self.files.lock().unwrap().is_empty();
         let plan =
-            plan(&self.desired, &world, Options { has_client_files, was_up: has_client_files });
+            plan(&self.desired, &world, PlanOptions { has_client_files, was_up: has_client_files });
         let errors: Vec<_> =
             plan.findings.iter().filter(|one| one.severity == Severity::Error).collect();
         assert!(errors.is_empty(), "{errors:#?}");
@@ -137,9 +138,9 @@ impl Whole {
     }
 
     async fn status(&self) -> Status {
-        let subject = |node: &talmox_engine::desired::DesiredNode| Subject {
+        let subject = |node: &talmox_plan::desired::DesiredNode| Subject {
             name: node.name.clone(),
-            role: if node.is_control_plane { Role::ControlPlane } else { Role::Worker },
+            role: if node.is_control_plane { NodeRole::ControlPlane } else { NodeRole::Worker },
             own: Some(OwnVm {
                 vm: Vm::new(&"pve1".parse().unwrap(), node.vmid.unwrap()),
                 identity: self.desired.identity_of(&node.name),
@@ -148,14 +149,18 @@ impl Whole {
             contact: node.contact,
         };
         let subjects: Vec<Subject> = self.desired.nodes.iter().map(subject).collect();
-        let sources = Sources {
+        let sources = StatusSources {
             pve: self.context.pve.clone(),
             cluster: self.access().clone(),
             limit: Duration::from_secs(20),
         };
         let plan = self.plan().await;
         let world = async {
-            Ok(Found { subjects: subjects.clone(), changes: plan.changes, ..Found::default() })
+            Ok(ObservedCluster {
+                subjects: subjects.clone(),
+                changes: plan.changes,
+                ..ObservedCluster::default()
+            })
         };
         gather(&self.desired.cluster, &subjects, &sources, world).await.0
     }

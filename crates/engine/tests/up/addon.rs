@@ -1,7 +1,8 @@
 //! Add-ons in a running cluster: applied once, again when they changed, and missed when they are gone.
 
 use talmox_engine::access::PROVISIONAL;
-use talmox_engine::plan::{Class, Manifest, show};
+use talmox_plan::desired::ManifestFile;
+use talmox_plan::plan::{Class, show};
 
 use super::inventory::{HEAD, PAIR, impatiently, pair};
 use super::rig::Rig;
@@ -69,7 +70,7 @@ spec:
 ";
 
 /// The files that inventories here name.
-pub(crate) fn manifest(name: &str) -> Manifest {
+pub(crate) fn manifest(name: &str) -> ManifestFile {
     let text = match name {
         "shop.yaml" => GREETING.to_owned(),
         "shop-changed.yaml" => GREETING
@@ -82,7 +83,7 @@ pub(crate) fn manifest(name: &str) -> Manifest {
         "vip-elsewhere.yaml" => HOLDER.replace("10.0.0.20", "10.0.0.29"),
         other => panic!("there is no file {other}"),
     };
-    Manifest { origin: name.to_owned(), text }
+    ManifestFile { origin: name.to_owned(), text }
 }
 
 fn with_shop(file: &str) -> String {
@@ -130,7 +131,7 @@ async fn a_field_that_there_is_not_is_never_waited_for() {
     assert!(ran.waits().iter().all(|wait| !wait.contains("replicsa")), "{:?}", ran.waits());
 
     let refused =
-        |plan: &talmox_engine::plan::Plan| {
+        |plan: &talmox_plan::plan::Plan| {
             let errors: Vec<String> = plan.errors().map(|error| error.message.clone()).collect();
             assert_eq!(errors.len(), 1, "{}", show::text(plan));
             assert!(errors[0].starts_with(

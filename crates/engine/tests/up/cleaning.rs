@@ -1,7 +1,8 @@
 //! What a cluster leaves on storages when it ends.
 
-use talmox_engine::plan::{DestroyOptions, StepId, show};
 use talmox_engine::step::{Cut, Moment};
+use talmox_plan::plan::{StepId, show};
+use talmox_plan::planning::DestroyOptions;
 use talmox_pve::api::storage::{self, Content};
 
 use super::inventory::{HEAD, PAIR, pair};

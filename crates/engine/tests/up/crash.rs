@@ -7,10 +7,11 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use talmox_engine::observe::TalosAccess;
-use talmox_engine::plan::{Action, Contact, Step, StepId, show};
 use talmox_engine::step::{Cut, CutHook, Moment};
 use talmox_lab::pve::{Action as FaultAction, Fault, When};
 use talmox_lab::{NodeAction, Who};
+use talmox_plan::desired::Contact;
+use talmox_plan::plan::{Action, Step, StepId, show};
 use talmox_talos_api::client::Payload;
 use talmox_talos_api::{Address, Client};
 use tokio::task::JoinSet;

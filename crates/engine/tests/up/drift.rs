@@ -1,7 +1,8 @@
 //! What others did to a cluster since it was made.
 
-use talmox_engine::observe::TalosSeen;
-use talmox_engine::plan::{Class, DestroyOptions, show, strangers};
+use talmox_plan::observed::TalosSeen;
+use talmox_plan::plan::{Class, show};
+use talmox_plan::planning::{DestroyOptions, foreign_vms};
 use talmox_pve::api::qemu::{self, Vm};
 use talmox_pve::config::{VmChange, VmOptions};
 use talmox_pve::id::VmId;
@@ -38,7 +39,7 @@ async fn a_node_with_another_address_is_found_at_the_old_one() {
     let text = pair().replace("10.0.0.21", "10.0.0.29");
     let desired = rig.desired(&text);
     let world = rig.look(&desired).await.unwrap();
-    let TalosSeen::Ours(found) = &world.nodes["wk-1"] else { panic!("{:?}", world.nodes) };
+    let TalosSeen::OwnNode(found) = &world.nodes["wk-1"] else { panic!("{:?}", world.nodes) };
     assert_eq!(found.address, Some("10.0.0.21".parse().unwrap()));
     let plan = rig.plan(&text).await;
     let shown = show::text(&plan);
@@ -56,7 +57,7 @@ async fn a_vm_without_its_marker_is_told_about_and_left_alone() {
     let before = rig.vms().await[&301].clone();
     let desired = rig.desired(&text);
     let world = rig.look(&desired).await.unwrap();
-    let told = strangers(&desired, &world.pve);
+    let told = foreign_vms(&desired, &world.pve);
     assert!(told["wk-1"].contains("VM 301 (wk-1) on pve1"), "{told:?}");
     // It has the UUID of wk-1, which no other VM has: nothing of the cluster is destroyed until its owner is known.
     let end = rig.end(&text, DestroyOptions::default()).await;

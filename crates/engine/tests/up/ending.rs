@@ -3,9 +3,10 @@
 
 use std::time::Duration;
 
-use talmox_engine::plan::{Action, DestroyOptions, Step, StepId, show};
 use talmox_engine::step::{Cut, Moment};
 use talmox_lab::pve::{Action as FaultAction, Fault, When};
+use talmox_plan::plan::{Action, Step, StepId, show};
+use talmox_plan::planning::DestroyOptions;
 
 use super::inventory::pair;
 use super::rig::{Rig, Yard, once};

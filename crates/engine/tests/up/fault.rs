@@ -4,8 +4,9 @@
 use std::time::Duration;
 
 use talmox_engine::event::{Event, Stamped};
-use talmox_engine::plan::{Options, plan, show};
 use talmox_lab::pve::{Action as FaultAction, Fault, PathPattern, When};
+use talmox_plan::plan::show;
+use talmox_plan::planning::{PlanOptions, plan};
 use talmox_pve::api::cluster;
 
 use super::inventory::{another_bundle, home, impatient, pair};
@@ -331,7 +332,7 @@ async fn nothing_is_sent_to_an_impostor() {
     rig.bundle = own.clone();
     let desired = rig.desired(&pair());
     let world = rig.look(&desired).await.unwrap();
-    let plan = plan(&desired, &world, Options { has_client_files: false, was_up: false });
+    let plan = plan(&desired, &world, PlanOptions { has_client_files: false, was_up: false });
     let text = show::text(&plan);
     assert_eq!(plan.errors().count(), 3, "{text}");
     assert!(text.contains("10.0.0.11 is in use: a node of another cluster"), "{text}");

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
-use talmox_engine::desired::{Desired, Inputs, Login, Phase, needed_secrets};
-use talmox_engine::role::Grants;
 use talmox_model::load::{ClusterFiles, File, Parsed};
 use talmox_model::{Inventory, Severity};
+use talmox_plan::desired::{Desired, Inputs, Login, Phase, needed_secrets};
+use talmox_plan::rights::Grants;
 use talmox_talos_config::random::SystemRandomness;
 use talmox_talos_config::secret::SecretText;
 use talmox_talos_config::secrets::{self, Bundle};

@@ -10,7 +10,7 @@ use talmox_engine::cluster_lock::{
 };
 use talmox_engine::event::{Event, Events};
 use talmox_engine::execute::{Cancel, execute};
-use talmox_engine::ownership::ClusterMark;
+use talmox_plan::ownership::ClusterMark;
 use talmox_pve::api::pool;
 use tokio::task::JoinSet;
 

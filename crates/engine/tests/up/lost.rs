@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use talmox_engine::plan::show;
 use talmox_lab::FaultScript as _;
 use talmox_lab::pve::Fault;
+use talmox_plan::plan::show;
 
 use super::inventory::home;
 use super::rig::Rig;

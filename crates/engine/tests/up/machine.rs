@@ -1,9 +1,9 @@
 //! Machines that do not boot as they should.
 
 use talmox_engine::event::Event;
-use talmox_engine::plan::show;
 use talmox_lab::FaultScript as _;
 use talmox_lab::pve::{Action as FaultAction, Fault};
+use talmox_plan::plan::show;
 use talmox_pve::api::cluster;
 use talmox_pve::api::qemu::{self, Vm};
 use talmox_pve::api::task::{self, Filter};

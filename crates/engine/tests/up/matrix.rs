@@ -4,8 +4,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use talmox_engine::desired::Desired;
-use talmox_engine::plan::{Contact, show};
+use talmox_plan::desired::{Contact, Desired};
+use talmox_plan::plan::show;
 
 use super::inventory::{self, PAIR};
 use super::rig::{Rig, Yard};
@@ -76,7 +76,7 @@ fn inventory(talos: &str, way: &str) -> String {
 /// What a DHCP server gives to the nodes.
 fn leases(desired: &Desired) -> BTreeMap<String, String> {
     let nodes = desired.nodes.iter().zip(101..);
-    let lease = |(node, number): (&talmox_engine::desired::DesiredNode, u8)| {
+    let lease = |(node, number): (&talmox_plan::desired::DesiredNode, u8)| {
         let address = match node.contact {
             Contact::At(address) => address.to_string(),
             Contact::AskAgent => format!("10.0.0.{number}"),

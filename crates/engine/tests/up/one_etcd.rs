@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use talmox_clock::Chance;
-use talmox_engine::plan::Plan;
 use talmox_engine::step::{Cut, CutHook, Moment};
 use talmox_lab::pve::Action as FaultAction;
+use talmox_plan::plan::Plan;
 use tokio::task::JoinSet;
 
 use super::rig::Rig;

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use talmox_engine::desired::SmbiosUuid;
-use talmox_engine::ownership::{ClusterMark, Marker, Stage};
-use talmox_engine::plan::{self, DestroyOptions, locations, show, strangers};
 use talmox_engine::step::{Cut, CutHook, Moment};
 use talmox_lab::pve::Action as FaultAction;
+use talmox_plan::ownership::{ClusterMark, Marker, SmbiosUuid, Stage};
+use talmox_plan::plan::{self, show};
+use talmox_plan::planning::{self, DestroyOptions, foreign_vms, locations};
 use talmox_pve::api::cluster::{self, Guest};
 use talmox_pve::api::pool::{self, Members};
 use talmox_pve::api::qemu::{self, CloneVm, Vm};
@@ -262,7 +262,7 @@ async fn a_marker_that_goes_before_the_delete_saves_the_vm() {
     rig.up(&pair()).await.assert_done();
     let (desired, changed) = (rig.desired(&pair()), Arc::new(AtomicBool::default()));
     let world = rig.look(&desired).await.unwrap();
-    let plan = plan::destroy(&desired, &world, DestroyOptions::default());
+    let plan = planning::destroy(&desired, &world, DestroyOptions::default());
     let (there, is_changed) = (Arc::clone(&rig), Arc::clone(&changed));
     let hook: CutHook = Arc::new(move |step, moment| {
         if step.as_str() == "vm/wk-1/stop" && moment == Moment::AfterAct {
@@ -399,7 +399,7 @@ async fn vms_on_a_host_that_is_down_are_named_and_hold_up_the_end() {
     assert!(errors.contains(&unread), "{}", show::text(&plan));
     let desired = rig.desired(&text);
     let world = rig.look(&desired).await.unwrap();
-    assert_eq!(strangers(&desired, &world.pve)["wk-1"], unread);
+    assert_eq!(foreign_vms(&desired, &world.pve)["wk-1"], unread);
     assert!(locations(&desired, &world.pve)[0].1.is_some(), "cp-1 is where it was");
     let end = rig.end(&text, DestroyOptions::default()).await;
     let left = "VM 301 may be of this cluster, and cannot be read: the host does not run";

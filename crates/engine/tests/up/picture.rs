@@ -5,8 +5,8 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use talmox_engine::kube::{KubeClient, NodeFacts};
-use talmox_engine::ownership::{Marker, Stage};
-use talmox_engine::plan::Contact;
+use talmox_plan::desired::Contact;
+use talmox_plan::ownership::{Marker, Stage};
 use talmox_pve::Request;
 use talmox_pve::api::cluster::{self, Guest};
 use talmox_pve::api::qemu::{self, Vm};

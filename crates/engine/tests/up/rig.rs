@@ -6,17 +6,17 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use talmox_engine::access::{ClientFiles, ClusterAccess, PROVISIONAL};
-use talmox_engine::desired::Desired;
 use talmox_engine::event::{Event, Events, Stamped};
 use talmox_engine::execute::{Cancel, Outcome, execute};
 use talmox_engine::kube::KubeClient;
-use talmox_engine::observe::{
-    Sources, TalosAccess, World, observe, observe_images, observe_removed,
-};
-use talmox_engine::plan::{self, Contact, DestroyOptions, Options, Plan, StepId, show};
+use talmox_engine::observe::{Sources, TalosAccess, observe, observe_images, observe_removed};
 use talmox_engine::step::{Context, Cut, CutHook, Moment};
 use talmox_lab::pve::{Action as FaultAction, Profile};
 use talmox_lab::{Lab, NodeSettings, Scenario, Settings};
+use talmox_plan::desired::{Contact, Desired};
+use talmox_plan::observed::Observed;
+use talmox_plan::plan::{Plan, StepId, show};
+use talmox_plan::planning::{self, DestroyOptions, PlanOptions};
 use talmox_pve::PveError;
 use talmox_pve::client::Client;
 use talmox_talos_api::{
@@ -30,6 +30,7 @@ use tempfile::TempDir;
 
 use super::inventory;
 use crate::common;
+
 pub(crate) use crate::common::{ADMIN, TALMOX};
 
 /// How much faster than ours the lab's time passes.
@@ -163,7 +164,7 @@ impl Rig {
         inventory::desired(text, &self.bundle)
     }
 
-    pub(crate) async fn look(&self, desired: &Desired) -> Result<World, PveError> {
+    pub(crate) async fn look(&self, desired: &Desired) -> Result<Observed, PveError> {
         let (pve, talos) = (self.client(self.token), self.access());
         let (kube, web) = (self.kube_of(desired), common::web(&self.lab, []));
         let sources = Sources { pve: &pve, talos: &talos, kube: &kube, web: &web, is_making: true };
@@ -174,11 +175,11 @@ impl Rig {
     pub(crate) async fn plan(&self, text: &str) -> Plan {
         let desired = self.desired(text);
         let world = self.look(&desired).await.unwrap();
-        let goes_around = plan::leads_around(&desired, &world);
+        let goes_around = planning::leads_around(&desired, &world);
         let fits =
             |made: &ClientFiles| made.kubeconfig.expose().starts_with(PROVISIONAL) == goes_around;
         let has_client_files = self.files.lock().unwrap().last().is_some_and(fits);
-        plan::plan(&desired, &world, Options { has_client_files, was_up: has_client_files })
+        planning::plan(&desired, &world, PlanOptions { has_client_files, was_up: has_client_files })
     }
 
     /// What `talmox up` does, with a cut somewhere.
@@ -209,7 +210,7 @@ impl Rig {
         let mut world = self.look(&desired).await.unwrap();
         world.images = observe_images(&desired, &client, &world.pve).await;
         observe_removed(&desired, &client, &mut world.pve).await;
-        plan::destroy(&desired, &world, options)
+        planning::destroy(&desired, &world, options)
     }
 
     /// What `talmox up` does until this step begins; there it is killed.

@@ -1,9 +1,10 @@
 //! The lines that are printed for rights, carried out as they are, are all it takes; on both releases.
 
-use talmox_engine::desired::Login;
 use talmox_engine::observe::free_numbers;
-use talmox_engine::plan::{self, Plan, show};
 use talmox_lab::pve::Action as FaultAction;
+use talmox_plan::desired::Login;
+use talmox_plan::plan::{Plan, show};
+use talmox_plan::planning;
 use talmox_pve::api::access;
 
 use super::inventory::{self, PAIR, pair};
@@ -100,7 +101,7 @@ async fn templates(rig: &Rig, text: &str) -> Plan {
     let desired = rig.desired(text);
     let world = rig.look(&desired).await.unwrap();
     let numbers = free_numbers(&desired, &rig.client(rig.token), 9000, 1).await;
-    plan::templates(&desired, &world, &numbers)
+    planning::templates(&desired, &world, &numbers)
 }
 
 /// What `talmox template create` does.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use talmox_engine::plan::{self, Class, Object, show};
+use talmox_plan::plan::{self, Class, Object, show};
 
 use super::inventory::{home, impatient, impatiently, pair};
 use super::machine::resets;

@@ -1,8 +1,9 @@
 //! Where images come from is asked before anything is begun, and only where something is to be made.
 
 use talmox_engine::observe::{Sources, observe};
-use talmox_engine::plan::{self, Options, show};
 use talmox_engine::web::{Web, WebSettings};
+use talmox_plan::plan::show;
+use talmox_plan::planning::{self, PlanOptions};
 use talmox_talos_api::Reach;
 
 use super::inventory::pair;
@@ -18,10 +19,10 @@ impl Rig {
         let sources =
             Sources { pve: &client, talos: &talos, kube: &kube, web: &web, is_making: true };
         let world = observe(&desired, &sources).await.unwrap();
-        show::findings(&plan::plan(
+        show::findings(&planning::plan(
             &desired,
             &world,
-            Options { has_client_files: true, was_up: true },
+            PlanOptions { has_client_files: true, was_up: true },
         ))
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use talmox_engine::plan::show;
+use talmox_plan::plan::show;
 
 use super::inventory::{home, pair};
 use super::rig::Rig;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use rustls::ServerConfig;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use talmox_engine::plan::show;
+use talmox_plan::plan::show;
 use talmox_talos_config::pki::{LeafRequest, Name, Usage};
 use talmox_talos_config::random::SystemRandomness;
 use talmox_talos_config::secrets::Bundle;

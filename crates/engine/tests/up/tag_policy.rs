@@ -1,6 +1,6 @@
 //! Datacenters whose tag policy does not let the token set the tags of VMs: everything works without them.
 
-use talmox_engine::plan::{Class, Object, show};
+use talmox_plan::plan::{Class, Object, show};
 use talmox_pve::api::qemu::{self, Vm};
 use talmox_pve::config::{VmChange, VmOptions};
 use talmox_pve::id::VmId;

@@ -1,7 +1,7 @@
 //! A VM that cannot be read is not absent: nothing is created or bootstrapped that could double it.
 
-use talmox_engine::plan::{Action, Plan, Step, show};
 use talmox_lab::pve::Action as FaultAction;
+use talmox_plan::plan::{Action, Plan, Step, show};
 
 use super::inventory::{home, pair};
 use super::rig::Rig;

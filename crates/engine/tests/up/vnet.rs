@@ -1,6 +1,6 @@
 //! Network cards on SDN vnets: the right on a vnet belongs to its zone, not to the one of the hosts' bridges.
 
-use talmox_engine::plan::show;
+use talmox_plan::plan::show;
 use talmox_pve::api::access;
 
 use super::inventory::{self, pair};

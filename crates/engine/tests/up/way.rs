@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use talmox_engine::plan;
+use talmox_plan::planning;
 use talmox_pve::id::VmId;
 
 use super::inventory::{HEAD, home};
@@ -94,7 +94,7 @@ impl Rig {
     pub(crate) async fn make_templates(&self, text: &str) {
         let desired = self.desired(text);
         let world = self.look(&desired).await.unwrap();
-        let plan = plan::templates(&desired, &world, &[VmId::new(200).unwrap()]);
+        let plan = planning::templates(&desired, &world, &[VmId::new(200).unwrap()]);
         assert_eq!(plan.errors().count(), 0, "{:#?}", plan.findings);
         self.carry_out(plan, text, None).await.assert_done();
         // The list of all VMs learns of it with the next round of the status daemon.

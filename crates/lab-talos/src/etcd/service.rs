@@ -91,7 +91,8 @@ impl EtcdNode<'_> {
                 self.prepare().await;
                 self.create_runner().await;
             };
-            let replaced = |talos: &TalosState| (self.founding(talos) != Some(requested)).then_some(());
+            let replaced =
+                |talos: &TalosState| (self.founding(talos) != Some(requested)).then_some(());
             tokio::select! {
                 () = start => {}
                 () = self.simulation.until(replaced) => {}

@@ -4,10 +4,9 @@ use std::time::Duration;
 
 use hyper::header::{AUTHORIZATION, COOKIE, HeaderMap, HeaderName, HeaderValue};
 use talmox_clock::Moment;
-
-use crate::api::access::Ticket;
-use crate::encode;
-use crate::secret::Secret;
+use talmox_pve_types::api::access::Ticket;
+use talmox_pve_types::encode;
+use talmox_pve_types::secret::Secret;
 
 /// A ticket is good for two hours; it is renewed before.
 pub(super) const RENEW_AFTER: Duration = Duration::from_mins(90);

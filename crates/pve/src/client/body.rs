@@ -5,9 +5,8 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, ready};
 
 use hyper::body::{Body, Bytes, Frame, SizeHint};
+use talmox_pve_types::api::storage::Upload;
 use tokio::io::{AsyncRead, ReadBuf};
-
-use crate::api::storage::Upload;
 
 /// What is read from a file at a time. A few of these are in memory, whatever the file's size.
 const CHUNK: usize = 64 * 1024;
@@ -175,7 +174,7 @@ mod tests {
     use std::sync::Mutex;
 
     use super::*;
-    use crate::api::storage::{Checksum, Content};
+    use talmox_pve_types::api::storage::{Checksum, Content};
 
     fn upload() -> Upload {
         Upload {

@@ -3,10 +3,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use talmox_clock::{Clock, Moment};
+use talmox_pve_types::id::NodeName;
 use tokio::sync::Semaphore;
 
 use super::connection::Pool;
-use crate::id::NodeName;
 
 /// How long an endpoint that could not be reached is tried last.
 const REST: Duration = Duration::from_secs(15);

@@ -1,10 +1,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 
+use talmox_pve_types::id::{NodeName, StorageId};
+use talmox_pve_types::request::Scope;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-
-use crate::id::{NodeName, StorageId};
-use crate::request::Scope;
 
 /// How much is done at once. What is too much waits.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -22,12 +22,12 @@ use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use talmox_clock::{Chance, Clock};
+use talmox_pve_types::id::StorageId;
+use talmox_pve_types::request::{Method, Request, Scope};
 use tokio::sync::Mutex;
 use tokio_rustls::TlsConnector;
 
 use crate::error::PveError;
-use crate::id::StorageId;
-use crate::request::{Method, Request, Scope};
 use crate::tls::{self, TrustError};
 
 pub use crate::tls::Trust;
@@ -148,7 +148,7 @@ impl Client {
     async fn send_now<T>(&self, request: &Request<T>) -> Result<T, PveError> {
         let call = send::Call::of(request);
         let answer = self.0.call(&call).await?;
-        (request.decode)(&answer).map_err(|error| PveError::lost(&call.operation, error))
+        request.decode(&answer).map_err(|error| PveError::lost(&call.operation, error))
     }
 }
 

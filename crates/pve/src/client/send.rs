@@ -4,6 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hyper::header::{CONTENT_LENGTH, CONTENT_TYPE, HOST, HeaderValue};
+use talmox_pve_types::request::{Method, Request};
+use talmox_pve_types::wire::Answer;
 
 use super::Inner;
 use super::auth::Pass;
@@ -11,8 +13,7 @@ use super::body::Outgoing;
 use super::connection::{Broken, Reply, exchange, open};
 use super::endpoint::Endpoint;
 use crate::error::{Lost, NotSent, PveError};
-use crate::request::{Method, Request};
-use crate::wire::{Answer, interpret};
+use crate::response::interpret;
 
 /// A write is sent on a connection that was used just now, or on a new one.
 const FRESH: Duration = Duration::from_secs(1);

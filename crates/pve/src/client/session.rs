@@ -1,11 +1,12 @@
 //! Being let in: by token as it is, by ticket after a login.
 
+use talmox_pve_types::api::access::{self, Ticket};
+use talmox_pve_types::secret::Secret;
+
 use super::Inner;
 use super::auth::{Credentials, Pass, RENEW_AFTER, Session};
 use super::send::Call;
-use crate::api::access::{self, Ticket};
 use crate::error::{NotSent, PveError};
-use crate::secret::Secret;
 
 impl Inner {
     /// What to show with a request. `refused` is the ticket that the server no longer takes.
@@ -63,7 +64,7 @@ impl Inner {
                 return Err(PveError::not_sent(operation, NotSent::Login(Box::new(error))));
             }
         };
-        (request.decode)(&answer).map_err(|error| {
+        request.decode(&answer).map_err(|error| {
             let error = PveError::lost(&call.operation, error);
             PveError::not_sent(operation, NotSent::Login(Box::new(error)))
         })

@@ -5,12 +5,12 @@ use std::fmt;
 use std::time::Duration;
 
 use talmox_clock::{Clock, Deadline};
+use talmox_pve_types::api::task::{self, TaskState};
+use talmox_pve_types::id::Upid;
+use talmox_pve_types::request::{Request, Scope};
 
 use super::{Client, Permits};
-use crate::api::task::{self, TaskState};
 use crate::error::{Lost, PveError, TaskFailure};
-use crate::id::Upid;
-use crate::request::{Request, Scope};
 
 /// Shortest and longest time between two looks at a task.
 const SHORTEST: Duration = Duration::from_millis(200);

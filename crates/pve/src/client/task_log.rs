@@ -3,9 +3,10 @@
 use std::convert::Infallible;
 use std::time::Duration;
 
+use talmox_pve_types::api::task;
+use talmox_pve_types::id::Upid;
+
 use super::Client;
-use crate::api::task;
-use crate::id::Upid;
 
 /// Between two looks.
 const PAUSE: Duration = Duration::from_secs(3);

@@ -4,17 +4,17 @@ use std::fmt;
 use std::sync::atomic::Ordering;
 
 use hyper::header::{CONTENT_TYPE, HeaderValue};
+use talmox_pve_types::api::cluster;
+use talmox_pve_types::api::storage::Upload;
+use talmox_pve_types::request::Method;
 use tokio::io::AsyncRead;
 
 use super::body::{FileForm, Outgoing};
 use super::connection::{Broken, exchange, open};
 use super::send::{Call, http};
 use super::{Client, Permits, Running};
-use crate::api::cluster;
-use crate::api::storage::Upload;
 use crate::error::{NotSent, PveError};
-use crate::request::Method;
-use crate::wire::interpret;
+use crate::response::interpret;
 
 /// A file to be sent: what it is read from, how long it is, and who is told how far it got.
 pub struct FileSource {
@@ -98,7 +98,7 @@ impl Client {
             })?;
             let answer = interpret(&operation, reply.status, &reply.reason, &reply.body)?;
             let upid =
-                (request.decode)(&answer).map_err(|error| PveError::lost(&operation, error))?;
+                request.decode(&answer).map_err(|error| PveError::lost(&operation, error))?;
             return Ok(Running { upid, operation, permits });
         }
         Err(PveError::not_sent(&operation, failure))

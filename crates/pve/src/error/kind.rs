@@ -206,7 +206,7 @@ mod tests {
     use std::io;
 
     use crate::error::{Lost, NotSent, PveError, TaskFailure};
-    use crate::wire::interpret;
+    use crate::response::interpret;
 
     fn answer(status: u16, message: &str) -> PveError {
         interpret("PUT /x", status, message, b"").unwrap_err()

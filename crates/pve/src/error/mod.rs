@@ -6,11 +6,10 @@
 mod kind;
 
 use std::collections::BTreeMap;
-use std::fmt;
-use std::io;
+use std::{fmt, io};
 
-use crate::id::Upid;
-use crate::wire::Unreadable;
+use talmox_pve_types::id::Upid;
+use talmox_pve_types::wire::Unreadable;
 
 pub use kind::Distrust;
 

@@ -4,8 +4,8 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use talmox_engine::desired::{DeriveError, Inputs, Phase, Problem, Renderer, needed_secrets};
 use talmox_model::{Cluster, Code, Diagnostic, Inventory, Label, Severity, Sources, Span};
+use talmox_plan::desired::{DeriveError, Inputs, Phase, Problem, Renderer, needed_secrets};
 use talmox_talos_config::pki::{KeyKind, PkiError, PrivateKey};
 use talmox_talos_config::secret::SecretText;
 use talmox_talos_config::secrets::{Bundle, generate_with};

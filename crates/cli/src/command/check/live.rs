@@ -1,17 +1,17 @@
 //! `talmox check --live`: what would stop `up` halfway, in one report.
 
 use serde_json::json;
-use talmox_engine::plan::{self, Plan, show};
+use talmox_plan::plan::{Plan, show};
+use talmox_plan::planning;
 
 use super::plural;
 use crate::args::{Format, Global};
-use crate::choose;
 use crate::command::{Outcome, look_at_each};
 use crate::error::Exit;
 use crate::printer::Printer;
 use crate::rehearsal::RehearsalArgs;
-use crate::runtime;
 use crate::session::{NoSecrets, Session};
+use crate::{choose, runtime};
 
 pub(super) fn run(
     clusters: &[String],
@@ -33,7 +33,7 @@ pub(super) fn run(
 
 async fn report(session: &Session, printer: &Printer) -> Outcome {
     let world = session.observe().await?;
-    let plan = plan::plan(&session.desired, &world, session.options(&world));
+    let plan = planning::plan(&session.desired, &world, session.options(&world));
     let errors = plan.errors().count();
     match printer.format {
         Format::Json => {

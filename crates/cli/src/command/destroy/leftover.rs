@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use talmox_engine::plan::{Change, Class};
+use talmox_plan::plan::{Change, Class};
 use talmox_talos_config::secrets::Bundle;
 
 use crate::command::render::{DEFAULT_FOLDER, Output};

@@ -1,9 +1,9 @@
 //! `talos-machines.auto.tfvars.json`: the inputs of a Terraform module that makes one VM.
 
 use serde_json::{Map, Value as Json, json};
-use talmox_engine::desired::NodeIdentity;
 use talmox_model::value::{MacAddress, Role};
 use talmox_model::{Cluster, Node};
+use talmox_plan::desired::NodeIdentity;
 
 use crate::printer::Printer;
 

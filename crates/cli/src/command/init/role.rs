@@ -1,9 +1,9 @@
 //! `talmox init --role`: the narrowest rights with which everything works.
 
 use serde_json::json;
-use talmox_engine::desired::Login;
-use talmox_engine::role::Grants;
 use talmox_model::Node;
+use talmox_plan::desired::Login;
+use talmox_plan::rights::Grants;
 
 use crate::args::{Format, Global};
 use crate::choose;

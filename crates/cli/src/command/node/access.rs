@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use clap::Args;
 use talmox_clock::Clock;
-use talmox_engine::desired::NodeIdentity;
 use talmox_model::Node;
+use talmox_plan::desired::NodeIdentity;
 use talmox_talos_api::{
     Address, Client, Credentials, CredentialsError, Expected, Pin, Reach, Settings, SetupError,
 };
@@ -16,12 +16,10 @@ use talmox_talos_config::client::Role;
 use super::super::client::bundle_of;
 use crate::args::Global;
 use crate::choose::{self, Chosen};
-use crate::environment;
 use crate::error::CommandError;
 use crate::printer::Printer;
-use crate::rehearsal;
 use crate::secrets::read_input;
-use crate::words;
+use crate::{environment, rehearsal, words};
 
 /// How long a certificate that is made for one command is valid.
 const TTL: Duration = Duration::from_mins(10);

@@ -5,10 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};
-use talmox_engine::desired::{Desired, DesiredNode};
-use talmox_engine::observe::{Pve, VmSeen};
-use talmox_engine::plan::{Contact, OwnVm};
-use talmox_engine::status::{NodeRunning, Role, Running, Seen, Sources, Subject, running};
+use talmox_engine::status::{
+    Known, NodeRole, NodeRunning, Running, StatusSources, Subject, running,
+};
+use talmox_plan::desired::{Contact, Desired, DesiredNode};
+use talmox_plan::observed::{Pve, VmSeen};
+use talmox_plan::plan::OwnVm;
 use talmox_pve::api::qemu::Vm;
 use talmox_pve::property::Net;
 
@@ -60,7 +62,7 @@ impl Facts {
         let subjects: Vec<Subject> =
             places.iter().map(|(node, vm)| subject(session, node, vm.as_ref(), pve)).collect();
         let cluster = session.cluster_access(Arc::new(|_| Ok(())));
-        let sources = Sources { pve: session.pve.clone(), cluster, limit: LIMIT };
+        let sources = StatusSources { pve: session.pve.clone(), cluster, limit: LIMIT };
         let running = running(&subjects, &sources).await;
         Self::of(&session.desired, places, pve, Some(&running))
     }
@@ -122,7 +124,7 @@ impl Facts {
     /// The versions of the cluster are those of its API, and of its first control plane that answers.
     fn add_cluster(&mut self, desired: &Desired, places: &Places<'_>, running: Option<&Running>) {
         let each = places.iter().zip(running.map_or(&[][..], |running| &running.nodes));
-        let planes: Vec<&Seen<String>> = each
+        let planes: Vec<&Known<String>> = each
             .filter(|((node, _), _)| node.is_control_plane)
             .filter_map(|(_, one)| one.talos.as_ref())
             .collect();
@@ -187,12 +189,12 @@ impl Given {
     fn value<T: ToString>(
         &mut self,
         field: &'static str,
-        seen: Option<&Seen<T>>,
+        seen: Option<&Known<T>>,
         meant: Option<impl ToString>,
     ) -> Value {
         let reason = match seen {
-            Some(Seen::Is(found)) => return json!(found.to_string()),
-            Some(Seen::Unknown(reason)) => reason,
+            Some(Known::Is(found)) => return json!(found.to_string()),
+            Some(Known::Unknown(reason)) => reason,
             None => return json!(meant.map(|meant| meant.to_string())),
         };
         let Some(meant) = meant else { return Value::Null };
@@ -216,9 +218,9 @@ fn subject(session: &Session, node: &DesiredNode, vm: Option<&Vm>, pve: Option<&
     Subject {
         name: node.name.clone(),
         role: match (node.is_talos, node.is_control_plane) {
-            (false, _) => Role::Ubuntu,
-            (true, true) => Role::ControlPlane,
-            (true, false) => Role::Worker,
+            (false, _) => NodeRole::Ubuntu,
+            (true, true) => NodeRole::ControlPlane,
+            (true, false) => NodeRole::Worker,
         },
         own: vm.map(|vm| OwnVm { vm, identity: session.desired.identity_of(&node.name) }),
         stranger: None,

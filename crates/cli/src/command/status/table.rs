@@ -1,7 +1,7 @@
 //! The status of a cluster for people: a line for each node, and below it what a cell cannot say.
 
-use talmox_engine::observe::{CheckSeen, CheckState};
-use talmox_engine::status::{NodeStatus, Part, Role, Seen, Status, Unreachable, VmState};
+use talmox_engine::status::{Known, NodeRole, NodeStatus, Part, Status, Unreachable, VmState};
+use talmox_plan::observed::{CheckSeen, CheckState};
 
 use crate::columns::{drop_column, narrow, no_room};
 use crate::words;
@@ -48,8 +48,8 @@ pub(super) fn text(
     let left_out = narrow(&mut rows, &DISPENSABLE, columns);
     let head = match &status.kubernetes {
         _ if !has_talos => status.cluster.clone(),
-        Seen::Is(version) => format!("{}: Kubernetes {version}", status.cluster),
-        Seen::Unknown(_) => format!("{}: no Kubernetes API answers", status.cluster),
+        Known::Is(version) => format!("{}: Kubernetes {version}", status.cluster),
+        Known::Unknown(_) => format!("{}: no Kubernetes API answers", status.cluster),
     };
     let mut out = format!("{head}\n\n{}", words::aligned(&rows));
     out.push_str(&no_room(&left_out));
@@ -102,14 +102,14 @@ fn unreachable(silent: &Unreachable) -> String {
 
 /// Whether there is a Kubernetes of ours at all.
 pub(super) fn has_talos(status: &Status) -> bool {
-    status.nodes.iter().any(|node| node.role != Role::Ubuntu)
+    status.nodes.iter().any(|node| node.role != NodeRole::Ubuntu)
 }
 
 fn row(node: &NodeStatus, now: i64, is_drift_unknown: bool) -> Vec<String> {
     let role = match node.role {
-        Role::ControlPlane => "controlplane",
-        Role::Worker => "worker",
-        Role::Ubuntu => "ubuntu",
+        NodeRole::ControlPlane => "controlplane",
+        NodeRole::Worker => "worker",
+        NodeRole::Ubuntu => "ubuntu",
     };
     let vm = node.vm.get();
     let talos = cell(node.talos.as_ref(), |talos| match (&talos.version, talos.stage.as_str()) {
@@ -169,11 +169,11 @@ fn row(node: &NodeStatus, now: i64, is_drift_unknown: bool) -> Vec<String> {
 }
 
 /// `-` for what a node does not have, `?` for what is not known.
-fn cell<T>(seen: Option<&Seen<T>>, show: impl Fn(&T) -> String) -> String {
+fn cell<T>(seen: Option<&Known<T>>, show: impl Fn(&T) -> String) -> String {
     match seen {
         None => "-".to_owned(),
-        Some(Seen::Unknown(_)) => "?".to_owned(),
-        Some(Seen::Is(found)) => show(found),
+        Some(Known::Unknown(_)) => "?".to_owned(),
+        Some(Known::Is(found)) => show(found),
     }
 }
 
@@ -212,7 +212,7 @@ fn remarks(node: &NodeStatus, now: i64) -> Vec<String> {
         .into_iter()
         .map(|(reason, parts)| format!("{}: {}: {reason}", node.name, parts.join(", ")))
         .collect();
-    if let Some(Seen::Is(talos)) = &node.talos {
+    if let Some(Known::Is(talos)) = &node.talos {
         lines.extend(talos.troubles.iter().map(|trouble| format!("{}: {trouble}", node.name)));
         if let Some(end) = talos.certificate_end
             && end - now < 0
@@ -220,12 +220,12 @@ fn remarks(node: &NodeStatus, now: i64) -> Vec<String> {
             lines.push(format!("{}: its certificate has ended", node.name));
         }
     }
-    if let Some(Seen::Is(kubernetes)) = &node.kubernetes
+    if let Some(Known::Is(kubernetes)) = &node.kubernetes
         && let Some(reason) = &kubernetes.reason
     {
         lines.push(format!("{}: NotReady: {reason}", node.name));
     }
-    if let Some(Seen::Is(etcd)) = &node.etcd {
+    if let Some(Known::Is(etcd)) = &node.etcd {
         lines.extend(etcd.errors.iter().map(|error| format!("{}: etcd: {error}", node.name)));
     }
     lines.extend(node.drift.iter().map(|line| format!("{}: drift: {line}", node.name)));
@@ -238,9 +238,9 @@ fn unwell(check: &CheckSeen) -> Option<String> {
     Some(format!("not so yet: {}: {reason}", check.name))
 }
 
-fn unknown<T>(seen: Option<&Seen<T>>) -> Option<&str> {
+fn unknown<T>(seen: Option<&Known<T>>) -> Option<&str> {
     match seen {
-        Some(Seen::Unknown(why)) => Some(why),
+        Some(Known::Unknown(why)) => Some(why),
         _ => None,
     }
 }
@@ -262,9 +262,9 @@ mod tests {
         let cells = |vm: VmState| {
             let node = NodeStatus {
                 name: "wk-1".to_owned(),
-                role: Role::Worker,
+                role: NodeRole::Worker,
                 vmid: None,
-                address: Seen::Unknown(why()),
+                address: Known::Unknown(why()),
                 vm,
                 talos: None,
                 kubernetes: None,
@@ -288,7 +288,7 @@ mod tests {
         };
         let status = Status {
             cluster: "dev".to_owned(),
-            kubernetes: Seen::Unknown(reason.clone()),
+            kubernetes: Known::Unknown(reason.clone()),
             nodes: vec![],
             unreachable: vec![
                 silent(Part::Proxmox, &[]),

@@ -2,9 +2,9 @@
 
 use serde_json::{Map, Value, json};
 use talmox_engine::kube::NodeFacts;
-use talmox_engine::observe::World;
-use talmox_engine::plan::{future_locations, locations, may_lead_around};
 use talmox_model::Node;
+use talmox_plan::observed::Observed;
+use talmox_plan::planning::{future_locations, locations, may_lead_around};
 
 use crate::args::Format;
 use crate::choose::ClientPaths;
@@ -18,7 +18,7 @@ use crate::words;
 
 pub(super) async fn nothing_to_do(
     session: &Session,
-    world: &World,
+    world: &Observed,
     printer: &Printer,
 ) -> Result<(), CommandError> {
     match printer.format {
@@ -53,7 +53,7 @@ pub(super) struct End {
 /// What was made, where the files are, and what comes next.
 pub(super) async fn done(
     session: &Session,
-    world: &World,
+    world: &Observed,
     end: &End,
     printer: &Printer,
 ) -> Result<(), CommandError> {

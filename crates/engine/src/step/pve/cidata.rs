@@ -1,5 +1,6 @@
 //! The upload of a volume with a node's config, and the end of that upload.
 
+use talmox_plan::plan::{SCRUBBED, ScrubCidata, UploadCidata};
 use talmox_pve::api::storage::{self, Checksum, Content, Upload, Volume};
 use talmox_pve::client::FileSource;
 use talmox_pve::id::{NodeName, VolumeId};
@@ -7,7 +8,6 @@ use talmox_talos_config::cidata::{Cidata, Image};
 
 use super::super::{Done, StepContext, StepError};
 use super::error;
-use crate::plan::{SCRUBBED, ScrubCidata, UploadCidata};
 
 /// What a scrubbed upload consists of.
 const ZEROS: &[u8] = &[0; SCRUBBED];

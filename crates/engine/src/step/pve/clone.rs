@@ -1,8 +1,8 @@
+use talmox_plan::plan::CloneVm;
 use talmox_pve::api::qemu;
 
 use super::super::{Done, StepContext, StepError};
 use super::making::Making;
-use crate::plan::CloneVm;
 
 /// Clones a template. Until its first change the clone has a UUID of Proxmox's choice, and is known
 /// by the stage in its marker.

@@ -1,8 +1,8 @@
+use talmox_plan::plan::CreateVm;
 use talmox_pve::api::qemu;
 
 use super::super::{Done, StepContext, StepError};
 use super::making::Making;
-use crate::plan::CreateVm;
 
 /// Makes a VM. Tags come later: with them the call needs a right that only a VM that is there can
 /// give.

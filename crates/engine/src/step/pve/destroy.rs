@@ -1,11 +1,12 @@
+use talmox_plan::plan::{DestroyVm, OwnVm};
+use talmox_plan::planning::unprotect;
 use talmox_pve::PveError;
 use talmox_pve::api::qemu;
 
 use super::super::{Done, StepContext, StepError};
 use super::earlier::Earlier;
 use super::error;
-use super::vm::{Found, Sight, is_free, look, not_ours};
-use crate::plan::{DestroyVm, OwnVm, unprotect};
+use super::vm::{FoundVm, Sight, is_free, look, not_ours};
 
 /// The tasks by which VMs go.
 const DESTROYS: &[&str] = &["qmdestroy"];
@@ -50,7 +51,7 @@ pub(in crate::step) async fn destroy(
 pub(super) async fn still_there(
     own: &OwnVm,
     context: &StepContext,
-) -> Result<Option<Found>, StepError> {
+) -> Result<Option<FoundVm>, StepError> {
     let doing = format!("look at VM {}", own.vm.vmid);
     let mut earlier = Earlier::new(&own.vm, DESTROYS);
     let mut is_last_look = false;

@@ -1,11 +1,11 @@
+use talmox_plan::plan::DetachCidata;
 use talmox_pve::api::qemu;
 use talmox_pve::config::{PendingChange, VmChange, VmOptions};
 
 use super::super::{Done, StepContext, StepError};
 use super::error;
-use super::vm::{Found, ours};
+use super::vm::{FoundVm, ours};
 use crate::patience::{DETACH_PAUSE, DETACHES};
-use crate::plan::DetachCidata;
 
 /// Takes the volume with the config away from a VM, and destroys it.
 pub(in crate::step) async fn detach_cidata(
@@ -13,7 +13,7 @@ pub(in crate::step) async fn detach_cidata(
     context: &StepContext,
 ) -> Result<Done, StepError> {
     let DetachCidata { own, slot, protect, .. } = step;
-    let Found { vm, config, .. } = ours(own, context).await?;
+    let FoundVm { vm, config, .. } = ours(own, context).await?;
     let is_protected = config.get("protection").is_some_and(|flag| flag != "0");
     let protection =
         |on: bool| VmChange { set: VmOptions::new().protection(on), ..VmChange::default() };

@@ -1,5 +1,7 @@
 //! The change that makes a VM what it was meant to be.
 
+use talmox_plan::ownership::Marker;
+use talmox_plan::plan::FinishVm;
 use talmox_pve::PveError;
 use talmox_pve::api::qemu::{self, Vm};
 use talmox_pve::config::{VmChange, VmConfig, VmOptions, drift};
@@ -9,9 +11,7 @@ use talmox_pve::property::{Drive, Tags};
 use super::super::{Done, ErrorKind, StepContext, StepError};
 use super::error;
 use super::tags::{self, TagsEnd};
-use super::vm::{Found, ours, see_again};
-use crate::ownership::Marker;
-use crate::plan::FinishVm;
+use super::vm::{FoundVm, ours, see_again};
 
 /// Sets what create or clone could not, in one change that is conditional on the config it was made
 /// for. Tags that the policy may reject come before it, in a call of their own: a run that is interrupted in between finds the VM
@@ -20,7 +20,7 @@ pub(in crate::step) async fn finish(
     step: &FinishVm,
     context: &StepContext,
 ) -> Result<Done, StepError> {
-    let Found { vm, mut config } = ours(&step.own, context).await?;
+    let FoundVm { vm, mut config } = ours(&step.own, context).await?;
     let wanted = step.set.get("tags").map(Tags::parse);
     let tags = match &wanted {
         Some(tags) => tags::settle(&vm, tags, &config, context).await?,

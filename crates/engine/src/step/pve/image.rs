@@ -1,5 +1,7 @@
 //! Images: fetched by the host, or by us and passed on; looked at before they are trusted.
 
+use talmox_plan::plan::{DeleteImage, FetchImage, FetchWay};
+use talmox_plan::url::shown_url;
 use talmox_pve::PveError;
 use talmox_pve::api::storage::{self, Content, Download};
 use talmox_pve::api::task::{self, Filter, TaskState};
@@ -9,12 +11,9 @@ use talmox_pve::id::Upid;
 use super::super::{Done, StepContext, StepError};
 use super::cidata::{find, send};
 use super::download_log::{DownloadLog, Progress};
-use super::error;
-use super::image_check::{Verdict, Wanted};
-use super::published_checksum;
+use super::image_check::{ImageVerdict, Wanted};
+use super::{error, published_checksum};
 use crate::patience::FETCHES;
-use crate::plan::{DeleteImage, FetchImage, FetchWay};
-use crate::web::shown_url;
 
 /// What Proxmox says of a file with another checksum.
 const MISMATCH: &str = "checksum mismatch";
@@ -28,15 +27,15 @@ pub(in crate::step) async fn fetch_image(
     let published = published_checksum::find(step, &wanted, context).await?;
     let step = &FetchImage { checksum: published, ..step.clone() };
     let mut verdict = wanted.judge(step, context).await?;
-    if matches!(verdict, Verdict::Missing) && follow_earlier(step, &wanted, context).await? {
+    if matches!(verdict, ImageVerdict::Missing) && follow_earlier(step, &wanted, context).await? {
         verdict = wanted.judge(step, context).await?;
-    } else if matches!(verdict, Verdict::Good) {
+    } else if matches!(verdict, ImageVerdict::Good) {
         verdict = compare_checksum(step, &wanted, context).await?;
     }
     match verdict {
-        Verdict::Good => return Ok(Done::Already),
-        Verdict::Missing => {}
-        Verdict::Bad(why) => {
+        ImageVerdict::Good => return Ok(Done::Already),
+        ImageVerdict::Missing => {}
+        ImageVerdict::Bad(why) => {
             context.note(format!("{} on {} is no good: {why}", step.volume, step.host));
             // Where it may not be deleted, passing the image on overwrites it.
             remove(step, context).await?;
@@ -44,11 +43,11 @@ pub(in crate::step) async fn fetch_image(
     }
     fetch(step, &wanted, context).await?;
     match wanted.judge(step, context).await? {
-        Verdict::Good => Ok(Done::Acted),
-        Verdict::Missing => {
+        ImageVerdict::Good => Ok(Done::Acted),
+        ImageVerdict::Missing => {
             Err(StepError::retry(format!("{} is not there after all", step.volume)))
         }
-        Verdict::Bad(why) => {
+        ImageVerdict::Bad(why) => {
             let text = format!("{} on {} came out wrong: {why}", step.volume, step.host);
             let hint = format!("see whether {} gives a sound image", shown_url(&step.url));
             let is_worth_it = context.attempt < FETCHES;
@@ -65,17 +64,19 @@ async fn compare_checksum(
     step: &FetchImage,
     wanted: &Wanted,
     context: &StepContext,
-) -> Result<Verdict, StepError> {
+) -> Result<ImageVerdict, StepError> {
     if step.checksum.is_none() || !step.ways.contains(&FetchWay::Download) {
-        return Ok(Verdict::Good);
+        return Ok(ImageVerdict::Good);
     }
     match download(step, wanted, context).await? {
-        Ok(()) => Ok(Verdict::Good),
-        Err(error) if error.to_string().contains(MISMATCH) => Ok(Verdict::Bad(error.to_string())),
+        Ok(()) => Ok(ImageVerdict::Good),
+        Err(error) if error.to_string().contains(MISMATCH) => {
+            Ok(ImageVerdict::Bad(error.to_string()))
+        }
         Err(error) => {
             let volume = &step.volume;
             context.note(format!("{volume} was not compared with its checksum: {error}"));
-            Ok(Verdict::Good)
+            Ok(ImageVerdict::Good)
         }
     }
 }

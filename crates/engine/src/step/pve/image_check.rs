@@ -3,14 +3,15 @@
 
 use std::path::Path;
 
+use talmox_plan::plan::FetchImage;
+use talmox_plan::url::shown_url;
 use talmox_pve::PveError;
 use talmox_pve::api::storage;
 
 use super::super::{StepContext, StepError};
 use super::cidata::find;
 use super::error;
-use crate::plan::FetchImage;
-use crate::web::{WebError, shown_url};
+use crate::web::WebError;
 
 /// The header of a qcow2 image: what it begins with, and where the size of the disk stands.
 const QCOW2_MAGIC: &[u8] = b"QFI\xfb";
@@ -28,7 +29,7 @@ pub(super) struct Wanted {
 }
 
 #[derive(Debug)]
-pub(super) enum Verdict {
+pub(super) enum ImageVerdict {
     Good,
     Missing,
     /// Short, or no image, or of another size.
@@ -68,14 +69,14 @@ impl Wanted {
         &self,
         step: &FetchImage,
         context: &StepContext,
-    ) -> Result<Verdict, StepError> {
+    ) -> Result<ImageVerdict, StepError> {
         let Some(file) = find(&step.host, &step.volume, context).await? else {
-            return Ok(Verdict::Missing);
+            return Ok(ImageVerdict::Missing);
         };
         if let (Some(wanted), Some(found)) = (self.length, file.size)
             && wanted != found
         {
-            return Ok(Verdict::Bad(format!("it has {found} bytes instead of {wanted}")));
+            return Ok(ImageVerdict::Bad(format!("it has {found} bytes instead of {wanted}")));
         }
         let doing = format!("look into {} on {}", step.volume, step.host);
         let look = storage::volume(&step.host, &step.volume);
@@ -83,15 +84,15 @@ impl Wanted {
             Ok(info) => info,
             // The host looked into it and found nothing that it knows.
             Err(error @ PveError::Rejected(_)) if !error.is_permission() => {
-                return Ok(Verdict::Bad(error.to_string()));
+                return Ok(ImageVerdict::Bad(error.to_string()));
             }
             Err(error) => return Err(error::of(&doing, error)),
         };
         match (self.virtual_size, info.size) {
-            (Some(wanted), found) if found != wanted => {
-                Ok(Verdict::Bad(format!("the disk inside has {found} bytes instead of {wanted}")))
-            }
-            _ => Ok(Verdict::Good),
+            (Some(wanted), found) if found != wanted => Ok(ImageVerdict::Bad(format!(
+                "the disk inside has {found} bytes instead of {wanted}"
+            ))),
+            _ => Ok(ImageVerdict::Good),
         }
     }
 }

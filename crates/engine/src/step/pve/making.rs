@@ -1,6 +1,7 @@
 //! What create and clone have in common: a VM that comes into being, slowly, and has no owner until
 //! it is done.
 
+use talmox_plan::plan::OwnVm;
 use talmox_pve::PveError;
 use talmox_pve::api::qemu::Vm;
 use talmox_pve::id::Upid;
@@ -10,7 +11,6 @@ use super::super::{Done, ErrorKind, StepContext, StepError};
 use super::earlier::Earlier;
 use super::error;
 use super::vm::{Sight, look, not_ours, says_taken};
-use crate::plan::OwnVm;
 
 /// A VM that is to be made.
 pub(super) struct Making<'a> {

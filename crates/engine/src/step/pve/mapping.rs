@@ -1,7 +1,7 @@
+use talmox_plan::plan::CreateMapping;
 use talmox_pve::api::mapping::{self, Mapped, MappedDevice};
 
 use super::super::{Done, StepContext, StepError};
-use crate::plan::CreateMapping;
 
 /// Gives a PCI device a name. A name that exists gets what it lacks, and loses nothing.
 pub(in crate::step) async fn create_mapping(

@@ -1,5 +1,6 @@
 //! On and off.
 
+use talmox_plan::plan::{OwnVm, StartVm, StopVm};
 use talmox_pve::PveError;
 use talmox_pve::api::qemu::{self, Vm};
 use talmox_pve::client::TaskDone;
@@ -8,9 +9,8 @@ use super::super::{Done, StepContext, StepError};
 use super::destroy::{is_gone, still_there};
 use super::earlier::Earlier;
 use super::error;
-use super::vm::{Found, ours};
+use super::vm::{FoundVm, ours};
 use crate::patience::LOOK_AT_PROXMOX;
-use crate::plan::{OwnVm, StartVm, StopVm};
 
 /// Tasks of ours that keep others from a VM as long as they run.
 const HOLD_THE_LOCK: &[&str] = &["qmstart", "qmstop", "resize", "qmdestroy"];
@@ -46,7 +46,7 @@ pub(in crate::step) async fn stop(step: &StopVm, context: &StepContext) -> Resul
     let own = &step.own;
     let mut earlier = Earlier::new(&own.vm, HOLD_THE_LOCK);
     loop {
-        let Some(Found { vm, .. }) = still_there(own, context).await? else {
+        let Some(FoundVm { vm, .. }) = still_there(own, context).await? else {
             return Ok(Done::Already);
         };
         let status = match context.try_ask(&qemu::current(&vm)).await? {

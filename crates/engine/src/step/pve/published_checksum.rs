@@ -1,10 +1,10 @@
 //! Checksums that the source of an image publishes beside it.
 
+use talmox_plan::plan::FetchImage;
 use talmox_pve::api::storage::Checksum;
 
 use super::super::{StepContext, StepError};
 use super::image_check::Wanted;
-use crate::plan::FetchImage;
 
 /// The checksum of an image: the inventory's, or one that its source publishes. A source that publishes none is no error: the
 /// connection to it is secured.

@@ -1,3 +1,4 @@
+use talmox_plan::plan::ResizeDisk;
 use talmox_pve::PveError;
 use talmox_pve::api::qemu::{self, Vm};
 use talmox_pve::config::VmConfig;
@@ -5,8 +6,7 @@ use talmox_pve::property::GIB;
 
 use super::super::{Done, StepContext, StepError};
 use super::error;
-use super::vm::{Found, ours, see_again};
-use crate::plan::ResizeDisk;
+use super::vm::{FoundVm, ours, see_again};
 
 /// Grows a disk to a size, never by one, so that doing it twice does no harm.
 pub(in crate::step) async fn resize(
@@ -18,7 +18,7 @@ pub(in crate::step) async fn resize(
     if context.seen.is_fresh(own.vm.vmid) && context.attempt == 1 {
         return resize_fresh(step, &doing, context).await;
     }
-    let Found { vm, config, .. } = ours(own, context).await?;
+    let FoundVm { vm, config, .. } = ours(own, context).await?;
     if is_grown(step, &config)? {
         if vm == own.vm {
             context.seen.keep(vm.vmid, config);

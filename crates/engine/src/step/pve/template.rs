@@ -1,16 +1,16 @@
 //! Templates: Talos alone, without config or identity.
 
-use talmox_pve::api::qemu::Vm;
+use talmox_plan::ownership::TemplateMark;
+use talmox_plan::plan::MakeTemplate;
+use talmox_pve::api::cluster;
+use talmox_pve::api::qemu::{self, Vm};
 use talmox_pve::api::task::{self, Filter, TaskState};
-use talmox_pve::api::{cluster, qemu};
 use talmox_pve::config::VmConfig;
 
 use super::super::{Done, StepContext, StepError};
 use super::error;
 use super::vm::says_taken;
 use crate::patience::LOOK_AT_PROXMOX;
-use crate::plan::MakeTemplate;
-use crate::template_mark::TemplateMark;
 
 /// Makes a VM and turns it into a template.
 pub(in crate::step) async fn make_template(

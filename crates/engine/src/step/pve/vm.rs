@@ -1,5 +1,7 @@
 //! Finding a VM, and seeing whether it is ours.
 
+use talmox_plan::ownership::Owner;
+use talmox_plan::plan::OwnVm;
 use talmox_pve::PveError;
 use talmox_pve::api::cluster;
 use talmox_pve::api::qemu::{self, Vm};
@@ -7,8 +9,6 @@ use talmox_pve::config::VmConfig;
 
 use super::super::{StepContext, StepError};
 use super::error;
-use crate::ownership::Owner;
-use crate::plan::OwnVm;
 
 /// What is found under the number of a VM.
 #[derive(Debug)]
@@ -16,7 +16,7 @@ pub(super) enum Sight {
     /// Nothing.
     Free,
     /// Ours.
-    Ours(Found),
+    Ours(FoundVm),
     /// Something that has no owner yet: a create or clone goes on, or broke off.
     Unfinished { vm: Vm, lock: String },
     /// Something that we may not see: of somebody else, or of ours in the making, which is not in its
@@ -28,7 +28,7 @@ pub(super) enum Sight {
 
 /// A VM of ours, where it is, which need not be where it was planned: it may have been moved.
 #[derive(Clone, Debug)]
-pub(super) struct Found {
+pub(super) struct FoundVm {
     pub(super) vm: Vm,
     pub(super) config: VmConfig,
 }
@@ -84,8 +84,8 @@ pub(super) async fn is_free(own: &OwnVm, context: &StepContext) -> Result<bool, 
 
 fn judge(own: &OwnVm, vm: &Vm, config: VmConfig) -> Sight {
     match own.identity.judge(&config) {
-        Owner::Ours(_) => Sight::Ours(Found { vm: vm.clone(), config }),
-        Owner::Other { reason } => match config.lock() {
+        Owner::Owned(_) => Sight::Ours(FoundVm { vm: vm.clone(), config }),
+        Owner::Foreign { reason } => match config.lock() {
             Some(lock @ ("create" | "clone")) if is_nameless(&config) => {
                 Sight::Unfinished { vm: vm.clone(), lock: lock.to_owned() }
             }
@@ -101,7 +101,7 @@ fn is_nameless(config: &VmConfig) -> bool {
 }
 
 /// The VM, which must be there and ours. What the step before saw will do.
-pub(super) async fn ours(own: &OwnVm, context: &StepContext) -> Result<Found, StepError> {
+pub(super) async fn ours(own: &OwnVm, context: &StepContext) -> Result<FoundVm, StepError> {
     if let Some(config) = context.seen.take(own.vm.vmid)
         && let Sight::Ours(found) = judge(own, &own.vm, config)
     {
@@ -118,7 +118,7 @@ pub(super) async fn see_again(
     own: &OwnVm,
     vm: &Vm,
     context: &StepContext,
-) -> Result<Found, StepError> {
+) -> Result<FoundVm, StepError> {
     let doing = format!("look at VM {} on {}", vm.vmid, vm.node);
     let config = context.ask(&qemu::config(vm), &doing).await?;
     match judge(own, vm, config) {

@@ -1,10 +1,11 @@
 //! Applies the manifests of an add-on and waits until they work.
 
+use talmox_plan::plan::ApplyAddon;
+
 use super::{NO_NETWORK, has_no_network};
 use crate::addon::{AddonError, manifests};
 use crate::kube::{ApplyError, KubeError};
 use crate::patience::{LOOK, Patience};
-use crate::plan::ApplyAddon;
 use crate::step::{Done, StepContext, StepError};
 
 pub(in crate::step) async fn apply_addon(

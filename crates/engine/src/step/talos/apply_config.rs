@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 
+use talmox_plan::plan::{ApplyConfig, TalosNode};
 use talmox_talos_api::client::{Apply, ApplyMode};
 use talmox_talos_api::probe::{HANGS, Maintenance};
 use talmox_talos_api::{Expected, TalosError, Verdict};
@@ -11,7 +12,6 @@ use super::StepWait;
 use super::first_answer::{Found, first_answer};
 use super::settled::await_settled;
 use crate::patience::LOOK;
-use crate::plan::{ApplyConfig, TalosNode};
 use crate::settled::Reason;
 use crate::step::{Done, StepContext, StepError};
 

@@ -4,14 +4,13 @@
 //! (`witness.rs`); who cannot be asked, and may have data, is a reason to stop.
 
 use talmox_clock::Deadline;
+use talmox_plan::plan::BootstrapEtcd;
 use talmox_talos_api::{BootstrapRequest, Code, TalosError};
 
 use super::etcd::EtcdData;
-use super::machine;
 use super::witness::{self, Objection};
-use super::{StepWait, locate, or_wait};
+use super::{StepWait, locate, machine, or_wait};
 use crate::patience::WITNESS;
-use crate::plan::BootstrapEtcd;
 use crate::step::{Done, StepContext, StepError};
 
 pub(in crate::step) async fn bootstrap_etcd(

@@ -7,6 +7,9 @@
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
+use talmox_plan::desired::TAG;
+use talmox_plan::ownership::{Marker, SmbiosUuid, Stage};
+use talmox_plan::plan::{BootstrapEtcd, ClusterSigns};
 use talmox_pve::PveError;
 use talmox_pve::api::cluster::{self, Guest};
 use talmox_pve::api::qemu::{self, Vm};
@@ -15,9 +18,6 @@ use talmox_pve::property::{IpConfig, Ipv4Config, Ipv6Config};
 use talmox_talos_api::Expected;
 use tokio::task::JoinSet;
 
-use crate::desired::{SmbiosUuid, TAG};
-use crate::ownership::{Marker, Stage};
-use crate::plan::{BootstrapEtcd, ClusterSigns};
 use crate::step::{StepContext, StepError};
 
 /// A VM of this cluster that this run did not make.

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use talmox_plan::plan::{Meanwhile, StepId, TalosNode, WriteClientFiles};
 use talmox_talos_api::address::PORT;
 use talmox_talos_api::{Address, Reach};
 use talmox_talos_config::client::{Role, kubeconfig, talosconfig};
@@ -12,7 +13,6 @@ use talmox_talos_config::time::UnixTime;
 use super::{StepWait, locate, or_wait};
 use crate::access::{ClientFiles, PROVISIONAL, kubernetes_server};
 use crate::patience::LOOK;
-use crate::plan::{Meanwhile, StepId, TalosNode, WriteClientFiles};
 use crate::step::{Done, StepContext, StepError};
 
 /// As long as talosctl makes them.

@@ -4,16 +4,15 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use talmox_plan::plan::{ApplyConfig, ConfigBy};
 use talmox_talos_api::probe::Maintenance;
 use talmox_talos_api::{Expected, Look, Verdict};
-
 use tokio::sync::OwnedMutexGuard;
 use tokio::time::timeout;
 
 use super::ground::{Below, Ground};
 use super::{locate, machine};
 use crate::patience::{GLANCE, LOOK, Patience, STALL};
-use crate::plan::{ApplyConfig, ConfigBy};
 use crate::step::{ErrorKind, StepContext, StepError, pve};
 
 const CONSOLE: &str = "look at the console of the VM; running the same command again goes on";

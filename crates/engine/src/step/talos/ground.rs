@@ -4,10 +4,10 @@
 use std::fmt;
 
 use talmox_clock::Deadline;
+use talmox_plan::plan::OwnVm;
 use talmox_pve::api::cluster::{self, Resources};
 
 use crate::patience::GLANCE;
-use crate::plan::OwnVm;
 use crate::step::StepContext;
 
 /// Looks at Proxmox now and then while machines are waited for.

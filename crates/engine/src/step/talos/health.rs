@@ -3,14 +3,14 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use talmox_plan::plan::{AwaitHealth, HealthGoal};
+use talmox_plan::planning::{WAY_OUT, two_clusters};
 use talmox_talos_api::Look;
 use talmox_talos_api::health::{Check, Health, NodeView, Seen, Settings, State, Subject, look};
 
 use super::{StepWait, locate, or_wait};
 use crate::kube::{KubeClient, NodeFacts};
 use crate::patience::NETWORK;
-use crate::plan::split::{WAY_OUT, two_clusters};
-use crate::plan::{AwaitHealth, HealthGoal};
 use crate::settled::Reason;
 use crate::step::{Done, StepContext, StepError};
 

@@ -2,12 +2,12 @@
 
 use std::net::IpAddr;
 
+use talmox_plan::plan::TalosNode;
 use talmox_pve::PveError;
 use talmox_pve::api::qemu;
 use talmox_talos_api::{Client, Expected, Look, Machine};
 
 use crate::locate::unsaid;
-use crate::plan::TalosNode;
 use crate::step::{StepContext, StepError};
 
 /// Whether it is the machine that is meant. What it has not said yet does not speak against it.

@@ -1,11 +1,11 @@
 //! Waits until a node has joined the cluster.
 
+use talmox_plan::plan::{AwaitMember, TalosNode};
 use talmox_talos_api::{Client, EtcdState};
 
 use super::settled::await_settled;
 use super::{StepWait, locate, or_wait};
 use crate::kube::KubeClient;
-use crate::plan::{AwaitMember, TalosNode};
 use crate::step::{Done, StepContext, StepError};
 
 pub(in crate::step) async fn await_member(

@@ -21,12 +21,12 @@ mod witness;
 
 use std::net::IpAddr;
 
+use talmox_plan::plan::{OwnVm, StepId, TalosNode};
 use talmox_talos_api::Look;
 
 use super::{StepContext, StepError};
 use crate::access::AccessError;
 use crate::patience::LOOK;
-use crate::plan::{OwnVm, StepId, TalosNode};
 use crate::settled::Reason;
 use ground::Ground;
 

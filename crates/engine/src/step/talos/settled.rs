@@ -2,15 +2,17 @@
 
 use std::net::IpAddr;
 
+use talmox_plan::desired::ExpectedNetwork;
+
 use super::StepWait;
 use crate::patience::DHCP;
-use crate::settled::{Settled, Shape, look};
+use crate::settled::{Settled, look};
 use crate::step::{StepContext, StepError};
 
 /// What stays wrong ends the step with its deadline; a further card without an address is told, and no
 /// reason to stop.
 pub(super) async fn await_settled(
-    shape: &Shape,
+    shape: &ExpectedNetwork,
     address: IpAddr,
     wait: &mut StepWait<'_>,
     context: &StepContext,

@@ -1,8 +1,9 @@
 //! Waits for a machine that does not run Talos.
 
+use talmox_plan::plan::AwaitUbuntu;
+
 use super::{StepWait, or_wait};
 use crate::other_system::look;
-use crate::plan::AwaitUbuntu;
 use crate::step::{Done, StepContext, StepError};
 
 pub(in crate::step) async fn await_ubuntu(

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
+use talmox_plan::plan::{AwaitVip, VipBringer};
 use talmox_talos_api::Address;
 
 use super::StepWait;
 use crate::patience::NETWORK;
-use crate::plan::{AwaitVip, VipBringer};
 use crate::settled::Reason;
 use crate::step::{Done, StepContext, StepError};
 

@@ -9,6 +9,9 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use talmox_clock::Clock;
+use talmox_plan::desired::Contact;
+use talmox_plan::ownership::Identity;
+use talmox_plan::plan::{BootstrapEtcd, Evidence, OwnVm, TalosNode};
 use talmox_talos_api::{Look, Verdict};
 use tokio::task::JoinSet;
 
@@ -16,8 +19,6 @@ use super::census::{Census, Suspect};
 use super::etcd::EtcdData;
 use super::locate;
 use super::machine::{self, Told};
-use crate::ownership::Identity;
-use crate::plan::{BootstrapEtcd, Contact, Evidence, OwnVm, TalosNode};
 use crate::step::{StepContext, StepError};
 
 /// Timeout for a VM that need not answer.

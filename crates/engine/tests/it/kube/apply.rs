@@ -1,8 +1,9 @@
 use std::sync::Mutex;
 
 use serde_json::Value;
-use talmox_engine::kube::{ApplyError, Comparison, KubeError, Manifest, read_manifests};
+use talmox_engine::kube::{ApplyError, Comparison, KubeError};
 use talmox_engine::patience::Late;
+use talmox_plan::manifest::{Manifest, read_manifests};
 
 use super::cluster::Cluster;
 

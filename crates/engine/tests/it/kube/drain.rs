@@ -1,6 +1,7 @@
 use serde_json::json;
-use talmox_engine::kube::{DrainError, read_manifests};
+use talmox_engine::kube::DrainError;
 use talmox_engine::patience::Late;
+use talmox_plan::manifest::read_manifests;
 
 use super::cluster::Cluster;
 

@@ -2,10 +2,9 @@
 
 use std::time::Duration;
 
-use talmox_engine::ownership::{Marker, Stage};
-use talmox_engine::plan::Action;
-use talmox_engine::plan::CreateVm;
 use talmox_lab::pve::Action as FaultAction;
+use talmox_plan::ownership::{Marker, Stage};
+use talmox_plan::plan::{Action, CreateVm};
 use talmox_pve::api::qemu;
 use talmox_pve::property::GIB;
 
@@ -92,7 +91,7 @@ async fn what_is_not_ours_is_not_touched() {
 async fn a_machine_of_another_cluster_of_the_same_name_is_not_ours() {
     let rig = Rig::start("9.2");
     let mut other = own("cp-1", 300);
-    other.identity.cluster = talmox_engine::ownership::ClusterMark::of("another");
+    other.identity.cluster = talmox_plan::ownership::ClusterMark::of("another");
     rig.run(&bring_up(&own("cp-1", 300))).await.assert_done();
     let (text, _) = rig.run(&bring_up(&other)).await.failure();
     assert!(text.contains("it belongs to another cluster"), "{text}");

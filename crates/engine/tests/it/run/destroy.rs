@@ -1,6 +1,6 @@
 //! Stopping and destroying.
 
-use talmox_engine::plan::{Action, DestroyVm, OwnVm, Step, StopVm};
+use talmox_plan::plan::{Action, DestroyVm, OwnVm, Step, StopVm};
 use talmox_pve::api::ha::{self, Care};
 use talmox_pve::api::{cluster, qemu};
 use talmox_pve::config::{VmChange, VmOptions};

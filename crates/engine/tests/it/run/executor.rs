@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use talmox_engine::event::{Event, RunEnd, StepEnd};
-use talmox_engine::plan::{Action, CreateVm, PostSchematic};
 use talmox_engine::step::{Context, Cut, Moment};
 use talmox_lab::pve::{Action as FaultAction, Fault, When};
+use talmox_plan::plan::{Action, CreateVm, PostSchematic};
 use talmox_pve::client::Limits;
 
 use super::rig::{DEADLINE, Rig, TALMOX, bring_up, create, own, step};

@@ -1,7 +1,7 @@
 //! From a schematic to a machine with that image, by the lab's own factory, over TLS.
 
 use talmox_engine::factory;
-use talmox_engine::plan::{Action, CreateVm, FetchImage, FetchWay, PostSchematic};
+use talmox_plan::plan::{Action, CreateVm, FetchImage, FetchWay, PostSchematic};
 use talmox_pve::property::GIB;
 use talmox_talos_config::schematic::Schematic;
 

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use talmox_engine::ownership::{Marker, Stage};
-use talmox_engine::plan::OwnVm;
 use talmox_lab::pve::Action as FaultAction;
+use talmox_plan::ownership::{Marker, Stage};
+use talmox_plan::plan::OwnVm;
 use talmox_pve::api::{cluster, qemu};
 use talmox_pve::config::VmOptions;
 

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use talmox_engine::event::{Event, StepEnd};
 use talmox_engine::factory;
-use talmox_engine::plan::{Action, DeleteImage, FetchImage, FetchWay, PostSchematic, Step};
 use talmox_engine::step::Moment;
 use talmox_engine::web::{Web, WebError, WebSettings};
 use talmox_lab::pve::Action as FaultAction;
+use talmox_plan::plan::{Action, DeleteImage, FetchImage, FetchWay, PostSchematic, Step};
 use talmox_pve::api::storage::{self, Checksum, Content, Upload, Volume};
 use talmox_pve::client::FileSource;
 use talmox_talos_api::Reach;

@@ -8,16 +8,15 @@ use std::str::FromStr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use talmox_engine::desired::SmbiosUuid;
 use talmox_engine::event::{Event, Events, Stamped, StepEnd};
 use talmox_engine::execute::{Cancel, Outcome, StepResult, execute};
-use talmox_engine::ownership::{ClusterMark, Identity, Marker, Stage};
-use talmox_engine::plan::{
-    Action, CreateVm, FinishVm, OwnVm, Plan, ResizeDisk, StartVm, Step, StepId,
-};
 use talmox_engine::step::{Context, Cut, CutHook, Moment};
 use talmox_lab::pve::{Action as FaultAction, Profile};
 use talmox_lab::{Lab, Scenario, Settings};
+use talmox_plan::ownership::{ClusterMark, Identity, Marker, SmbiosUuid, Stage};
+use talmox_plan::plan::{
+    Action, CreateVm, FinishVm, OwnVm, Plan, ResizeDisk, StartVm, Step, StepId,
+};
 use talmox_pve::api::qemu::{self, Vm};
 use talmox_pve::client::Client;
 use talmox_pve::config::{VmConfig, VmOptions};
@@ -26,6 +25,7 @@ use talmox_pve::property::{BootOrder, Drive, IpConfig, Net, Smbios, Tags};
 use tempfile::TempDir;
 
 use crate::common;
+
 pub(super) use crate::common::{ADMIN, TALMOX};
 
 /// How much faster than ours the lab's time passes.

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use talmox_engine::event::{Event, RunEnd};
 use talmox_engine::execute::Cancel;
-use talmox_engine::plan::{Action, DestroyVm, OwnVm, Step, StepId, StopVm};
 use talmox_engine::step::{Context, Cut, CutHook, Moment};
 use talmox_lab::pve::{Action as FaultAction, Fault, When};
+use talmox_plan::plan::{Action, DestroyVm, OwnVm, Step, StepId, StopVm};
 use talmox_pve::api::ha::{self, Care};
 use talmox_pve::api::task::{self, Filter, TaskState};
 use talmox_pve::api::{cluster, qemu};

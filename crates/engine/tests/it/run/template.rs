@@ -2,11 +2,10 @@
 
 use std::time::Duration;
 
-use talmox_engine::ownership::{Marker, Stage};
-use talmox_engine::plan::{Action, CloneVm, CreateMapping, FinishVm, MakeTemplate, OwnVm, Step};
 use talmox_engine::step::Moment;
-use talmox_engine::template_mark::TemplateMark;
 use talmox_lab::pve::Action as FaultAction;
+use talmox_plan::ownership::{Marker, Stage, TemplateMark};
+use talmox_plan::plan::{Action, CloneVm, CreateMapping, FinishVm, MakeTemplate, OwnVm, Step};
 use talmox_pve::api::mapping::{self, Mapped, MappedDevice};
 use talmox_pve::api::qemu;
 use talmox_pve::config::{VmChange, VmOptions};

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use talmox_engine::ownership::{Marker, Stage};
 use talmox_engine::step::Moment;
 use talmox_lab::pve::Action as FaultAction;
+use talmox_plan::ownership::{Marker, Stage};
 use talmox_pve::api::storage::{self, Content};
 use talmox_pve::api::{cluster, qemu};
 use talmox_pve::config::{VmChange, VmOptions};

@@ -2,8 +2,8 @@
 
 use std::net::IpAddr;
 
-use talmox_engine::plan::{Action, CreateVm, DetachCidata, OwnVm, ScrubCidata, Step, UploadCidata};
 use talmox_engine::step::{Cut, Moment};
+use talmox_plan::plan::{Action, CreateVm, DetachCidata, OwnVm, ScrubCidata, Step, UploadCidata};
 use talmox_pve::api::storage::{self, Content};
 use talmox_pve::id::VolumeId;
 use talmox_pve::property::Drive;

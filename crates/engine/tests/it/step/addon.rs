@@ -1,13 +1,14 @@
 use std::time::Duration;
 
 use talmox_engine::execute::StepResult;
-use talmox_engine::plan::{Action, AddonSource, ApplyAddon, Manifest};
+use talmox_plan::desired::{AddonSource, ManifestFile};
+use talmox_plan::plan::{Action, ApplyAddon};
 
 use super::rig::Rig;
 use crate::kube::cluster::{Cluster, VIP};
 
 fn addon(text: &str) -> Action {
-    let text = Manifest { origin: "net.yaml".to_owned(), text: text.to_owned() };
+    let text = ManifestFile { origin: "net.yaml".to_owned(), text: text.to_owned() };
     Action::ApplyAddon(ApplyAddon {
         name: "net".to_owned(),
         source: AddonSource::Texts(vec![text]),

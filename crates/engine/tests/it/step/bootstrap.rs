@@ -1,9 +1,9 @@
 use std::time::Duration;
 
 use talmox_engine::execute::StepResult;
-use talmox_engine::ownership::{ClusterMark, Marker, Stage};
-use talmox_engine::plan::{Action, BootstrapEtcd, ClusterSigns, Evidence, NodeSign, Witness};
 use talmox_lab::pve::Action as FaultAction;
+use talmox_plan::ownership::{ClusterMark, Marker, Stage};
+use talmox_plan::plan::{Action, BootstrapEtcd, ClusterSigns, Evidence, NodeSign, Witness};
 use talmox_pve::id::VmId;
 
 use super::node::Etcd;

@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use talmox_engine::execute::StepResult;
-use talmox_engine::plan::{Action, ApplyConfig, ConfigBy};
+use talmox_plan::plan::{Action, ApplyConfig, ConfigBy};
 use talmox_talos_api::Expected;
 use talmox_talos_config::pki::{KeyKind, PrivateKey};
 use talmox_talos_config::random::SystemRandomness;

@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use talmox_engine::access::PROVISIONAL;
 use talmox_engine::execute::StepResult;
-use talmox_engine::plan::{
+use talmox_plan::plan::{
     Action, AwaitHealth, AwaitMember, AwaitVip, HealthGoal, Meanwhile, SharedAddress, VipBringer,
     WriteClientFiles,
 };

@@ -2,11 +2,12 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use talmox_engine::execute::StepResult;
-use talmox_engine::ownership::{Marker, Stage};
-use talmox_engine::plan::{Action, ApplyConfig, AwaitUbuntu, Contact};
-use talmox_engine::status::{Found, Role, Sources, Subject, gather};
+use talmox_engine::status::{NodeRole, ObservedCluster, StatusSources, Subject, gather};
 use talmox_lab::pve::{Action as FaultAction, Profile};
 use talmox_lab::{Lab, Scenario, Settings};
+use talmox_plan::desired::Contact;
+use talmox_plan::ownership::{Marker, Stage};
+use talmox_plan::plan::{Action, ApplyConfig, AwaitUbuntu};
 use talmox_pve::api::qemu;
 use talmox_pve::api::task::{self, Filter};
 use talmox_pve::config::{VmChange, VmOptions};
@@ -211,14 +212,16 @@ async fn a_vm_is_shown_as_proxmox_sees_it() {
     let rig = rig(&lab);
     let subject = Subject {
         name: name(ADDRESS),
-        role: Role::Ubuntu,
+        role: NodeRole::Ubuntu,
         own: Some(own_vm(&name(ADDRESS))),
         stranger: None,
         contact: Contact::AskAgent,
     };
     let limit = Duration::from_secs(5);
-    let sources = Sources { pve: rig.pve.clone(), cluster: rig.access(), limit };
-    let world = async { Ok(Found { subjects: vec![subject.clone()], ..Found::default() }) };
+    let sources = StatusSources { pve: rig.pve.clone(), cluster: rig.access(), limit };
+    let world = async {
+        Ok(ObservedCluster { subjects: vec![subject.clone()], ..ObservedCluster::default() })
+    };
     let (status, _) = gather("home", std::slice::from_ref(&subject), &sources, world).await;
     let node = &status.nodes[0];
     assert_eq!(node.address.get(), Some(&ADDRESS.parse().unwrap()));

@@ -7,18 +7,15 @@ use std::time::Duration;
 
 use talmox_clock::Clock;
 use talmox_engine::access::{ClientFiles, ClusterAccess};
-use talmox_engine::desired::SmbiosUuid;
 use talmox_engine::event::{Event, Events};
 use talmox_engine::execute::{Cancel, StepResult, execute};
 use talmox_engine::kube::endpoints;
-use talmox_engine::ownership::{ClusterMark, Identity};
-use talmox_engine::plan::{
-    Action, ApplyConfig, ConfigBy, Contact, OwnVm, Plan, Step, StepId, TalosNode,
-};
-use talmox_engine::settled::{Addressing, Card, CardName, Shape};
 use talmox_engine::step::Context;
 use talmox_engine::web::{Web, WebSettings};
 use talmox_lab::{Lab, Scenario, Settings as LabSettings};
+use talmox_plan::desired::{Addressing, Card, CardName, Contact, ExpectedNetwork};
+use talmox_plan::ownership::{ClusterMark, Identity, SmbiosUuid};
+use talmox_plan::plan::{Action, ApplyConfig, ConfigBy, OwnVm, Plan, Step, StepId, TalosNode};
 use talmox_pve::api::qemu::Vm;
 use talmox_pve::client as pve;
 use talmox_pve::id::VmId;
@@ -263,15 +260,15 @@ pub(crate) fn talos_node(address: &str) -> TalosNode {
 }
 
 /// What the node at this address must become: with this address, or one by DHCP.
-pub(crate) fn shape(address: &str, fixed: Option<&str>) -> Shape {
+pub(crate) fn shape(address: &str, fixed: Option<&str>) -> ExpectedNetwork {
     let addressing = Addressing {
         is_dhcp: fixed.is_none(),
         fixed: fixed.iter().map(|ip| ip.parse().unwrap()).collect(),
     };
-    Shape {
+    ExpectedNetwork {
         hostname: Some(name(address)),
         cards: vec![Card { name: CardName::Mac(MAC.to_owned()), addressing }],
-        ..Shape::default()
+        ..ExpectedNetwork::default()
     }
 }
 

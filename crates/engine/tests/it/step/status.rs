@@ -1,14 +1,17 @@
 use std::time::Duration;
 
-use talmox_engine::plan::{Change, Class, Contact, FieldChange, Object};
-use talmox_engine::status::{Found, Part, Role, Seen, Sources, Subject, VmState, gather, running};
+use talmox_engine::status::{
+    Known, NodeRole, ObservedCluster, Part, StatusSources, Subject, VmState, gather, running,
+};
+use talmox_plan::desired::Contact;
+use talmox_plan::plan::{Change, Class, FieldChange, Object};
 use tokio::net::TcpListener;
 
 use super::node::Etcd;
 use super::rig::{Rig, name, own_vm};
 use crate::kube::cluster::{Cluster, VIP};
 
-fn subject(address: &str, role: Role) -> Subject {
+fn subject(address: &str, role: NodeRole) -> Subject {
     Subject {
         name: name(address),
         role,
@@ -33,10 +36,10 @@ async fn what_answers_is_shown_and_what_does_not_is_said() {
     let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
     rig.lead("10.0.0.13", 50000, silent.local_addr().unwrap());
     let subjects = [
-        subject("10.0.0.11", Role::ControlPlane),
-        subject("10.0.0.12", Role::Worker),
-        subject("10.0.0.13", Role::ControlPlane),
-        subject("10.0.0.14", Role::Ubuntu),
+        subject("10.0.0.11", NodeRole::ControlPlane),
+        subject("10.0.0.12", NodeRole::Worker),
+        subject("10.0.0.13", NodeRole::ControlPlane),
+        subject("10.0.0.14", NodeRole::Ubuntu),
     ];
     let field =
         FieldChange { path: "memory".to_owned(), old: Some("1".into()), new: Some("2".into()) };
@@ -47,8 +50,11 @@ async fn what_answers_is_shown_and_what_does_not_is_said() {
         note: None,
         is_planned: true,
     };
-    let sources =
-        Sources { pve: rig.pve.clone(), cluster: rig.access(), limit: Duration::from_secs(10) };
+    let sources = StatusSources {
+        pve: rig.pve.clone(),
+        cluster: rig.access(),
+        limit: Duration::from_secs(10),
+    };
     // The world is not seen before that one was asked: nobody waits for the other.
     let world = async {
         let asked = silent.accept().await.unwrap();
@@ -56,12 +62,16 @@ async fn what_answers_is_shown_and_what_does_not_is_said() {
             std::future::pending::<()>().await;
             drop(asked);
         });
-        Ok(Found { subjects: subjects.to_vec(), changes: vec![change], ..Found::default() })
+        Ok(ObservedCluster {
+            subjects: subjects.to_vec(),
+            changes: vec![change],
+            ..ObservedCluster::default()
+        })
     };
     let (status, trouble) = gather("home", &subjects, &sources, world).await;
     assert_eq!(trouble, None);
 
-    assert_eq!(status.kubernetes, Seen::Is("v1.32.4".to_owned()));
+    assert_eq!(status.kubernetes, Known::Is("v1.32.4".to_owned()));
     assert_eq!(status.authorities.len(), 4);
     let first = &status.nodes[0];
     let talos = first.talos.as_ref().unwrap().get().unwrap();
@@ -78,9 +88,9 @@ async fn what_answers_is_shown_and_what_does_not_is_said() {
     let waiting = status.nodes[1].talos.as_ref().unwrap().get().unwrap();
     assert_eq!(waiting.stage, "maintenance");
     assert_eq!(status.nodes[1].etcd, None);
-    let unregistered = Seen::Unknown("it is not registered".to_owned());
+    let unregistered = Known::Unknown("it is not registered".to_owned());
     assert_eq!(status.nodes[1].kubernetes, Some(unregistered));
-    assert!(matches!(status.nodes[2].talos, Some(Seen::Unknown(_))));
+    assert!(matches!(status.nodes[2].talos, Some(Known::Unknown(_))));
     assert_eq!((&status.nodes[3].talos, &status.nodes[3].kubernetes), (&None, &None));
 
     let silent: Vec<_> =
@@ -102,29 +112,32 @@ async fn what_runs_is_told_by_who_runs_it() {
     let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
     rig.lead("10.0.0.13", 50000, silent.local_addr().unwrap());
     let mut subjects = vec![
-        subject("10.0.0.11", Role::ControlPlane),
-        subject("10.0.0.13", Role::Worker),
-        Subject { own: None, ..subject("10.0.0.14", Role::Worker) },
-        Subject { own: None, ..subject("10.0.0.15", Role::Ubuntu) },
+        subject("10.0.0.11", NodeRole::ControlPlane),
+        subject("10.0.0.13", NodeRole::Worker),
+        Subject { own: None, ..subject("10.0.0.14", NodeRole::Worker) },
+        Subject { own: None, ..subject("10.0.0.15", NodeRole::Ubuntu) },
     ];
     // Kubernetes knows it, and it does not answer where the inventory has it.
     subjects[1].name = "wk-13".to_owned();
-    let sources =
-        Sources { pve: rig.pve.clone(), cluster: rig.access(), limit: Duration::from_secs(10) };
+    let sources = StatusSources {
+        pve: rig.pve.clone(),
+        cluster: rig.access(),
+        limit: Duration::from_secs(10),
+    };
     let found = running(&subjects, &sources).await;
 
-    assert_eq!(found.kubernetes, Seen::Is("v1.32.4".to_owned()));
+    assert_eq!(found.kubernetes, Known::Is("v1.32.4".to_owned()));
     let [answers, mute, without, ubuntu] = &found.nodes[..] else { panic!("{found:#?}") };
-    assert_eq!(answers.address, Seen::Is("10.0.0.11".parse().unwrap()));
-    assert_eq!(answers.talos, Some(Seen::Is("v1.11.2".to_owned())));
-    assert_eq!(answers.kubernetes, Some(Seen::Is("v1.32.4".to_owned())));
-    assert!(matches!(mute.talos, Some(Seen::Unknown(_))), "{mute:?}");
-    assert!(matches!(mute.kubernetes, Some(Seen::Is(_))), "{mute:?}");
-    assert_eq!(mute.address, Seen::Is("10.0.0.12".parse().unwrap()), "as it has registered");
-    let none = || Seen::Unknown("it has no VM that runs".to_owned());
+    assert_eq!(answers.address, Known::Is("10.0.0.11".parse().unwrap()));
+    assert_eq!(answers.talos, Some(Known::Is("v1.11.2".to_owned())));
+    assert_eq!(answers.kubernetes, Some(Known::Is("v1.32.4".to_owned())));
+    assert!(matches!(mute.talos, Some(Known::Unknown(_))), "{mute:?}");
+    assert!(matches!(mute.kubernetes, Some(Known::Is(_))), "{mute:?}");
+    assert_eq!(mute.address, Known::Is("10.0.0.12".parse().unwrap()), "as it has registered");
+    let none = || Known::Unknown("it has no VM that runs".to_owned());
     assert_eq!(
         (&without.address, &without.talos),
-        (&Seen::Unknown("it has no VM that runs".to_owned()), &Some(none()))
+        (&Known::Unknown("it has no VM that runs".to_owned()), &Some(none()))
     );
     assert_eq!((&ubuntu.talos, &ubuntu.kubernetes), (&None, &None));
 }

@@ -1,0 +1,91 @@
+//! Reading of VM configs.
+
+use std::collections::BTreeMap;
+
+use talmox_plan::observed::{Answer, VmSeen};
+use talmox_pve::api::cluster::{self, Guest};
+use talmox_pve::api::qemu::{self, Vm};
+use talmox_pve::config::{PendingChange, PendingOption, VmConfig};
+use talmox_pve::id::VmId;
+use talmox_pve::{Client, PveError};
+use tokio::task::JoinSet;
+
+/// What is said of VMs on a host that Proxmox knows to be down.
+pub(super) const DOWN: &str = "the host does not run";
+
+/// Looks at these VMs, but for those that are gone since they were listed.
+pub(super) async fn vms(client: &Client, guests: Vec<Guest>) -> BTreeMap<VmId, VmSeen> {
+    let mut looks = JoinSet::new();
+    for guest in guests {
+        let client = client.clone();
+        looks.spawn(async move {
+            let vm = Vm::new(&guest.node, guest.vmid);
+            let mut seen = see(&client, &vm).await;
+            if seen.config.is_err() && is_free(&client, guest.vmid).await.unwrap_or(false) {
+                return None;
+            }
+            seen.is_running = guest.status == "running";
+            // The list is some seconds old: a VM that was just started is asked itself.
+            if !seen.is_running && !guest.template && seen.config.is_ok() {
+                seen.is_running = is_running(&client, &vm).await;
+            }
+            Some((guest.vmid, seen))
+        });
+    }
+    looks.join_all().await.into_iter().flatten().collect()
+}
+
+/// The configs of these VMs, or why they cannot be read; but for those that are gone since they were listed.
+pub(super) async fn configs(client: &Client, guests: Vec<Guest>) -> Vec<(Guest, Answer<VmConfig>)> {
+    let mut looks = JoinSet::new();
+    for guest in guests {
+        let client = client.clone();
+        looks.spawn(async move {
+            let vm = Vm::new(&guest.node, guest.vmid);
+            let config = told(client.send(&qemu::config(&vm)).await);
+            let is_gone = config.is_err() && is_free(&client, guest.vmid).await.unwrap_or(false);
+            (!is_gone).then_some((guest, config))
+        });
+    }
+    looks.join_all().await.into_iter().flatten().collect()
+}
+
+/// A VM by its config; whether it runs is left open.
+pub(super) async fn see(client: &Client, vm: &Vm) -> VmSeen {
+    let (config, pending) = match client.send(&qemu::pending(vm)).await {
+        Ok(options) => (Ok(merged(&options)), waiting(options)),
+        Err(error) => (Err(error.to_string()), vec![]),
+    };
+    VmSeen { host: vm.node.clone(), is_running: false, config, pending }
+}
+
+pub(super) async fn is_running(client: &Client, vm: &Vm) -> bool {
+    client.send(&qemu::current(vm)).await.is_ok_and(|now| now.running)
+}
+
+/// The config as it will be with the next start. One call tells this and what waits.
+fn merged(options: &[PendingOption]) -> VmConfig {
+    let value = |option: &PendingOption| match &option.pending {
+        Some(PendingChange::Set(value)) => Some((option.key.clone(), value.clone())),
+        Some(PendingChange::Delete | PendingChange::Destroy) => None,
+        None => Some((option.key.clone(), option.value.clone()?)),
+    };
+    VmConfig::new(options.iter().filter_map(value))
+}
+
+fn waiting(options: Vec<PendingOption>) -> Vec<PendingOption> {
+    options.into_iter().filter(|option| option.pending.is_some()).collect()
+}
+
+/// Not to know is not to know that somebody else has the number: it may be ours.
+pub(super) async fn is_free(client: &Client, vmid: VmId) -> Result<bool, PveError> {
+    match client.send(&cluster::is_free(vmid)).await {
+        Ok(_) => Ok(true),
+        Err(error) if error.is_already_exists() => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+pub(super) fn told<T>(answer: Result<T, PveError>) -> Answer<T> {
+    answer.map_err(|error| error.to_string())
+}

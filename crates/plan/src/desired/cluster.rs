@@ -1,0 +1,310 @@
+//! Desired state of a cluster and its nodes.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::time::Duration;
+
+use talmox_model::value::{Boot, Cni, Role, VipBy};
+use talmox_model::{Node, Span};
+use talmox_pve_types::config::VmConfig;
+use talmox_pve_types::id::{NodeName, PoolId, StorageId, VmId};
+use talmox_talos_config::cidata::network_config;
+use talmox_talos_config::machine::Expected;
+use talmox_talos_config::network::{FirstLink, FirstNetwork, MacAddress, Prefix};
+use talmox_talos_config::pki::Certificate;
+use talmox_talos_config::secret::SecretText;
+use talmox_talos_config::{Config, Release};
+use talmox_yaml::Node as Yaml;
+
+use super::addon::{Addon, AddonSource, ManifestFile};
+use super::boot_image::BootImage;
+use super::contact::Contact;
+use super::error::DeriveError;
+use super::identity::NodeIdentity;
+use super::inputs::Inputs;
+use super::login::Login;
+use super::machine_config::Renderer;
+use super::network;
+use super::vm::VmSpec;
+use crate::ownership::{ClusterMark, Identity, SmbiosUuid};
+use crate::sha256::sha256_hex;
+
+/// Timeouts of steps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Timeouts {
+    pub task: Duration,
+    pub image: Duration,
+    pub boot: Duration,
+    pub bootstrap: Duration,
+    pub health: Duration,
+}
+
+/// Desired state of a cluster.
+#[derive(Clone, Debug)]
+pub struct Desired {
+    pub cluster: String,
+    pub mark: ClusterMark,
+    cluster_id: SecretText,
+    /// Control planes first.
+    pub nodes: Vec<DesiredNode>,
+    pub talos_version: Option<String>,
+    pub kubernetes_version: Option<String>,
+    /// The endpoint of the Kubernetes API.
+    pub endpoint: Option<String>,
+    /// The shared address of control planes.
+    pub vip: Option<IpAddr>,
+    /// Whether Talos holds the shared address. Otherwise an add-on must.
+    pub is_vip_by_talos: bool,
+    /// Whether Talos brings a pod network.
+    pub has_cni: bool,
+    /// Whether control planes are schedulable only because there are no workers, not because the inventory says so.
+    pub derives_scheduling: bool,
+    pub addons: Vec<Addon>,
+    pub timeouts: Timeouts,
+    /// The range of vmids for nodes without one, both ends included.
+    pub vmid_range: (u32, u32),
+    /// Hosts for nodes that name none.
+    pub hosts: Vec<NodeName>,
+    pub image_storage: StorageId,
+    pub login: Login,
+    /// The certificate of the Kubernetes authority, in DER form.
+    pub kubernetes_authority: Option<Vec<u8>>,
+}
+
+/// Desired state of a node.
+#[derive(Clone, Debug)]
+pub struct DesiredNode {
+    pub name: String,
+    pub is_control_plane: bool,
+    pub is_talos: bool,
+    pub identity: NodeIdentity,
+    pub vmid: Option<VmId>,
+    pub host: Option<NodeName>,
+    pub pool: Option<PoolId>,
+    pub boot: Boot,
+    /// The image of its system disk; none for a clone.
+    pub image: Option<BootImage>,
+    /// The id of its schematic.
+    pub schematic: Option<String>,
+    /// The template that is cloned, by name or vmid.
+    pub template: Option<String>,
+    /// The image of that template.
+    pub template_image: Option<BootImage>,
+    pub vm: VmSpec,
+    /// The machine config, or user-data.
+    pub config: SecretText,
+    /// The network before the config is applied, if a volume contains it.
+    pub first_network: Option<FirstNetwork>,
+    pub contact: Contact,
+    pub has_gateway: bool,
+    /// Its static addresses; empty with DHCP.
+    pub addresses: Vec<IpAddr>,
+}
+
+impl DesiredNode {
+    /// The instance id of a first boot from a volume: another one for each VM.
+    pub fn instance_id(&self) -> String {
+        self.identity.uuid.to_string()
+    }
+
+    /// The node as its VM was created, if that was with a cloud-init drive and `boot:` has changed since.
+    pub(crate) fn as_created(&self, config: &VmConfig) -> Cow<'_, Self> {
+        match self.vm.with_kept_drive(config) {
+            Some(vm) => Cow::Owned(Self { vm, ..self.clone() }),
+            None => Cow::Borrowed(self),
+        }
+    }
+
+    /// Hash of the user-data that the node was created with. A system other than Talos cannot be asked for its config, so the
+    /// hash is stored in the marker of its VM.
+    pub(crate) fn user_data_mark(&self) -> Option<String> {
+        let network = self.first_network.as_ref().map(network_config).unwrap_or_default();
+        let data = format!("{}{network}", self.config.expose());
+        (!self.is_talos).then(|| sha256_hex(data.as_bytes())[..12].to_owned())
+    }
+
+    /// The identity that the machine must report. The instance id is known only with a volume of talmox; that of a cloud-init
+    /// drive Proxmox generates.
+    pub fn machine(&self) -> Expected {
+        Expected {
+            uuid: Some(self.identity.uuid.to_string()),
+            macs: self.identity.macs.iter().map(|mac| mac.to_string().to_lowercase()).collect(),
+            instance_id: self.vm.cidata.is_some().then(|| self.instance_id()),
+        }
+    }
+}
+
+impl Desired {
+    /// Derives the desired state. `manifests` are the files of add-ons, by the place in the inventory that names them.
+    pub fn of(
+        inputs: &Inputs<'_>,
+        manifests: &BTreeMap<Span, Vec<ManifestFile>>,
+        login: Login,
+    ) -> Result<Self, DeriveError> {
+        let cluster = inputs.cluster;
+        let file = &cluster.file;
+        let renderer = Renderer::new(inputs)?;
+        let nodes = cluster.nodes.iter();
+        let nodes =
+            nodes.map(|node| derive(inputs, &renderer, node).map_err(|error| error.of(node)));
+        let nodes: Vec<DesiredNode> = nodes.collect::<Result<_, _>>()?;
+        let timeouts = &file.timeouts;
+        let range = file.proxmox.vmid_range.get();
+        let hosts = file.proxmox.hosts.values().map(|host| host.as_str().parse());
+        let is_talos = nodes.iter().any(|node| node.is_talos);
+        // Patches may change the setting.
+        let mut planes = nodes.iter().filter(|node| node.is_control_plane && node.is_talos);
+        let version = file.talos_version.get().map(ToString::to_string).unwrap_or_default();
+        let by_config = planes.next().and_then(|node| brings_network(&node.config, &version));
+        let has_cni = by_config.unwrap_or(*file.network.cni.required() != Cni::None);
+        Ok(Self {
+            cluster: cluster.name.clone(),
+            mark: ClusterMark::of(&inputs.bundle.cluster.id),
+            cluster_id: SecretText::new(inputs.bundle.cluster.id.clone()),
+            nodes,
+            talos_version: file.talos_version.get().map(ToString::to_string),
+            kubernetes_version: cluster.kubernetes_version().map(|version| version.to_string()),
+            // Without Talos nodes the endpoint is known only if the inventory has one.
+            endpoint: cluster
+                .endpoint()
+                .filter(|_| is_talos || file.endpoint.get().is_some())
+                .map(|url| url.to_string()),
+            vip: file.network.vip.get().copied().filter(|_| is_talos),
+            is_vip_by_talos: *file.network.vip_by.required() == VipBy::Talos,
+            derives_scheduling: file.allow_scheduling_on_controlplanes.get().is_none(),
+            has_cni,
+            addons: file.addons.values().map(|addon| derive_addon(addon, manifests)).collect(),
+            timeouts: Timeouts {
+                task: timeouts.task.required().get(),
+                image: timeouts.image.required().get(),
+                boot: timeouts.boot.required().get(),
+                bootstrap: timeouts.bootstrap.required().get(),
+                health: timeouts.health.required().get(),
+            },
+            vmid_range: range.map_or((100, 999_999_999), |range| (range.first, range.last)),
+            hosts: hosts.collect::<Result<_, _>>()?,
+            image_storage: file.proxmox.image_datastore.required().as_str().parse()?,
+            login,
+            kubernetes_authority: Certificate::from_pem(&inputs.bundle.certs.k8s.crt)
+                .ok()
+                .map(|authority| authority.as_der().to_vec()),
+        })
+    }
+
+    pub fn node(&self, name: &str) -> Option<&DesiredNode> {
+        self.nodes.iter().find(|node| node.name == name)
+    }
+
+    pub fn control_planes(&self) -> impl Iterator<Item = &DesiredNode> {
+        self.nodes.iter().filter(|node| node.is_control_plane && node.is_talos)
+    }
+
+    /// The identity of the VM of the node with this name, whether or not the inventory has such a node.
+    pub fn identity_of(&self, node: &str) -> Identity {
+        Identity {
+            cluster: self.mark.clone(),
+            node: node.to_owned(),
+            uuid: SmbiosUuid::of(self.cluster_id.expose(), node),
+        }
+    }
+}
+
+fn derive(
+    inputs: &Inputs<'_>,
+    renderer: &Renderer<'_>,
+    node: &Node,
+) -> Result<DesiredNode, DeriveError> {
+    let cluster = inputs.cluster;
+    let rendered = renderer.node(node)?;
+    let settings = node.settings();
+    let placement = &settings.placement;
+    let boot = *settings.system.boot.required();
+    let is_talos = node.is_talos();
+    let is_clone = is_talos && boot == Boot::Template;
+    let vm = VmSpec::of(cluster, node, &rendered.identity, &rendered.config)?;
+    let boot_image = BootImage::of(cluster, node, rendered.image.as_ref())?;
+    let (image, template_image) =
+        if is_clone { (None, Some(boot_image)) } else { (Some(boot_image), None) };
+    let first_network = match vm.cidata {
+        Some(_) => {
+            let mut first = network::first_network(cluster, node, &rendered.identity)?;
+            if !is_talos {
+                first.links.extend(further_links(node, &rendered.identity));
+            }
+            Some(first)
+        }
+        None => None,
+    };
+    let template = placement.template.get().filter(|_| is_clone).cloned();
+    let parse = |text: &str| text.parse();
+    Ok(DesiredNode {
+        name: node.name.value.to_string(),
+        is_control_plane: node.role == Role::ControlPlane,
+        is_talos,
+        vmid: node.entry.vmid.get().map(|vmid| VmId::new(vmid.get())).transpose()?,
+        host: placement.host.get().map(|host| parse(host.as_str())).transpose()?,
+        pool: placement.pool.get().map(|pool| pool.as_str().parse()).transpose()?,
+        boot,
+        image,
+        schematic: rendered.image.map(|image| image.id),
+        template,
+        template_image,
+        vm,
+        config: rendered.config,
+        first_network,
+        contact: node.contact().map_or(Contact::AskAgent, Contact::At),
+        has_gateway: placement.gateway.is_given(),
+        addresses: if boot == Boot::Dhcp { vec![] } else { addresses(node) },
+        identity: rendered.identity,
+    })
+}
+
+/// Whether Talos brings a pod network with this config of a control plane; none if it cannot be parsed.
+fn brings_network(config: &SecretText, talos_version: &str) -> Option<bool> {
+    let release = Release::of(talos_version).unwrap_or_default();
+    let config = Config::parse(config.expose(), release).ok()?;
+    let name = config.v1alpha1()?.get(&["cluster", "network", "cni", "name"]);
+    let is_named = name.and_then(Yaml::as_str) != Some("none");
+    Some(is_named || config.documents().any(|one| one.kind() == "KubeFlannelCNIConfig"))
+}
+
+/// The static addresses of all network cards.
+fn addresses(node: &Node) -> Vec<IpAddr> {
+    let further = node.settings().hardware.nics.values();
+    let further = further.filter_map(|nic| nic.ip.get().map(|ip| ip.address));
+    node.address().into_iter().chain(further).collect()
+}
+
+/// The further network cards of operating systems other than Talos, which read all of them from the volume.
+fn further_links(node: &Node, identity: &NodeIdentity) -> Vec<FirstLink> {
+    let nics = node.settings().hardware.nics.values().enumerate();
+    nics.filter_map(|(index, nic)| {
+        let ip = nic.ip.get().copied()?;
+        let mac = identity.macs.get(index + 1)?;
+        Some(FirstLink {
+            name: format!("eth{}", index + 1),
+            mac: Some(MacAddress(mac.0)),
+            addresses: Prefix::new(ip.address, network::prefix_or_whole(ip)).into_iter().collect(),
+            gateways: vec![],
+            mtu: nic.mtu.get().map(|mtu| mtu.get()),
+            vlan: None,
+        })
+    })
+    .collect()
+}
+
+fn derive_addon(
+    addon: &talmox_model::inventory::Addon,
+    manifests: &BTreeMap<Span, Vec<ManifestFile>>,
+) -> Addon {
+    let source = if let Some(url) = addon.url.get() {
+        let checksum = addon.checksum.get().map(talmox_model::value::Checksum::hex);
+        AddonSource::Url { url: url.to_string(), checksum }
+    } else {
+        let texts = addon.files.iter().filter_map(|file| manifests.get(&file.span));
+        AddonSource::Texts(texts.flatten().cloned().collect())
+    };
+    let name = addon.name.get().cloned().unwrap_or_else(|| "unnamed".to_owned());
+    Addon { name, source }
+}

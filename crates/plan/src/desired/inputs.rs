@@ -1,0 +1,79 @@
+//! Inputs of rendering: the inventory, and the secrets and files that it refers to.
+
+use std::collections::BTreeMap;
+
+use talmox_model::value::{Patch, SecretRef};
+use talmox_model::{Cluster, Node, Span, Spanned};
+use talmox_talos_config::secret::SecretText;
+use talmox_talos_config::secrets::Bundle;
+
+use super::error::DeriveError;
+
+/// Network settings of machine configs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Phase {
+    /// As `boot:` requires.
+    #[default]
+    Final,
+    /// Everything by DHCP, with the first control plane as the endpoint: before addresses are
+    /// pinned and anything holds the VIP.
+    Dhcp,
+    /// Static addresses, whatever `boot:` is.
+    Static,
+}
+
+/// Everything that machine configs are rendered from.
+#[derive(Debug)]
+pub struct Inputs<'a> {
+    pub cluster: &'a Cluster,
+    pub bundle: &'a Bundle,
+    /// The secrets that the inventory refers to, by the place of the reference.
+    pub secrets: &'a BTreeMap<Span, SecretText>,
+    /// The texts of patch files and overlays, by the place that names them.
+    pub files: &'a BTreeMap<Span, String>,
+    pub phase: Phase,
+}
+
+impl Inputs<'_> {
+    pub(super) fn secret(
+        &self,
+        reference: &Spanned<SecretRef>,
+    ) -> Result<&SecretText, DeriveError> {
+        let span = reference.span;
+        self.secrets.get(&span).ok_or(DeriveError::Unresolved { span })
+    }
+}
+
+/// Every reference to a secret that configs need, in the order of the files, each once.
+pub fn needed_secrets(cluster: &Cluster) -> Vec<&Spanned<SecretRef>> {
+    let mut references = vec![];
+    if cluster.nodes.iter().any(Node::is_talos) {
+        references.extend(cluster.file.tailscale.auth_key.spanned());
+    }
+    for node in &cluster.nodes {
+        let system = &node.settings().system;
+        let registries = system.registries.auth.entries.iter();
+        references.extend(registries.filter_map(|(_, auth)| auth.password.spanned()));
+        let users = system.cloud_init.users.values();
+        references.extend(users.filter_map(|user| user.password_hash.spanned()));
+    }
+    references.sort_by_key(|reference| reference.span);
+    references.dedup_by_key(|reference| reference.span);
+    references
+}
+
+/// Every file whose text configs need, with the place that names it, each once.
+pub fn needed_files(cluster: &Cluster) -> BTreeMap<Span, &str> {
+    let mut files = BTreeMap::new();
+    for node in &cluster.nodes {
+        for patch in cluster.patches(node) {
+            if let Patch::File(path) = &patch.value {
+                files.insert(patch.span, path.0.as_str());
+            }
+        }
+        if let Some(overlay) = node.settings().system.cloud_init.overlay.spanned() {
+            files.insert(overlay.span, overlay.value.0.as_str());
+        }
+    }
+    files
+}

@@ -1,0 +1,25 @@
+//! Login at Proxmox.
+
+/// Proxmox user, and API token if one is used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Login {
+    /// Such as `talmox@pve`.
+    pub user: String,
+    /// Name of the API token of this user, if one is used.
+    pub token: Option<String>,
+}
+
+impl Login {
+    /// Whether this login may pass raw PCI devices through: Proxmox allows it to root with a password only, not to a token.
+    pub fn is_root(&self) -> bool {
+        self.user == "root@pam" && self.token.is_none()
+    }
+
+    /// The user id that Proxmox shows for a task of this login.
+    pub fn id(&self) -> String {
+        match &self.token {
+            Some(token) => format!("{}!{token}", self.user),
+            None => self.user.clone(),
+        }
+    }
+}

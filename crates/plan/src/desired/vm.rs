@@ -1,0 +1,417 @@
+//! VM of a node, as options of Proxmox.
+//!
+//! Options that depend on the observed state are added later: the volume of the image, and the mapping of a PCI device.
+
+use talmox_model::inventory::Gpu;
+use talmox_model::value::{Bios, Boot, DiskBus, DiskSize, MachineType};
+use talmox_model::{Cluster, Node};
+use talmox_pve_types::config::{VmConfig, VmOptions};
+use talmox_pve_types::id::{BadId, ConfigId, DiskSlot, MacAddress, StorageId, VolumeId};
+use talmox_pve_types::property::{
+    Agent, BootOrder, Drive, GIB, HostPci, Net, PciSource, Properties, Smbios, Tags,
+};
+use talmox_talos_config::secret::SecretText;
+
+use super::error::DeriveError;
+use super::identity::NodeIdentity;
+use super::{cloud_config, disk_identity, first_address};
+
+/// The tag that every owned VM has beside the name of its cluster. It does not prove ownership; a VM with the name of another
+/// cluster is not changed.
+pub const TAG: &str = "talmox";
+
+/// The slot of Proxmox's cloud-init drive.
+const CLOUDINIT: &str = "ide2";
+
+/// The options that a template and its clones have in common.
+const SHARED: &[&str] = &[
+    "agent", "balloon", "bios", "boot", "cores", "cpu", "machine", "memory", "ostype", "scsihw",
+    "serial0",
+];
+
+/// A disk.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DiskSpec {
+    pub slot: DiskSlot,
+    pub storage: StorageId,
+    pub gib: u32,
+    /// Such as `discard` and `ssd`.
+    pub options: Properties,
+    /// The name of the Talos volume on it, if there is one.
+    pub volume: Option<String>,
+}
+
+/// The PCI device that is passed through.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum GpuSource {
+    Mapping(ConfigId),
+    /// By its address, such as `0000:28:00.0`.
+    Address(String),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GpuSpec {
+    pub source: GpuSource,
+    pub pcie: bool,
+    pub rombar: bool,
+    pub x_vga: bool,
+}
+
+impl GpuSpec {
+    /// The option with this source.
+    pub fn hostpci(&self, source: PciSource) -> HostPci {
+        let Self { pcie, rombar, x_vga, .. } = *self;
+        HostPci { pcie, rombar, x_vga, ..HostPci::new(source) }
+    }
+}
+
+/// A VM.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "independent parts that a VM has or has not")]
+pub struct VmSpec {
+    /// Everything but drives, PCI devices, tags and the description.
+    pub options: VmOptions,
+    pub tags: Tags,
+    /// The storage of the system disk, the EFI disk and the TPM state.
+    pub storage: StorageId,
+    /// The system disk first.
+    pub disks: Vec<DiskSpec>,
+    pub has_efi: bool,
+    pub has_tpm: bool,
+    /// Whether it has a cloud-init drive with its address.
+    pub has_cloudinit: bool,
+    /// The slot of the volume with the config, if it has one.
+    pub cidata: Option<DiskSlot>,
+    /// The options for a VM that has a cloud-init drive from an earlier `boot:`.
+    kept_drive: Option<VmOptions>,
+    pub gpu: Option<GpuSpec>,
+    pub memory_mib: u64,
+    pub cores: u32,
+    /// Each network card's bridge and VLAN tag.
+    pub bridges: Vec<(String, Option<u16>)>,
+    pub has_agent: bool,
+}
+
+impl VmSpec {
+    pub(super) fn of(
+        cluster: &Cluster,
+        node: &Node,
+        identity: &NodeIdentity,
+        config: &SecretText,
+    ) -> Result<Self, DeriveError> {
+        let hardware = &node.settings().hardware;
+        let placement = &node.settings().placement;
+        let boot = *node.settings().system.boot.required();
+        let storage: StorageId = placement.datastore.required().as_str().parse()?;
+        let bus = *hardware.disk_bus.required();
+        let disks = disks(node, &storage, bus)?;
+        // Operating systems other than Talos always get their settings on a volume.
+        let by_volume = boot == Boot::Cidata || !node.is_talos();
+        let has_cloudinit = !by_volume && boot != Boot::Meta;
+        let is_q35 = *hardware.machine_type.required() == MachineType::Q35;
+        let has_efi = *hardware.bios.required() == Bios::Ovmf;
+        let memory_mib = hardware.memory.required().mib();
+        let cores = hardware.cores.required().get();
+        let mut options = VmOptions::new()
+            .name(node.name.value.as_str())
+            .ostype("l26")
+            .machine(if is_q35 { "q35" } else { "pc" })
+            .bios(if has_efi { "ovmf" } else { "seabios" })
+            .cpu(hardware.cpu_type.required())
+            .cores(cores)
+            .memory_mib(memory_mib)
+            .balloon_mib(0)
+            .numa(*hardware.numa.required())
+            // Talos hangs with virtio-scsi-single.
+            .scsihw("virtio-scsi-pci")
+            .onboot(*hardware.onboot.required())
+            .protection(*hardware.protection.required())
+            .serial_socket(0)
+            .smbios1(&Smbios::with_uuid(&identity.uuid.to_string()))
+            .boot(&BootOrder::of([&disks[0].slot]));
+        let has_agent = has_agent(node, config);
+        if has_agent {
+            options = options.agent(Agent { enabled: true });
+        }
+        let nets = nets(node, identity)?;
+        for (index, net) in (0_u8..).zip(&nets) {
+            options = options.net(index, net);
+        }
+        if has_cloudinit {
+            options = cloudinit(options, cluster, node)?;
+        }
+        let may_have_drive = by_volume && node.is_talos();
+        let kept_drive = may_have_drive.then(|| cloudinit(VmOptions::new(), cluster, node));
+        Ok(Self {
+            options,
+            tags: tags(cluster, node),
+            storage,
+            disks,
+            has_efi,
+            has_tpm: *hardware.tpm.required(),
+            has_cloudinit,
+            cidata: by_volume.then(|| cidata_slot(bus)).transpose()?,
+            kept_drive: kept_drive.transpose()?,
+            gpu: gpu(&hardware.gpu)?,
+            memory_mib,
+            cores,
+            bridges: nets
+                .iter()
+                .filter_map(|net| Some((net.bridge.as_ref()?.to_string(), net.vlan)))
+                .collect(),
+            has_agent,
+        })
+    }
+
+    /// The VM with the cloud-init drive that it was created with. `boot:` is about the first boot: after it, a changed `boot:` (or
+    /// default) is not drift.
+    pub(super) fn with_kept_drive(&self, config: &VmConfig) -> Option<Self> {
+        let kept = self.kept_drive.as_ref()?;
+        let has_drive =
+            config.get(CLOUDINIT).is_some_and(|drive| Drive::parse(drive).is_cloudinit());
+        has_drive.then(|| {
+            let options = self.options.clone();
+            let options = kept.iter().fold(options, |set, (key, value)| set.set(key, value));
+            Self { options, has_cloudinit: true, kept_drive: None, ..self.clone() }
+        })
+    }
+
+    /// Whether the volume with its config is detached once its node runs: only Talos reads it once.
+    pub(crate) fn loses_volume(&self) -> bool {
+        self.cidata.is_some() && self.kept_drive.is_some()
+    }
+
+    pub(crate) fn is_protected(&self) -> bool {
+        self.options.get("protection") == Some("1")
+    }
+
+    /// The options of the create call, without tags.
+    pub fn create(
+        &self,
+        image: &VolumeId,
+        cidata: Option<&VolumeId>,
+        hostpci: Option<&HostPci>,
+        description: &str,
+    ) -> VmOptions {
+        // A host that boots in the meantime must not start an unfinished VM.
+        let mut half_made = self.options.clone().description(description).onboot(false);
+        if self.loses_volume() {
+            // Proxmox removes no drive of a protected VM.
+            half_made = half_made.protection(false);
+        }
+        let mut options = self.firmware(half_made);
+        for (index, disk) in self.disks.iter().enumerate() {
+            let mut drive = match index {
+                0 => Drive::import(&disk.storage, image),
+                _ => Drive::new(&disk.storage, disk.gib),
+            };
+            drive.options = disk.options.clone();
+            options = options.drive(&disk.slot, &drive);
+        }
+        if let (Some(slot), Some(volume)) = (&self.cidata, cidata) {
+            options = options.drive(slot, &Drive::import(&self.storage, volume));
+        }
+        if self.has_cloudinit {
+            options = self.with_cloudinit(options);
+        }
+        with_hostpci(options, hostpci)
+    }
+
+    /// The options of a template for such VMs: hardware and the system disk, without identity.
+    pub fn template(&self, name: &str, image: &VolumeId, description: &str) -> VmOptions {
+        let shared = self.options.iter().filter(|(key, _)| SHARED.contains(key));
+        let options = shared.fold(VmOptions::new(), |set, (key, value)| set.set(key, value));
+        let system = &self.disks[0];
+        let mut drive = Drive::import(&system.storage, image);
+        drive.options = system.options.clone();
+        self.firmware(options.name(name).description(description)).drive(&system.slot, &drive)
+    }
+
+    /// The options that are set after the create call, without tags.
+    pub fn after_create(&self) -> VmOptions {
+        let onboot = self.options.iter().filter(|(key, _)| *key == "onboot");
+        onboot.fold(VmOptions::new(), |options, (key, value)| options.set(key, value))
+    }
+
+    /// The options that are set after the clone. System disk and EFI disk come from the template.
+    pub fn after_clone(&self, hostpci: Option<&HostPci>, has_cloudinit: bool) -> VmOptions {
+        let mut options = self.options.clone();
+        for disk in &self.disks[1..] {
+            let mut drive = Drive::new(&disk.storage, disk.gib);
+            drive.options = disk.options.clone();
+            options = options.drive(&disk.slot, &drive);
+        }
+        if self.has_cloudinit && !has_cloudinit {
+            options = self.with_cloudinit(options);
+        }
+        with_hostpci(options, hostpci)
+    }
+
+    /// The options that an existing VM is compared with. Without the volume with the config, which is detached after it was
+    /// read.
+    pub fn wanted(&self, hostpci: Option<&HostPci>) -> VmOptions {
+        let mut options = self.firmware(self.options.clone().tags(&self.tags));
+        for disk in &self.disks {
+            let mut drive = Drive::new(&disk.storage, disk.gib);
+            drive.options = disk.options.clone();
+            options = options.drive(&disk.slot, &drive);
+        }
+        if self.has_cloudinit {
+            options = self.with_cloudinit(options);
+        }
+        with_hostpci(options, hostpci)
+    }
+
+    /// The full size of its disks on each storage, in bytes.
+    pub fn room(&self) -> impl Iterator<Item = (&StorageId, u64)> {
+        self.disks.iter().map(|disk| (&disk.storage, u64::from(disk.gib) * GIB))
+    }
+
+    fn firmware(&self, options: VmOptions) -> VmOptions {
+        let mut options = options;
+        if self.has_efi {
+            // With Microsoft's keys Talos would not boot, or could not enroll its own.
+            let efi =
+                Drive::new(&self.storage, 1).with("efitype", "4m").with("pre-enrolled-keys", 0);
+            options = options.set("efidisk0", efi);
+        }
+        if self.has_tpm {
+            options =
+                options.set("tpmstate0", Drive::new(&self.storage, 1).with("version", "v2.0"));
+        }
+        options
+    }
+
+    fn with_cloudinit(&self, options: VmOptions) -> VmOptions {
+        options.set(CLOUDINIT, Drive::cloudinit(&self.storage))
+    }
+}
+
+fn with_hostpci(options: VmOptions, hostpci: Option<&HostPci>) -> VmOptions {
+    match hostpci {
+        Some(device) => options.hostpci(0, device),
+        None => options,
+    }
+}
+
+fn disks(node: &Node, storage: &StorageId, bus: DiskBus) -> Result<Vec<DiskSpec>, DeriveError> {
+    let hardware = &node.settings().hardware;
+    let mut options = Properties::default();
+    if *hardware.discard.required() {
+        options.set("discard", "on");
+    }
+    // virtio-blk disks do not have this option.
+    if *hardware.ssd.required() && bus != DiskBus::Virtio {
+        options.set("ssd", 1);
+    }
+    let disk = |index: usize, storage: StorageId, size: DiskSize| {
+        let mut options = options.clone();
+        if let Some(serial) = disk_identity::serial(bus, index) {
+            options.set("serial", serial);
+        }
+        Ok::<_, BadId>(DiskSpec {
+            slot: format!("{}{index}", bus.as_str()).parse()?,
+            storage,
+            gib: gib(size),
+            options,
+            volume: None,
+        })
+    };
+    let mut disks = vec![disk(0, storage.clone(), *hardware.disk.required())?];
+    for (index, further) in hardware.disks.values().enumerate() {
+        let storage = match further.datastore.get() {
+            Some(own) => own.as_str().parse()?,
+            None => storage.clone(),
+        };
+        let size = further.size.get().copied().unwrap_or(DiskSize::from_gib(1));
+        let volume = further.volume.get().map(|name| name.as_str().to_owned());
+        disks.push(DiskSpec { volume, ..disk(index + 1, storage, size)? });
+    }
+    Ok(disks)
+}
+
+/// Whole GiB, rounded up.
+fn gib(size: DiskSize) -> u32 {
+    u32::try_from(size.bytes().div_ceil(GIB)).unwrap_or(u32::MAX)
+}
+
+/// The slot of the volume with the config: after all other slots, so that a disk that is added later never needs it, and on a
+/// bus whose disks can be detached from a running VM.
+fn cidata_slot(bus: DiskBus) -> Result<DiskSlot, BadId> {
+    match bus {
+        DiskBus::Scsi | DiskBus::Virtio => "scsi30",
+        DiskBus::Sata => "virtio15",
+    }
+    .parse()
+}
+
+fn nets(node: &Node, identity: &NodeIdentity) -> Result<Vec<Net>, DeriveError> {
+    let placement = &node.settings().placement;
+    let own_bridge = placement.bridge.required().as_str();
+    let mac = |index: usize| MacAddress::new(identity.macs[index].0);
+    let mut first = Net::virtio(mac(0)?, &own_bridge.parse()?);
+    first.vlan = placement.vlan.get().map(|vlan| vlan.get());
+    let mut nets = vec![first];
+    for (index, nic) in node.settings().hardware.nics.values().enumerate() {
+        let bridge = nic.bridge.get().map_or(own_bridge, |bridge| bridge.as_str());
+        let mut net = Net::virtio(mac(index + 1)?, &bridge.parse()?);
+        net.vlan = nic.vlan.get().map(|vlan| vlan.get());
+        nets.push(net);
+    }
+    Ok(nets)
+}
+
+/// The settings of the cloud-init drive. They must match the config, or the node gets both.
+fn cloudinit(
+    mut options: VmOptions,
+    cluster: &Cluster,
+    node: &Node,
+) -> Result<VmOptions, DeriveError> {
+    options = options.ipconfig(0, &first_address::first(cluster, node)?);
+    let further = node.settings().hardware.nics.values();
+    for (index, nic) in (1_u8..).zip(further) {
+        if let Some(address) = first_address::further(nic) {
+            options = options.ipconfig(index, &address);
+        }
+    }
+    let network = &cluster.file.network;
+    let join = |items: Vec<String>| items.join(" ");
+    let nameservers = join(network.nameservers.values().map(ToString::to_string).collect());
+    if !nameservers.is_empty() {
+        options = options.nameserver(&nameservers);
+    }
+    let search = join(network.search.values().map(ToString::to_string).collect());
+    if !search.is_empty() {
+        options = options.searchdomain(&search);
+    }
+    Ok(options)
+}
+
+fn tags(cluster: &Cluster, node: &Node) -> Tags {
+    let own = node.settings().placement.tags.values().map(talmox_model::value::Tag::as_str);
+    Tags::of([TAG, cluster.name.as_str()].into_iter().chain(own))
+}
+
+/// Whether the guest agent is enabled: Proxmox waits for a timeout on every action if an enabled agent never answers.
+fn has_agent(node: &Node, config: &SecretText) -> bool {
+    if node.is_talos() {
+        node.settings().system.image.has_extension("siderolabs/qemu-guest-agent")
+    } else {
+        cloud_config::installs_agent(config)
+    }
+}
+
+fn gpu(gpu: &Gpu) -> Result<Option<GpuSpec>, DeriveError> {
+    let source = match (gpu.mapping.get(), gpu.pci.get()) {
+        (Some(mapping), _) => GpuSource::Mapping(mapping.as_str().parse()?),
+        (None, Some(address)) => GpuSource::Address(address.to_string()),
+        (None, None) => return Ok(None),
+    };
+    let flag = |setting: &talmox_model::Setting<bool>| setting.get().copied();
+    Ok(Some(GpuSpec {
+        source,
+        pcie: flag(&gpu.pcie).unwrap_or(true),
+        rombar: flag(&gpu.rombar).unwrap_or(true),
+        x_vga: flag(&gpu.x_vga).unwrap_or(false),
+    }))
+}

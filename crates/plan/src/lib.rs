@@ -1,0 +1,17 @@
+//! Planning, without I/O: desired state, observed state, and the plan that leads from one to the other.
+//!
+//! [`desired`] derives the desired state from an inventory, [`observed`] holds the observed state as
+//! plain data, [`planning`] compares the two and makes a [`plan`]. [`ownership`] decides which VMs
+//! talmox may change, [`rights`] which privileges a plan needs.
+//!
+//! No dependency of this crate opens a socket or has an async runtime, so planning cannot do I/O.
+
+pub mod desired;
+pub mod manifest;
+pub mod observed;
+pub mod ownership;
+pub mod plan;
+pub mod planning;
+pub mod rights;
+pub mod sha256;
+pub mod url;

@@ -1,0 +1,64 @@
+//! Observed state of the places that images are downloaded from: image factories and web servers.
+
+use std::collections::BTreeSet;
+
+/// What an image factory offers for a Talos version.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Offer {
+    /// The names of its extensions.
+    Extensions(BTreeSet<String>),
+    NoSuchVersion {
+        /// The versions of the same minor release that it has.
+        similar: Vec<String>,
+    },
+}
+
+/// State of an image factory or a web server with images.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SourceSeen {
+    /// It cannot be connected to.
+    Unreachable(String),
+    /// It answers with an error.
+    Fails(String),
+    /// An image factory, and what it offers.
+    Offers(Offer),
+    /// The file exists.
+    Answers,
+}
+
+/// Old names of extensions. The factory accepts them if it has the extension of the new name.
+const RENAMED: [(&str, &str); 11] = [
+    ("amdgpu-firmware", "amdgpu"),
+    ("gasket", "gasket-driver"),
+    ("i915-ucode", "i915"),
+    ("nonfree-kmod-nvidia", "nonfree-kmod-nvidia-lts"),
+    ("nvidia-container-toolkit", "nvidia-container-toolkit-lts"),
+    ("nvidia-fabricmanager", "nvidia-fabric-manager-lts"),
+    ("nvidia-open-gpu-kernel-modules", "nvidia-open-gpu-kernel-modules-lts"),
+    ("talos-vmtoolsd", "vmtoolsd-guest-agent"),
+    ("usb-modem", "usb-modem-drivers"),
+    ("v4l-uvc", "v4l-uvc-drivers"),
+    ("xe-guest-utilities", "xen-guest-agent"),
+];
+
+/// Whether a factory has an extension, by this name or by its new name.
+pub fn has_extension(known: &BTreeSet<String>, name: &str) -> bool {
+    let new = name.strip_prefix("siderolabs/").and_then(|bare| {
+        RENAMED.iter().find(|(old, _)| *old == bare).map(|(_, new)| format!("siderolabs/{new}"))
+    });
+    known.contains(name) || new.is_some_and(|new| known.contains(&new))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn extensions_are_known_by_their_old_names_too() {
+        let known = BTreeSet::from(["siderolabs/i915".to_owned()]);
+        assert!(has_extension(&known, "siderolabs/i915"));
+        assert!(has_extension(&known, "siderolabs/i915-ucode"));
+        assert!(!has_extension(&known, "i915-ucode"));
+        assert!(!has_extension(&known, "siderolabs/gasket"));
+    }
+}

@@ -1,0 +1,19 @@
+//! Observed state: what the APIs of Proxmox, Talos and Kubernetes report.
+//!
+//! Plain data, so that a plan can be made of any state, also of one that never existed.
+
+mod addon;
+mod image;
+mod image_source;
+mod kubernetes;
+mod proxmox;
+mod state;
+mod talos;
+
+pub use addon::{AddonRead, AddonSeen, Addons, ObjectChange, RejectedObject};
+pub use image::ImagesSeen;
+pub use image_source::{Offer, SourceSeen, has_extension};
+pub use kubernetes::{CheckSeen, CheckState, KubernetesSeen, Registered};
+pub use proxmox::{Answer, IdSeen, PassedOn, Pve, Unread, VmSeen};
+pub use state::Observed;
+pub use talos::{Configured, EtcdSeen, PortSeen, TalosSeen, VipSeen};

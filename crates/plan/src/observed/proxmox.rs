@@ -1,0 +1,117 @@
+//! Observed state of Proxmox.
+
+use std::collections::BTreeMap;
+
+use talmox_pve_types::api::access::Permissions;
+use talmox_pve_types::api::cluster::{Guest, HostSeen, Resources, StorageSeen, Version};
+use talmox_pve_types::api::mapping::PciMapping;
+use talmox_pve_types::api::node::{Bridge, PciDevice};
+use talmox_pve_types::api::storage::Volume;
+use talmox_pve_types::config::{PendingOption, VmConfig};
+use talmox_pve_types::id::{ConfigId, NodeName, StorageId, Upid, VmId};
+use talmox_pve_types::property::HostPci;
+
+/// An answer of the API, or why there is none.
+pub type Answer<T> = Result<T, String>;
+
+/// What the Proxmox API reports.
+#[derive(Clone, Debug, Default)]
+pub struct Pve {
+    pub version: Option<Version>,
+    pub permissions: Permissions,
+    pub resources: Resources,
+    /// The VMs with a number, name or tags of this cluster. Whether they are owned VMs, their configs decide.
+    pub vms: BTreeMap<VmId, VmSeen>,
+    /// VMs without a number, name or tags of this cluster whose configs could not be read. Any of them may have its marker.
+    pub unread: BTreeMap<VmId, Unread>,
+    /// State of the VM ids that were checked.
+    pub ids: BTreeMap<VmId, IdSeen>,
+    /// The files on the storages that the plan reads from.
+    pub contents: BTreeMap<(NodeName, StorageId), Answer<Vec<Volume>>>,
+    /// Hosts whose storages had to be requested and could not be listed, and why.
+    pub unlisted: BTreeMap<NodeName, String>,
+    /// The bridges of hosts that get new VMs.
+    pub bridges: BTreeMap<NodeName, Answer<Vec<Bridge>>>,
+    /// The PCI mappings; none unless a node has a PCI device.
+    pub mappings: Option<Answer<Vec<PciMapping>>>,
+    pub devices: BTreeMap<NodeName, Answer<Vec<PciDevice>>>,
+    /// Problems that hosts report with mappings.
+    pub mapping_problems: BTreeMap<(NodeName, ConfigId), Vec<String>>,
+    /// PCI devices of foreign VMs on the hosts that get a VM with a device.
+    pub passed_on: BTreeMap<VmId, PassedOn>,
+}
+
+impl Pve {
+    pub fn guest(&self, vmid: VmId) -> Option<&Guest> {
+        self.resources.guests.iter().find(|guest| guest.vmid == vmid)
+    }
+
+    pub fn host(&self, name: &NodeName) -> Option<&HostSeen> {
+        self.resources.hosts.iter().find(|host| host.node == *name)
+    }
+
+    pub fn storage(&self, host: &NodeName, storage: &StorageId) -> Option<&StorageSeen> {
+        let mut storages = self.resources.storages.iter();
+        storages.find(|seen| seen.node == *host && seen.storage == *storage)
+    }
+
+    /// Whether a host is online, as far as the token may see it.
+    pub fn is_online(&self, name: &NodeName) -> bool {
+        self.host(name).is_some_and(|host| host.status == "online")
+    }
+}
+
+/// A VM that may be an owned VM.
+#[derive(Clone, Debug)]
+pub struct VmSeen {
+    pub host: NodeName,
+    pub is_running: bool,
+    pub config: Answer<VmConfig>,
+    /// Options that are set and take effect with the next start; empty if they were not requested.
+    pub pending: Vec<PendingOption>,
+}
+
+/// A VM whose config could not be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unread {
+    pub host: NodeName,
+    pub reason: String,
+}
+
+/// State of a VM id.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum IdSeen {
+    Free,
+    /// Used by a VM whose config the token cannot read.
+    Taken {
+        /// The task of this login that is creating the VM at this moment.
+        making: Option<Upid>,
+        /// Whether a task of this login created the VM, or worked on it last.
+        made_by_login: bool,
+        lock: Option<String>,
+    },
+}
+
+/// The PCI devices that are passed through to a VM.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PassedOn {
+    pub host: NodeName,
+    pub name: Option<String>,
+    pub is_running: bool,
+    pub devices: Vec<HostPci>,
+}
+
+impl PassedOn {
+    pub fn of(host: &NodeName, is_running: bool, config: &VmConfig) -> Self {
+        let is_device = |key: &str| {
+            key.strip_prefix("hostpci").is_some_and(|number| number.parse::<u8>().is_ok())
+        };
+        let devices = config.iter().filter(|(key, _)| is_device(key));
+        Self {
+            host: host.clone(),
+            name: config.name().map(str::to_owned),
+            is_running,
+            devices: devices.map(|(_, value)| HostPci::parse(value)).collect(),
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! Marker of an owned VM: one line of its description.
+//!
+//! Users may write anything around it. It names the cluster by a hash of its random id, so that two clusters of the same name
+//! are told apart.
+
+use std::fmt;
+use std::str::FromStr;
+
+use aws_lc_rs::digest;
+
+/// Start of every marker line, with the version of the format.
+const HEAD: &str = "talmox/1";
+
+/// Mark of a cluster, as in the markers of its VMs.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ClusterMark(String);
+
+impl ClusterMark {
+    /// The mark of the cluster with this id. The id is a secret of the discovery service, so only its hash is shown.
+    pub fn of(cluster_id: &str) -> Self {
+        let hash = digest::digest(&digest::SHA256, format!("talmox mark {cluster_id}").as_bytes());
+        Self(hash.as_ref()[..8].iter().map(|byte| format!("{byte:02x}")).collect())
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for ClusterMark {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// Progress of a VM.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Stage {
+    /// Created, and never started: disks may have another size, tags are missing.
+    Create,
+    /// Cloned, with a UUID that Proxmox chose, and never started.
+    Clone,
+    /// Finished. It may have been started since.
+    Made,
+}
+
+impl Stage {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Create => "create",
+            Self::Clone => "clone",
+            Self::Made => "made",
+        }
+    }
+}
+
+/// Marker of a VM.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Marker {
+    pub cluster: ClusterMark,
+    /// The name of the node.
+    pub node: String,
+    pub stage: Stage,
+    /// Hash of the user-data of the VM, if its operating system cannot be asked for it.
+    pub data: Option<String>,
+    /// Whether Proxmox rejected the tags when the VM was created. The tag policy cannot be read with a narrow token, so without
+    /// this note every plan would show tags that no run can set.
+    pub are_tags_rejected: bool,
+}
+
+impl fmt::Display for Marker {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { cluster, node, stage, data, are_tags_rejected } = self;
+        write!(f, "{HEAD} cluster={cluster} node={node} stage={}", stage.as_str())?;
+        if let Some(data) = data {
+            write!(f, " data={data}")?;
+        }
+        if *are_tags_rejected { f.write_str(" tags=rejected") } else { Ok(()) }
+    }
+}
+
+/// A line that is not a marker of a known format.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("not a marker")]
+pub struct NoMarker;
+
+impl FromStr for Marker {
+    type Err = NoMarker;
+
+    fn from_str(line: &str) -> Result<Self, NoMarker> {
+        let rest = line.trim().strip_prefix(HEAD).ok_or(NoMarker)?;
+        let field = |key: &str| {
+            let words = rest.split_ascii_whitespace();
+            words.filter_map(|word| word.split_once('=')).find(|(name, _)| *name == key)
+        };
+        let text = |key: &str| field(key).map(|(_, value)| value.to_owned());
+        let stage = match field("stage").ok_or(NoMarker)?.1 {
+            "create" => Stage::Create,
+            "clone" => Stage::Clone,
+            "made" => Stage::Made,
+            _ => return Err(NoMarker),
+        };
+        Ok(Self {
+            cluster: ClusterMark(text("cluster").ok_or(NoMarker)?),
+            node: text("node").ok_or(NoMarker)?,
+            stage,
+            data: text("data"),
+            are_tags_rejected: field("tags").is_some_and(|(_, value)| value == "rejected"),
+        })
+    }
+}
+
+impl Marker {
+    /// The marker in a description. None if there are two: the notes of another VM were copied.
+    pub fn find(description: &str) -> Option<Self> {
+        let mut markers = description.lines().filter_map(|line| line.parse().ok());
+        let first = markers.next()?;
+        markers.next().is_none().then_some(first)
+    }
+
+    /// A description with this marker, and an explanation for its readers.
+    pub fn description(&self, cluster_name: &str) -> String {
+        let node = &self.node;
+        format!(
+            "Node {node} of the cluster {cluster_name}. \
+             talmox knows the VM by the next line: keep it.\n\n{self}"
+        )
+    }
+
+    /// The name of the cluster in a description, if the explanation is still there.
+    pub fn told_cluster(description: &str) -> Option<&str> {
+        let (_, rest) = description.split_once(" of the cluster ")?;
+        rest.split_once(". talmox knows the VM").map(|(name, _)| name)
+    }
+
+    /// Replaces the marker in `text` by this one, and keeps the rest.
+    pub fn replace_in(&self, text: &str) -> Option<String> {
+        Self::find(text)?;
+        let line = |line: &str| match line.parse::<Self>() {
+            Ok(_) => self.to_string(),
+            Err(NoMarker) => line.to_owned(),
+        };
+        Some(text.lines().map(line).collect::<Vec<_>>().join("\n"))
+    }
+}

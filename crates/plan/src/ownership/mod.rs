@@ -1,0 +1,12 @@
+//! Ownership: which VMs and templates talmox created, and for which cluster.
+
+mod marker;
+mod owner;
+pub(crate) mod smbios_uuid;
+mod template_mark;
+
+pub use marker::{ClusterMark, Marker, NoMarker, Stage};
+pub use owner::{Identity, Owner};
+pub use smbios_uuid::SmbiosUuid;
+pub use template_mark::TemplateMark;
+pub(crate) use template_mark::version_in_name;

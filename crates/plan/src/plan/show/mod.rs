@@ -1,0 +1,15 @@
+//! Output of a plan: text, JSON, graph and SVG.
+
+mod field;
+mod graph;
+mod group;
+mod json;
+mod line;
+mod svg;
+mod text;
+
+pub use graph::{dot, graph};
+pub use json::json;
+pub use line::{aligned, wrapped};
+pub use svg::svg;
+pub use text::{findings, text};

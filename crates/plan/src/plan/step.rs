@@ -1,0 +1,15 @@
+//! A step of a plan.
+
+use super::action::Action;
+use super::step_id::StepId;
+
+/// A step of a plan. Each one observes, returns if there is nothing to do, acts, and observes again.
+#[derive(Clone, Debug)]
+pub struct Step {
+    pub id: StepId,
+    /// The node of the step, if it has one.
+    pub node: Option<String>,
+    pub action: Action,
+    /// The steps that must be done before.
+    pub after: Vec<StepId>,
+}

@@ -1,0 +1,203 @@
+//! Planning of add-ons: which are applied, which objects remain of removed ones, and findings about their manifests.
+
+use std::collections::BTreeSet;
+
+use super::builder::Builder;
+use crate::desired::Addon;
+use crate::manifest::{ALWAYS_THERE, Manifest};
+use crate::observed::{AddonRead, KubernetesSeen, RejectedObject};
+use crate::plan::{Action, ApplyAddon, Change, Class, FieldChange, Finding, Object, StepId};
+
+/// Applies an add-on, unless the cluster is known to match it.
+pub(super) fn apply(builder: &mut Builder<'_>, addon: &Addon, after: &[StepId]) -> Option<StepId> {
+    let object = Object::Addon(addon.name.clone());
+    let known = builder.observed.addons.known.get(&addon.name);
+    let change = match known {
+        Some(seen) if seen.is_noted && seen.changes.is_empty() => return None,
+        Some(seen) => {
+            let class = if seen.is_noted { Class::Live } else { Class::Create };
+            let changes = seen.changes.iter();
+            let fields = changes.map(|change| FieldChange::set(&change.object, &change.what));
+            Change::planned(object, class, fields.collect())
+        }
+        None if builder.observed.kubernetes == KubernetesSeen::NotAsked => {
+            Change::planned(object, Class::Create, vec![])
+        }
+        None => Change::planned(object, Class::Live, vec![])
+            .note("it cannot be compared with what is there, so it is applied once more"),
+    };
+    builder.changes.push(change);
+    let action = Action::ApplyAddon(ApplyAddon {
+        name: addon.name.clone(),
+        source: addon.source.clone(),
+        deadline: builder.desired.timeouts.health,
+    });
+    let id = format!("addon/{}", addon.name);
+    Some(builder.steps.add(id, None, after.iter().cloned(), action))
+}
+
+/// Reports objects of add-ons that the inventory no longer has, or whose manifests no longer contain them.
+pub(super) fn left(builder: &mut Builder<'_>) {
+    for (name, objects) in &builder.observed.addons.left {
+        let is_known = builder.desired.addons.iter().any(|addon| addon.name == *name);
+        let note = if is_known {
+            "its manifests have no such objects any more"
+        } else {
+            "the inventory has no such add-on any more"
+        };
+        let gone = |object: &String| FieldChange::new(object, Some("applied".to_owned()), None);
+        let fields = objects.iter().map(gone).collect();
+        let change = Change::open(Object::Addon(name.clone()), Class::Destroy, fields);
+        builder.changes.push(change.note(note));
+    }
+}
+
+/// Findings about manifests before anything is applied.
+pub(super) fn check(builder: &mut Builder<'_>) {
+    let mut findings = vec![];
+    let mut objects: Vec<(&str, &Manifest)> = vec![];
+    for addon in &builder.desired.addons {
+        let name = addon.name.as_str();
+        match builder.observed.addons.read.get(name) {
+            Some(AddonRead::Objects(manifests)) => {
+                for manifest in manifests {
+                    findings.extend(doubled(&objects, name, manifest));
+                    objects.push((name, manifest));
+                }
+            }
+            Some(AddonRead::Wrong(why)) => {
+                let hint = "correct the manifests, or the checksum if you know what changed";
+                findings.push(Finding::error(&subject(name), why).hint(hint));
+            }
+            Some(AddonRead::Unreachable(why)) => {
+                let message = format!("its manifests cannot be had now: {why}");
+                let hint = "`up` tries again when it gets there; see that the address is right";
+                findings.push(Finding::warning(&subject(name), message).hint(hint));
+            }
+            None => {}
+        }
+    }
+    findings.extend(homeless(builder, &objects));
+    findings.extend(refused(builder));
+    findings.extend(unconnected(builder, &objects));
+    builder.findings.extend(findings);
+}
+
+fn subject(addon: &str) -> String {
+    Object::Addon(addon.to_owned()).to_string()
+}
+
+/// An object in two manifests: each run would change it to the one and back to the other.
+fn doubled(known: &[(&str, &Manifest)], addon: &str, manifest: &Manifest) -> Option<Finding> {
+    let (other, first) = known.iter().find(|(_, one)| one.is_same(manifest))?;
+    let place = if *other == addon {
+        first.place.clone()
+    } else {
+        format!("{} ({})", first.place, subject(other))
+    };
+    let message = format!("{manifest} is in {place} and in {} as well", manifest.place);
+    Some(Finding::error(&subject(addon), message).hint("keep one of the two"))
+}
+
+/// Objects in namespaces that do not exist and that no add-on creates: applying them would time out.
+fn homeless(builder: &Builder<'_>, objects: &[(&str, &Manifest)]) -> Vec<Finding> {
+    if !are_all_read(builder) {
+        return vec![];
+    }
+    let mut there: BTreeSet<&str> = ALWAYS_THERE.into_iter().collect();
+    match &builder.observed.addons.namespaces {
+        Some(found) => there.extend(found.iter().map(String::as_str)),
+        // Machine configs can have manifests with namespaces; a cluster that does not answer cannot be asked.
+        None if builder.observed.kubernetes != KubernetesSeen::NotAsked || has_extras(builder) => {
+            return vec![];
+        }
+        None => {}
+    }
+    there.extend(objects.iter().filter(|(_, one)| one.is_namespace()).map(|(_, one)| &*one.name));
+    let mut told = BTreeSet::new();
+    let mut findings = vec![];
+    for (addon, manifest) in objects {
+        let Some(namespace) = manifest.namespace.as_deref() else { continue };
+        if there.contains(namespace) || !told.insert((addon, namespace)) {
+            continue;
+        }
+        let place = &manifest.place;
+        let message = format!(
+            "{manifest} ({place}) needs the namespace {namespace}, which is not there and in no add-on"
+        );
+        let hint = format!(
+            "put it into a manifest: {{apiVersion: v1, kind: Namespace, metadata: {{name: {namespace}}}}}"
+        );
+        findings.push(Finding::error(&subject(addon), message).hint(hint));
+    }
+    findings
+}
+
+/// Objects that Kubernetes would reject. A rejection that is not final is an error too if the plan changes nothing else.
+fn refused(builder: &Builder<'_>) -> Vec<Finding> {
+    let known = &builder.observed.addons.known;
+    let is_settled = |addon: &Addon| {
+        known.get(&addon.name).is_some_and(|seen| seen.changes.len() == seen.refusals.len())
+    };
+    let is_addon = |change: &Change| matches!(change.object, Object::Addon(_));
+    let is_alone =
+        builder.desired.addons.iter().all(is_settled) && builder.changes.iter().all(is_addon);
+    let finding = |addon: &str, refusal: &RejectedObject| {
+        let RejectedObject { object, place, why, is_final } = refusal;
+        let message = format!("Kubernetes refuses {object} ({place}): {why}");
+        if !is_final && !is_alone {
+            let hint = "what else `up` does may mend that; if not, it stops there";
+            return Finding::warning(&subject(addon), message).hint(hint);
+        }
+        let hint = if why.contains("immutable") {
+            "undo the change, or delete the object: `up` makes it anew"
+        } else {
+            "correct the manifest"
+        };
+        Finding::error(&subject(addon), message).hint(hint)
+    };
+    let wanted = builder.desired.addons.iter().map(|addon| addon.name.as_str());
+    let seen = wanted.filter_map(|name| Some((name, known.get(name)?)));
+    seen.flat_map(|(name, seen)| seen.refusals.iter().map(move |one| (name, one)))
+        .map(|(name, refusal)| finding(name, refusal))
+        .collect()
+}
+
+fn are_all_read(builder: &Builder<'_>) -> bool {
+    let read = &builder.observed.addons.read;
+    let is_read = |addon: &Addon| matches!(read.get(&addon.name), Some(AddonRead::Objects(_)));
+    builder.desired.addons.iter().all(is_read)
+}
+
+/// Pods that need a pod network, in a cluster where none is known. One finding per add-on.
+fn unconnected(builder: &Builder<'_>, objects: &[(&str, &Manifest)]) -> Vec<Finding> {
+    let has_network = builder.desired.has_cni
+        || objects.iter().any(|(_, manifest)| manifest.brings_network())
+        || match &builder.observed.kubernetes {
+            // The cluster has one if its nodes are checked for being ready.
+            KubernetesSeen::Answers(registered) => !registered.lacks_pod_network,
+            KubernetesSeen::NotAsked | KubernetesSeen::Silent(_) => false,
+        };
+    if has_network || !are_all_read(builder) || has_extras(builder) {
+        return vec![];
+    }
+    let mut told = BTreeSet::new();
+    let waiting = objects.iter().filter(|(_, manifest)| manifest.needs_network());
+    let first = waiting.filter(|(addon, _)| told.insert(*addon));
+    let finding = |(addon, manifest): &(&str, &Manifest)| {
+        let message = format!(
+            "{manifest} ({}) needs a network for pods: Talos brings none in this cluster, and no add-on is known to",
+            manifest.place
+        );
+        let hint = "add one to `addons:`, or let Talos bring its own, without `cni: none` here and in patches; \
+                    otherwise `up` waits for it in vain";
+        Finding::warning(&subject(addon), message).hint(hint)
+    };
+    first.map(finding).collect()
+}
+
+/// Whether machine configs contain manifests.
+fn has_extras(builder: &Builder<'_>) -> bool {
+    let mut configs = builder.desired.nodes.iter().map(|node| node.config.expose());
+    configs.any(|text| text.contains("inlineManifests") || text.contains("extraManifests"))
+}

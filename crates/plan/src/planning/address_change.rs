@@ -1,0 +1,102 @@
+//! Cost of changing the address or gateway of a running node.
+//!
+//! Talos applies a new config at once. But a node also keeps the network settings of its first boot: those of its cloud-init
+//! drive until Proxmox writes the drive again, which it does when the VM starts; those of a volume or image for ever.
+
+use talmox_pve_types::property::{IpConfig, Ipv4Config, Ipv6Config};
+
+use crate::desired::DesiredNode;
+use crate::plan::Class;
+
+const DRIVE: &str =
+    "the node keeps what its cloud-init drive tells until the VM is stopped and started";
+const ETCD: &str = "etcd knows a control plane by its address";
+const FIRST: &str = "the node keeps the network of its first boot beside any other";
+
+/// Change of a network card.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct AddressChange {
+    /// Whether it is the first card, whose address identifies the node.
+    is_first: bool,
+    is_address: bool,
+}
+
+impl AddressChange {
+    /// The change that a path in a machine config stands for, if it is an address or a gateway.
+    pub(super) fn of_config(path: &str) -> Option<Self> {
+        let card = path.strip_prefix("machine.network.interfaces[");
+        let is_first =
+            card.map_or(path.starts_with("LinkConfig/eth0."), |card| card.starts_with("0]"));
+        let rest = match card {
+            Some(card) => card.split_once("].")?.1,
+            None => path.strip_prefix("LinkConfig/")?.split_once('.')?.1,
+        };
+        let is_address = rest.starts_with("addresses");
+        (is_address || rest.starts_with("routes")).then_some(Self { is_first, is_address })
+    }
+
+    /// The change that an option such as `ipconfig0` stands for.
+    pub(super) fn of_option(key: &str, wanted: &str, found: Option<&str>) -> Option<Self> {
+        let index = key.strip_prefix("ipconfig")?;
+        let address = |text: &str| {
+            let mut told = IpConfig::parse(text);
+            if let Some(Ipv4Config::Static { gateway, .. }) = &mut told.v4 {
+                *gateway = None;
+            }
+            if let Some(Ipv6Config::Static { gateway, .. }) = &mut told.v6 {
+                *gateway = None;
+            }
+            told
+        };
+        let is_address = found.is_none_or(|found| address(found) != address(wanted));
+        Some(Self { is_first: index == "0", is_address })
+    }
+
+    /// The class of the change, and why.
+    pub(super) fn class(self, node: &DesiredNode) -> (Class, Option<&'static str>) {
+        let Self { is_first, is_address } = self;
+        if !node.is_talos {
+            return (Class::Replace, Some(FIRST));
+        }
+        match (node.vm.has_cloudinit, is_first) {
+            (true, true) if is_address && node.is_control_plane => (Class::Replace, Some(ETCD)),
+            (true, _) => (Class::Drain, Some(DRIVE)),
+            (false, true) => (Class::Replace, Some(FIRST)),
+            // Further cards are configured by the machine config only.
+            (false, false) => (Class::Live, None),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_and_gateways_are_found_in_both_forms() {
+        let of = |path: &str| AddressChange::of_config(path).map(|it| (it.is_first, it.is_address));
+        assert_eq!(of("machine.network.interfaces[0].addresses[0]"), Some((true, true)));
+        assert_eq!(of("machine.network.interfaces[0].routes[0].gateway"), Some((true, false)));
+        assert_eq!(of("machine.network.interfaces[1].addresses[0]"), Some((false, true)));
+        assert_eq!(of("LinkConfig/eth0.addresses[0].address"), Some((true, true)));
+        assert_eq!(of("LinkConfig/eth1.routes[0].gateway"), Some((false, false)));
+        for other in [
+            "machine.network.nameservers[0]",
+            "machine.network.interfaces[0].mtu",
+            "LinkConfig/eth0.mtu",
+        ] {
+            assert_eq!(of(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn a_gateway_is_no_address() {
+        let of = |wanted: &str, found: Option<&str>| {
+            AddressChange::of_option("ipconfig0", wanted, found).map(|it| it.is_address)
+        };
+        let old = Some("ip=10.0.0.11/16,gw=10.0.0.1");
+        assert_eq!(of("ip=10.0.0.11/16,gw=10.0.0.2", old), Some(false));
+        assert_eq!(of("ip=10.0.0.12/16,gw=10.0.0.1", old), Some(true));
+        assert_eq!(of("ip=10.0.0.12/16", None), Some(true));
+    }
+}

@@ -1,0 +1,37 @@
+//! A plan under construction, and the options that it depends on.
+
+use super::placed::Placements;
+use crate::desired::Desired;
+use crate::observed::{KubernetesSeen, Observed};
+use crate::plan::{Change, Finding, StepGraph};
+
+/// Local state that a plan depends on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PlanOptions {
+    /// Whether kubeconfig and talosconfig exist, and lead to the cluster.
+    pub has_client_files: bool,
+    /// Whether client files show that the cluster was up once, also if they have to be written again.
+    pub was_up: bool,
+}
+
+/// A plan under construction.
+pub(super) struct Builder<'a> {
+    pub(super) desired: &'a Desired,
+    pub(super) observed: &'a Observed,
+    pub(super) options: PlanOptions,
+    pub(super) places: Placements<'a>,
+    pub(super) changes: Vec<Change>,
+    pub(super) findings: Vec<Finding>,
+    pub(super) steps: StepGraph,
+}
+
+impl Builder<'_> {
+    /// Whether a node has been in the cluster, by what Kubernetes reports. While Kubernetes does not answer, the client files
+    /// count, which are written when a cluster is up: only the wording depends on it.
+    pub(super) fn was_there(&self, name: &str) -> bool {
+        match &self.observed.kubernetes {
+            KubernetesSeen::Answers(registered) => registered.nodes.contains(name),
+            KubernetesSeen::NotAsked | KubernetesSeen::Silent(_) => self.options.was_up,
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! Planning of the cluster as a whole: shared address, client files, health and add-ons.
+
+use std::time::Duration;
+
+use super::builder::Builder;
+use super::placed::Placed;
+use super::{addon, orphan, preflight, vip};
+use crate::observed::{AddonRead, KubernetesSeen, VipSeen};
+use crate::plan::{
+    Action, AwaitHealth, AwaitVip, Change, Class, FieldChange, HealthGoal, Meanwhile, Object,
+    StepId, TalosNode, VipBringer, WriteClientFiles,
+};
+
+/// Plans the steps of the cluster as a whole, after its nodes have joined.
+pub(super) fn plan(
+    builder: &mut Builder<'_>,
+    nodes: &[&Placed<'_>],
+    bootstrap: Option<&StepId>,
+    joined: &[StepId],
+) {
+    let desired = builder.desired;
+    let all: Vec<TalosNode> = nodes.iter().map(|placed| placed.talos_node()).collect();
+    let is_new = !joined.is_empty() || bootstrap.is_some();
+    let mut ready: Vec<StepId> = joined.to_vec();
+    let mut open = vec![];
+    builder.findings.extend(preflight::virtual_address(builder, bootstrap.is_some()));
+    let mut vip = None;
+    let mut late_vip = await_vip(builder, bootstrap.is_some(), is_new);
+    if late_vip.is_some() {
+        open.push(FieldChange::new("vip", Some("silent".into()), Some("answers".into())));
+    }
+    // Talos holds the shared address as soon as etcd runs. An add-on needs a running cluster first.
+    if let Some(action) = late_vip.take_if(|vip| vip.by == VipBringer::Talos) {
+        let after = bootstrap.map_or(joined, std::slice::from_ref);
+        vip = Some(builder.steps.add("vip", None, after.to_vec(), Action::AwaitVip(action)));
+        ready.extend(vip.clone());
+    }
+    let trouble = trouble(builder).filter(|_| !is_new);
+    let is_changed = is_new || trouble.is_some();
+    open.extend(trouble.map(|why| FieldChange::new("health", Some(why), Some("well".into()))));
+    if !is_new && !open.is_empty() {
+        let object = Object::Cluster(desired.cluster.clone());
+        builder.changes.push(Change::planned(object, Class::Live, open));
+    }
+    let mut files = None;
+    if is_new || !builder.options.has_client_files {
+        if !is_new {
+            let fields = vec![FieldChange::set("client files", "kubeconfig, talosconfig")];
+            let object = Object::Cluster(desired.cluster.clone());
+            builder.changes.push(Change::planned(object, Class::Create, fields));
+        }
+        let meanwhile =
+            if late_vip.is_some() { Meanwhile::Around } else { Meanwhile::Await(vip.clone()) };
+        let mut action = write_client_files(builder, &all, meanwhile);
+        action.deadline += vip.map_or(Duration::ZERO, |_| desired.timeouts.bootstrap);
+        // Client files do not wait for the shared address: they can lead to a control plane.
+        let action = Action::WriteClientFiles(action);
+        files = Some(builder.steps.add("kubeconfig", None, joined.to_vec(), action));
+    }
+    // Without a pod network no node is ready before the add-on that brings one.
+    let goal = goal(builder);
+    let deadline = desired.timeouts.health;
+    let nodes = all.clone();
+    let health = Action::AwaitHealth(AwaitHealth { nodes, goal, deadline });
+    if is_changed && desired.has_cni {
+        ready = vec![builder.steps.add("cluster/health", None, ready, health.clone())];
+    }
+    let mut applied = vec![];
+    for addon in &desired.addons {
+        applied.extend(addon::apply(builder, addon, &ready));
+    }
+    ready.extend(applied.iter().cloned());
+    if (is_changed || !applied.is_empty()) && !desired.has_cni {
+        builder.steps.add("cluster/health", None, ready.clone(), health);
+    }
+    if let Some(action) = late_vip {
+        let vip = builder.steps.add("vip", None, ready, Action::AwaitVip(action));
+        let action = write_client_files(builder, &all, Meanwhile::Leave);
+        if action.shared.is_some() {
+            let after = std::iter::once(vip).chain(files);
+            builder.steps.add("vip/kubeconfig", None, after, Action::WriteClientFiles(action));
+        }
+    }
+}
+
+/// The step that waits for the shared address, if it does not answer or cannot yet. If no holder is known, the step is
+/// planned only together with other steps.
+fn await_vip(builder: &mut Builder<'_>, is_bootstrapped: bool, is_new: bool) -> Option<AwaitVip> {
+    let desired = builder.desired;
+    let is_silent = builder.observed.vip == VipSeen::Silent;
+    let address = desired.vip.filter(|_| is_bootstrapped || is_silent)?;
+    let by = vip::bringer(builder);
+    if by == VipBringer::Nobody {
+        builder.findings.extend(vip::nobody(desired));
+        if !is_new {
+            return None;
+        }
+    }
+    Some(AwaitVip { address, port: vip::PORT, by, deadline: desired.timeouts.bootstrap })
+}
+
+fn write_client_files(
+    builder: &Builder<'_>,
+    all: &[TalosNode],
+    meanwhile: Meanwhile,
+) -> WriteClientFiles {
+    let desired = builder.desired;
+    WriteClientFiles {
+        cluster: desired.cluster.clone(),
+        server: desired.endpoint.clone().unwrap_or_default(),
+        shared: vip::shared(builder, meanwhile),
+        endpoints: all.iter().filter(|node| node.is_control_plane).cloned().collect(),
+        nodes: all.to_vec(),
+        deadline: desired.timeouts.task,
+    }
+}
+
+/// When the cluster counts as healthy. Nodes become ready with a pod network, which Talos, an add-on or the user brings.
+fn goal(builder: &Builder<'_>) -> HealthGoal {
+    let desired = builder.desired;
+    let mut read = builder.observed.addons.read.values();
+    if desired.has_cni || read.any(AddonRead::brings_network) {
+        HealthGoal::Ready
+    } else if desired.addons.is_empty() {
+        HealthGoal::Registered
+    } else {
+        HealthGoal::Settled
+    }
+}
+
+/// Why a cluster whose nodes have all joined is not healthy: an earlier run may have ended before it was.
+fn trouble(builder: &Builder<'_>) -> Option<String> {
+    match &builder.observed.kubernetes {
+        KubernetesSeen::NotAsked => None,
+        KubernetesSeen::Silent(reason) => {
+            Some(format!("the Kubernetes API does not answer: {reason}"))
+        }
+        KubernetesSeen::Answers(registered) => {
+            // Members of orphans are reported with them, and not waited for.
+            let is_told = orphan::explain_strange_members(builder);
+            let members = registered.strange_members.clone().filter(|_| !is_told);
+            registered.trouble.clone().or(members)
+        }
+    }
+}

@@ -1,0 +1,191 @@
+//! VMs that may remain of a destroyed cluster: VMs that cannot be seen or read, and foreign VMs with a sign of the cluster.
+//!
+//! They are kept. If the secrets are to be deleted, each of them is an error: without the secrets such a machine can never be
+//! accessed again.
+
+use std::collections::BTreeSet;
+
+use talmox_pve_types::id::VmId;
+
+use super::placed::{Placed, Placements, VmPresence};
+use super::placement::stuck;
+use super::{foreign_vm, hidden_vm, node_drift, unreadable};
+use crate::desired::{Desired, DesiredNode};
+use crate::observed::{IdSeen, Observed, TalosSeen, VmSeen};
+use crate::ownership::{Marker, Owner};
+use crate::plan::{Finding, Severity};
+
+/// For a VM with the marker of this cluster and another UUID: a copy of one of its VMs.
+const NOT_TOUCHED: &str = "talmox never touches it; if it is a copy that another person uses, take talmox's line out of its notes";
+
+/// For a VM with the UUID of a node. No other VM has that UUID, so it is the VM of this node, of this inventory or of a copy of it.
+const RESTORE_MARKER: &str = "talmox never touches it; if it is the VM of this node, restore talmox's line in its notes; if this \
+                              inventory is a copy of another one, give it secrets of its own";
+
+pub(super) struct Leftovers<'a> {
+    pub(super) desired: &'a Desired,
+    pub(super) observed: &'a Observed,
+    pub(super) places: &'a Placements<'a>,
+    /// Whether the secrets are deleted as well.
+    pub(super) secrets: bool,
+}
+
+impl Leftovers<'_> {
+    pub(super) fn all(&self) -> Vec<Finding> {
+        let missing = foreign_vm::missing(self.desired, self.places);
+        let mut findings = self.strange(&missing);
+        findings.extend(self.unreadable());
+        findings.extend(self.unread().filter(|_| !missing.is_empty()));
+        let without_trace = missing.iter().filter(|node| !self.has_trace(node));
+        findings.extend(without_trace.filter_map(|node| self.answering(node)));
+        findings.extend(self.hidden());
+        findings
+    }
+
+    fn finding(&self, subject: &str, message: String, hint: &str) -> Finding {
+        let finding = if self.secrets {
+            Finding::error(subject, message)
+        } else {
+            Finding::warning(subject, message)
+        };
+        finding.hint(hint)
+    }
+
+    /// Foreign VMs in the place of nodes, and copies of owned VMs.
+    fn strange(&self, missing: &[&DesiredNode]) -> Vec<Finding> {
+        let vms = &self.observed.pve.vms;
+        let mut told: BTreeSet<VmId> = BTreeSet::new();
+        let mut findings = vec![];
+        for node in missing {
+            let Some(stranger) = foreign_vm::find(self.desired, node, &self.observed.pve) else {
+                continue;
+            };
+            let finding = stranger.finding(&node.name);
+            let has_sign = vms.get(&stranger.vmid).is_some_and(|seen| self.sign(seen).is_some());
+            told.insert(stranger.vmid);
+            let has_uuid = vms.get(&stranger.vmid).is_some_and(|seen| self.has_uuid(seen));
+            findings.push(match finding.hint {
+                _ if has_uuid => {
+                    Finding::error(&finding.subject, finding.message).hint(RESTORE_MARKER)
+                }
+                Some(hint) if has_sign => self.finding(&finding.subject, finding.message, &hint),
+                _ => finding,
+            });
+        }
+        for (vmid, seen) in vms.iter().filter(|(vmid, _)| !told.contains(vmid)) {
+            let Some((node, reason)) = self.sign(seen) else { continue };
+            let message =
+                format!("VM {vmid} on {} has a sign of it, and is not ours: {reason}", seen.host);
+            let finding = if self.has_uuid(seen) {
+                Finding::error(&node, message).hint(RESTORE_MARKER)
+            } else {
+                self.finding(&node, message, NOT_TOUCHED)
+            };
+            findings.push(finding);
+        }
+        findings
+    }
+
+    /// Whether a VM has the SMBIOS UUID of a node. Where its marker does not match, the inventory may be a copy whose cluster
+    /// is in use: then nothing of it is destroyed.
+    fn has_uuid(&self, seen: &VmSeen) -> bool {
+        let uuid = seen.config.as_ref().ok().and_then(|config| config.smbios().uuid);
+        let is_of = |node: &DesiredNode| uuid == Some(node.identity.uuid.to_string());
+        uuid.is_some() && self.desired.nodes.iter().any(is_of)
+    }
+
+    /// Whether a VM has a sign of this node.
+    fn has_trace(&self, node: &DesiredNode) -> bool {
+        let mut signs = self.observed.pve.vms.values().filter_map(|seen| self.sign(seen));
+        signs.any(|(name, _)| name == node.name)
+    }
+
+    /// The node whose marker or UUID a foreign VM has, and why it is not an owned VM.
+    fn sign(&self, seen: &VmSeen) -> Option<(String, String)> {
+        let config = seen.config.as_ref().ok().filter(|config| !config.is_template())?;
+        let marker = Marker::find(config.description());
+        let marked = marker.filter(|marker| marker.cluster == self.desired.mark);
+        let uuid = config.smbios().uuid;
+        let has_uuid = |node: &&DesiredNode| uuid == Some(node.identity.uuid.to_string());
+        let named = || self.desired.nodes.iter().find(has_uuid).map(|node| node.name.clone());
+        let node = marked.map(|marker| marker.node).or_else(named)?;
+        match self.desired.identity_of(&node).judge(config) {
+            Owner::Owned(_) => None,
+            Owner::Foreign { reason } => Some((node, reason)),
+        }
+    }
+
+    /// VMs with a number, name or tags of the cluster that cannot be read. Half a cluster neither runs nor can be created
+    /// again, so nothing is destroyed until they can be read.
+    fn unreadable(&self) -> Vec<Finding> {
+        let pve = &self.observed.pve;
+        let is_template = |vmid: VmId| pve.guest(vmid).is_some_and(|guest| guest.template);
+        let unread = pve.vms.iter().filter(|(vmid, _)| !is_template(**vmid));
+        let told = unread.filter_map(|(vmid, seen)| {
+            let reason = seen.config.as_ref().err()?;
+            let message = format!("VM {vmid} may be of this cluster, and cannot be read: {reason}");
+            let hint = unreadable::hint(*vmid, &seen.host, pve);
+            Some(Finding::error(seen.host.as_str(), message).hint(hint))
+        });
+        told.collect()
+    }
+
+    /// VMs without any sign of the cluster that cannot be read.
+    fn unread(&self) -> Option<Finding> {
+        let what = unreadable::told(self.observed.pve.unread.iter())?;
+        let message =
+            format!("a VM that cannot be read may be of this cluster, under another name: {what}");
+        Some(self.finding(&self.desired.cluster, message, "bring the host up, and run this again"))
+    }
+
+    /// A node that answers, and whose VM is not visible.
+    fn answering(&self, node: &DesiredNode) -> Option<Finding> {
+        let Some(TalosSeen::OwnNode(found)) = self.observed.nodes.get(&node.name) else {
+            return None;
+        };
+        // It may be another node of the cluster, whose VM is known, at this address.
+        let name = node_drift::hostname(self.desired, found);
+        let is_known = |name: &String| {
+            let own = |placed: &&Placed<'_>| placed.node.name == *name;
+            let placed = self.places.nodes.iter().find(own);
+            placed.is_some_and(|placed| matches!(placed.state, VmPresence::Owned(_)))
+                || self.places.removed.iter().any(|(own, _)| own.identity.node == *name)
+        };
+        if name.as_ref().is_some_and(is_known) {
+            return None;
+        }
+        let at = found.address.map(|address| format!(" at {address}")).unwrap_or_default();
+        let message = format!("a node of this cluster answers{at}, and its VM is not to be seen");
+        let hint = "somebody may have taken the VM out of its pool, or its marker away: find it, and put it back";
+        Some(self.finding(&node.name, message, hint))
+    }
+
+    /// VM ids of the cluster that a hidden VM uses, or a VM without an owner.
+    fn hidden(&self) -> Vec<Finding> {
+        let pve = &self.observed.pve;
+        let node_of = |vmid: VmId| self.desired.nodes.iter().find(|node| node.vmid == Some(vmid));
+        let told = pve.ids.iter().filter_map(|(vmid, seen)| {
+            let IdSeen::Taken { making: None, made_by_login, lock } = seen else { return None };
+            let node = node_of(*vmid);
+            let subject = node.map_or("proxmox", |node| node.name.as_str());
+            match lock {
+                // The VM holds no data yet for which the secrets would be needed.
+                Some(lock) if *made_by_login && !self.is_owned(*vmid) => {
+                    Some(Finding { severity: Severity::Warning, ..stuck(subject, *vmid, lock) })
+                }
+                None if hidden_vm::is_hidden(pve, *vmid) && (*made_by_login || node.is_some()) => {
+                    let hint = hidden_vm::hint(self.desired, *vmid);
+                    Some(self.finding(subject, hidden_vm::message(*vmid, *made_by_login), &hint))
+                }
+                _ => None,
+            }
+        });
+        told.collect()
+    }
+
+    fn is_owned(&self, vmid: VmId) -> bool {
+        let config = self.observed.pve.vms.get(&vmid).and_then(|seen| seen.config.as_ref().ok());
+        let marker = config.and_then(|config| Marker::find(config.description()));
+        marker.is_some_and(|marker| marker.cluster == self.desired.mark)
+    }
+}

@@ -1,0 +1,112 @@
+//! Clusters that lost control planes.
+//!
+//! If all control planes are gone and workers are left, new control planes have no data, so etcd could be bootstrapped. But that
+//! creates an empty cluster, in which workers stop their pods: the user must know.
+//!
+//! If etcd lost its majority, new control planes would wait for the remaining members until the timeout.
+
+use std::collections::BTreeMap;
+
+use super::builder::Builder;
+use super::placed::Placed;
+use super::vm_plan::VmPlan;
+use crate::observed::{EtcdSeen, TalosSeen};
+use crate::plan::Finding;
+
+const WAYS: &str = "\
+VMs of control planes that come back from a backup of Proxmox, with their notes, are gone on with
+to begin anew, destroy the rest too: talmox destroy
+to let the workers join an empty cluster, move its kubeconfig and talosconfig away, run this again, and restart the \
+kubelets of the workers. Into it a snapshot of etcd can be restored, as Talos's documentation on disaster recovery says";
+
+const IF_IT_WAS_UP: &str = "if it was up before, what Kubernetes knew is lost with them: VMs that come back from a backup of \
+     Proxmox, with their notes, are gone on with. The workers join once their kubelets begin anew: talosctl -n ADDRESS \
+     service kubelet restart";
+
+const WAYS_WITHOUT_MAJORITY: &str = "\
+VMs of control planes that come back from a backup of Proxmox, with their notes, are gone on with
+to restore a snapshot of etcd (without one, copy the database of one that is left: talosctl -n ADDRESS cp \
+/var/lib/etcd/member/snap/db .), wipe those that are left: talosctl -n ADDRESS reset --graceful=false --reboot \
+--system-labels-to-wipe EPHEMERAL. Then run this again, which begins an empty cluster, and restore it there, as Talos's \
+documentation on disaster recovery says
+to begin anew, destroy the rest too: talmox destroy";
+
+/// The finding about a bootstrap that is about to be planned for these nodes.
+pub(super) fn finding(
+    builder: &Builder<'_>,
+    nodes: &[&Placed<'_>],
+    vms: &BTreeMap<String, VmPlan>,
+) -> Option<Finding> {
+    let is_new = |placed: &&&Placed<'_>| vms[&placed.node.name].is_fresh;
+    let (control_planes, workers): (Vec<&&Placed<'_>>, Vec<_>) =
+        nodes.iter().partition(|placed| placed.node.is_control_plane);
+    if !control_planes.iter().all(is_new) {
+        return None;
+    }
+    let mut left = workers.into_iter().filter(|placed| !is_new(placed)).peekable();
+    left.peek()?;
+    // A worker gets its certificate from a control plane: before there was one, it does not answer.
+    let has_answered = |placed: &&&Placed<'_>| {
+        matches!(builder.observed.nodes.get(&placed.node.name), Some(TalosSeen::OwnNode(_)))
+    };
+    let cluster = &builder.desired.cluster;
+    let was_up = builder.options.was_up;
+    match left.find(has_answered) {
+        Some(worker) if was_up => {
+            let message = format!(
+                "all its control planes are gone, and with them all that Kubernetes knew; {} still runs what it was \
+                 told, and would stop it in a new, empty cluster",
+                worker.node.name
+            );
+            Some(Finding::error(cluster, message).hint(WAYS))
+        }
+        found if found.is_some() || was_up => {
+            let message = "all its control planes are gone: new ones begin an empty cluster";
+            Some(Finding::warning(cluster, message).hint(IF_IT_WAS_UP))
+        }
+        _ => None,
+    }
+}
+
+/// The finding about an etcd that lost its majority. A control plane that is stopped or does not answer is not lost: with it
+/// etcd may work again.
+pub(super) fn majority(builder: &Builder<'_>, vms: &BTreeMap<String, VmPlan>) -> Option<Finding> {
+    let control_planes: Vec<&str> =
+        builder.desired.control_planes().map(|node| node.name.as_str()).collect();
+    let is_new = |name: &str| vms.get(name).is_some_and(|vm| vm.is_fresh);
+    let mut gone: Vec<&str> = vec![];
+    let (mut is_lost, mut is_doubted) = (false, false);
+    for seen in builder.observed.nodes.values() {
+        let TalosSeen::OwnNode(found) = seen else { continue };
+        let (all, missing): (usize, Vec<&str>) = match &found.etcd {
+            // etcd has a majority, or had one a moment ago.
+            EtcdSeen::Member { .. } => return None,
+            EtcdSeen::Ill { voters, .. } if !voters.is_empty() => {
+                let missing =
+                    control_planes.iter().filter(|name| voters.iter().any(|one| one == *name));
+                (voters.len(), missing.copied().filter(|name| is_new(name)).collect())
+            }
+            // It does not report the voters: count the nodes that were in the cluster.
+            EtcdSeen::Ill { is_leaderless: true, .. } => {
+                let missing = control_planes.iter().copied().filter(|name| is_new(name));
+                (control_planes.len(), missing.filter(|name| builder.was_there(name)).collect())
+            }
+            EtcdSeen::Ill { .. } | EtcdSeen::Unknown | EtcdSeen::Waiting => continue,
+        };
+        if all - missing.len() > all / 2 {
+            is_doubted = true;
+        } else {
+            is_lost = true;
+            gone = missing;
+        }
+    }
+    if !is_lost || is_doubted {
+        return None;
+    }
+    let message = format!(
+        "etcd has lost its majority: the VMs of {} are gone, and those that are left can neither go on without them nor \
+         take new ones in",
+        gone.join(", ")
+    );
+    Some(Finding::error(&builder.desired.cluster, message).hint(WAYS_WITHOUT_MAJORITY))
+}

@@ -1,0 +1,85 @@
+//! Hosts and storages that the inventory names for existing VMs and that do not exist: existing VMs keep working, but no new VM
+//! can be created.
+
+use std::collections::BTreeSet;
+
+use talmox_pve_types::id::{NodeName, StorageId};
+
+use super::builder::Builder;
+use super::placed::{ObservedVm, Placed, VmPresence};
+use crate::plan::Finding;
+
+pub(super) fn check(builder: &mut Builder<'_>) {
+    let mut findings = vec![];
+    // For new VMs these are errors of the preflight checks.
+    let new = builder.places.nodes.iter().filter(|one| matches!(one.state, VmPresence::Absent));
+    let new: BTreeSet<&NodeName> = new.map(|placed| &placed.own.vm.node).collect();
+    hosts(builder, &new, &mut findings);
+    let mut seen = BTreeSet::new();
+    for placed in &builder.places.nodes {
+        let VmPresence::Owned(found) = &placed.state else { continue };
+        let host = &found.seen.host;
+        for (storage, setting) in storages(builder, placed, found) {
+            if !new.contains(host) && seen.insert((host.clone(), storage.clone())) {
+                findings.extend(missing(builder, host, storage, setting));
+            }
+        }
+    }
+    builder.findings.extend(findings);
+}
+
+/// Unknown hosts. If the token may see no host, nothing is reported.
+fn hosts(builder: &Builder<'_>, new: &BTreeSet<&NodeName>, findings: &mut Vec<Finding>) {
+    let pve = &builder.observed.pve;
+    let names: Vec<&str> = pve.resources.hosts.iter().map(|host| host.node.as_str()).collect();
+    let own = builder.desired.nodes.iter().filter_map(|node| node.host.as_ref());
+    let named: BTreeSet<&NodeName> = builder.desired.hosts.iter().chain(own).collect();
+    for host in named {
+        if pve.host(host).is_none() && !names.is_empty() && !new.contains(host) {
+            let message = format!("there is no such host; there are: {}", names.join(", "));
+            let hint =
+                "correct `node:`, `hosts:` or `host:`; VMs that are there stay where they are";
+            findings.push(Finding::warning(host.as_str(), message).hint(hint));
+        }
+    }
+}
+
+/// Storages on which a node would be created, other than those that its VM uses.
+fn storages<'a>(
+    builder: &'a Builder<'_>,
+    placed: &'a Placed<'_>,
+    found: &ObservedVm<'_>,
+) -> Vec<(&'a StorageId, &'static str)> {
+    let disks = placed.node.vm.disks.iter().filter(|disk| {
+        let drive = found.config.drive(&disk.slot);
+        drive.is_none_or(|drive| drive.storage() != Some(&disk.storage))
+    });
+    let mut all: Vec<_> = disks.map(|disk| (&disk.storage, "datastore")).collect();
+    if placed.node.image.is_some() {
+        all.push((&builder.desired.image_storage, "image_datastore"));
+    }
+    all
+}
+
+fn missing(
+    builder: &Builder<'_>,
+    host: &NodeName,
+    storage: &StorageId,
+    setting: &str,
+) -> Option<Finding> {
+    let pve = &builder.observed.pve;
+    let subject = format!("{host}/{storage}");
+    if let Some(seen) = pve.storage(host, storage) {
+        let message = format!("the storage is {}: no VM can be made with it", seen.status);
+        let finding = Finding::warning(&subject, message);
+        let is_off = seen.status != "available" && pve.is_online(host);
+        return is_off.then(|| finding.hint("pvesm status on the host says why"));
+    }
+    // Proxmox lists a storage only to tokens with Datastore.Audit, not to those that may only allocate space.
+    let may = |right: &str| pve.permissions.allows(&format!("/storage/{storage}"), right);
+    if may("Datastore.AllocateSpace") && !may("Datastore.Audit") {
+        return None;
+    }
+    let message = "there is no such storage that we may see: no VM can be made with it";
+    Some(Finding::warning(&subject, message).hint(format!("correct `{setting}:`, or allow it")))
+}

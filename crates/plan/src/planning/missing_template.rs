@@ -1,0 +1,63 @@
+//! Templates that nodes are cloned from, and that do not exist.
+
+use std::collections::BTreeMap;
+
+use talmox_pve_types::api::cluster::Guest;
+use talmox_pve_types::id::{NodeName, VmId};
+
+use super::placement::places;
+use crate::desired::{Desired, DesiredNode};
+use crate::observed::Pve;
+
+/// A template that nodes on a host are cloned from, and that does not exist.
+#[derive(Clone, Debug)]
+pub struct MissingTemplate<'a> {
+    pub name: String,
+    pub host: NodeName,
+    /// Its vmid, if nodes name it by vmid, or if an earlier run started to create it.
+    pub vmid: Option<VmId>,
+    /// The first node that needs it. All others must need the same Talos.
+    pub node: &'a DesiredNode,
+    /// A node that needs another Talos.
+    pub(super) other: Option<&'a DesiredNode>,
+}
+
+/// The templates that the cluster needs and that do not exist, in the order of its nodes.
+pub fn missing_templates<'a>(desired: &'a Desired, pve: &'a Pve) -> Vec<MissingTemplate<'a>> {
+    let mut missing: Vec<MissingTemplate<'a>> = vec![];
+    let mut seen: BTreeMap<(&str, NodeName), usize> = BTreeMap::new();
+    for placed in places(desired, pve).nodes {
+        let (node, host) = (placed.node, placed.own.vm.node.clone());
+        let Some(wanted) = node.template.as_deref() else { continue };
+        if let Some(at) = seen.get(&(wanted, host.clone())) {
+            let first = &mut missing[*at];
+            if first.node.schematic != node.schematic {
+                first.other.get_or_insert(node);
+            }
+            continue;
+        }
+        let is_it = |guest: &&Guest| is_named(guest, wanted) && guest.node == host;
+        let mut guests = pve.resources.guests.iter().filter(is_it);
+        if guests.clone().any(|guest| guest.template) {
+            continue;
+        }
+        let begun = guests.next().map(|guest| guest.vmid);
+        let number = wanted.parse().ok().and_then(|number| VmId::new(number).ok());
+        let name = match number {
+            Some(_) => usual_name(desired),
+            None => wanted.to_owned(),
+        };
+        seen.insert((wanted, host.clone()), missing.len());
+        missing.push(MissingTemplate { name, host, vmid: number.or(begun), node, other: None });
+    }
+    missing
+}
+
+fn is_named(guest: &Guest, wanted: &str) -> bool {
+    guest.is_vm && (guest.name.as_deref() == Some(wanted) || guest.vmid.to_string() == wanted)
+}
+
+/// The default name of a template.
+fn usual_name(desired: &Desired) -> String {
+    format!("talos-{}-base", desired.talos_version.as_deref().unwrap_or("unknown"))
+}

@@ -1,0 +1,71 @@
+//! Where the VM of each node is or will be, and what is there now.
+
+use std::collections::BTreeSet;
+
+use talmox_pve_types::config::VmConfig;
+use talmox_pve_types::id::{Upid, VmId};
+
+use crate::desired::DesiredNode;
+use crate::observed::VmSeen;
+use crate::ownership::Marker;
+use crate::plan::{Finding, OwnVm, TalosNode};
+
+/// Hint for a node that was renamed in the inventory.
+pub(crate) const RENAMED: &str = "a node that gets another name is one that goes and one that comes. Keep the old name; \
+     or let the old node stay, and give the new one a vmid and an address of its own";
+
+/// A node, the VM that it has or will have, and what exists at that vmid.
+#[derive(Clone, Debug)]
+pub struct Placed<'a> {
+    pub node: &'a DesiredNode,
+    pub own: OwnVm,
+    pub state: VmPresence<'a>,
+}
+
+/// What exists at the vmid of a node.
+#[derive(Clone, Debug)]
+pub enum VmPresence<'a> {
+    Absent,
+    /// A task of this login is creating the VM.
+    BeingMade(Upid),
+    Owned(ObservedVm<'a>),
+    /// A foreign VM, or a VM that the plan cannot continue with.
+    Blocked,
+}
+
+/// An owned VM, as observed.
+#[derive(Clone, Debug)]
+pub struct ObservedVm<'a> {
+    pub seen: &'a VmSeen,
+    pub config: &'a VmConfig,
+    pub marker: Marker,
+}
+
+/// The VMs of all nodes.
+#[derive(Clone, Debug, Default)]
+pub struct Placements<'a> {
+    /// In the order of the inventory; without nodes that cannot be placed.
+    pub nodes: Vec<Placed<'a>>,
+    /// Orphans: owned VMs whose nodes are not in the inventory.
+    pub removed: Vec<(OwnVm, ObservedVm<'a>)>,
+    /// Owned VMs of nodes that are not in the inventory, with the name of another cluster in tags or notes.
+    pub shared: Vec<(OwnVm, ObservedVm<'a>)>,
+    /// Findings about owned VMs.
+    pub troubles: Vec<Finding>,
+    /// Why nodes cannot be placed, or why their vmid is not free.
+    pub findings: Vec<Finding>,
+    /// Vmids that seem to be free and were not checked.
+    pub unasked: BTreeSet<VmId>,
+}
+
+impl Placed<'_> {
+    pub(super) fn talos_node(&self) -> TalosNode {
+        TalosNode {
+            name: self.node.name.clone(),
+            own: self.own.clone(),
+            contact: self.node.contact,
+            expected: self.node.machine(),
+            is_control_plane: self.node.is_control_plane,
+        }
+    }
+}

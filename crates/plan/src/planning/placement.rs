@@ -1,0 +1,333 @@
+//! Placement: the vmid and host of each node's VM, and whether an owned VM exists there.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use talmox_pve_types::api::qemu::Vm;
+use talmox_pve_types::id::{Upid, VmId};
+
+use super::host_choice::spread;
+use super::placed::{ObservedVm, Placed, Placements, RENAMED, VmPresence};
+use super::{foreign_vm, hidden_vm, shared_secrets, unreadable};
+use crate::desired::{Desired, DesiredNode};
+use crate::observed::{IdSeen, Pve, VmSeen};
+use crate::ownership::{Marker, Owner, Stage};
+use crate::plan::{Finding, OwnVm};
+
+/// The owned VM of each node; none if a node has none.
+pub fn locations<'a>(desired: &'a Desired, pve: &Pve) -> Vec<(&'a DesiredNode, Option<Vm>)> {
+    located(desired, pve, |state| matches!(state, VmPresence::Owned(_)))
+}
+
+/// The VM of each node after a plan for this state has been executed.
+pub fn future_locations<'a>(desired: &'a Desired, pve: &Pve) -> Vec<(&'a DesiredNode, Option<Vm>)> {
+    located(desired, pve, |state| !matches!(state, VmPresence::Blocked))
+}
+
+/// The nodes that are known to have no VM, also none that the token cannot see or read.
+pub fn absent(desired: &Desired, pve: &Pve) -> BTreeSet<String> {
+    let places = places(desired, pve);
+    let is_absent = |placed: &&Placed<'_>| {
+        matches!(placed.state, VmPresence::Absent) && !places.unasked.contains(&placed.own.vm.vmid)
+    };
+    let absent = places.nodes.iter().filter(is_absent).filter(|_| pve.unread.is_empty());
+    absent.map(|placed| placed.node.name.clone()).collect()
+}
+
+/// For each node without an owned VM, the foreign VM in its place or the unreadable VM that may be its own, in words.
+pub fn foreign_vms(desired: &Desired, pve: &Pve) -> BTreeMap<String, String> {
+    let places = places(desired, pve);
+    let told = foreign_vm::missing(desired, &places).into_iter().filter_map(|node| {
+        let stranger = foreign_vm::find(desired, node, pve).map(|stranger| stranger.to_string());
+        Some((node.name.clone(), stranger.or_else(|| unread_vm(desired, node, pve))?))
+    });
+    told.collect()
+}
+
+fn located<'a>(
+    desired: &'a Desired,
+    pve: &Pve,
+    counts: impl Fn(&VmPresence<'_>) -> bool,
+) -> Vec<(&'a DesiredNode, Option<Vm>)> {
+    let places = places(desired, pve);
+    let found = desired.nodes.iter().map(|node| {
+        let mut own = places.nodes.iter().filter(|placed| placed.node.name == node.name);
+        let own = own.find(|placed| counts(&placed.state));
+        (node, own.map(|placed| placed.own.vm.clone()))
+    });
+    found.collect()
+}
+
+pub fn places<'a>(desired: &'a Desired, pve: &'a Pve) -> Placements<'a> {
+    let mut places = Placements::default();
+    let mut owned: BTreeMap<String, (VmId, ObservedVm<'a>)> = BTreeMap::new();
+    for (vmid, found) in ours(desired, pve) {
+        let name = found.marker.node.clone();
+        if let Some((first, _)) = owned.get(&name) {
+            places.troubles.push(
+                Finding::error(
+                    &name,
+                    format!("VM {first} and VM {vmid} both say that they are it"),
+                )
+                .hint("take talmox's line out of the notes of the one that is a copy"),
+            );
+        } else {
+            owned.insert(name, (vmid, found));
+        }
+    }
+    let mut numbers = VmIdAllocator {
+        taken: desired.nodes.iter().filter_map(|node| node.vmid).collect(),
+        next: desired.vmid_range.0,
+        last: desired.vmid_range.1,
+    };
+    numbers.taken.extend(owned.values().map(|(vmid, _)| *vmid));
+    let names: BTreeSet<String> = owned.keys().cloned().collect();
+    let places_of: BTreeMap<VmId, String> =
+        owned.iter().map(|(name, (vmid, _))| (*vmid, name.clone())).collect();
+    let standing = owned.iter().map(|(name, (_, found))| (&**name, found.seen.host.clone()));
+    let hosts = spread(desired, pve, &standing.collect());
+    for node in &desired.nodes {
+        let identity = desired.identity_of(&node.name);
+        if let Some((vmid, found)) = owned.remove(&node.name) {
+            let vm = Vm::new(&found.seen.host, vmid);
+            let state = match lock_of(&found, pve.ids.get(&vmid)) {
+                CreateLock::None => VmPresence::Owned(found),
+                CreateLock::Making(upid) => VmPresence::BeingMade(upid),
+                CreateLock::Stuck(lock) => {
+                    places.troubles.push(locked(&node.name, &vm, &lock));
+                    VmPresence::Blocked
+                }
+            };
+            places.nodes.push(Placed { node, own: OwnVm { vm, identity }, state });
+            continue;
+        }
+        if let Some(finding) = estranged(desired, node, pve) {
+            places.findings.push(finding);
+            continue;
+        }
+        // A VM that cannot be read may be the one that is about to be created: an edited `vmid:` or `host:` proves nothing.
+        if let Some(found) = unreadable::of_node(desired, node, pve, &names) {
+            let (message, hint) = (found.message(), found.hint(pve));
+            places.findings.push(Finding::error(&node.name, message).hint(hint));
+            continue;
+        }
+        let Some(vmid) = node.vmid.or_else(|| numbers.take(pve)) else {
+            let (first, last) = desired.vmid_range;
+            places.findings.push(
+                Finding::error(&node.name, format!("no vmid from {first} to {last} is free"))
+                    .hint("widen `proxmox: {vmid_range: …}`"),
+            );
+            continue;
+        };
+        let other = places_of.get(&vmid);
+        let (state, finding) = match other {
+            Some(other) => (VmPresence::Blocked, Some(taken_by(desired, node, vmid, other))),
+            None => state_of(desired, node, vmid, pve, &mut places.unasked),
+        };
+        places.findings.extend(finding);
+        let making = match &state {
+            VmPresence::BeingMade(upid) => Some(upid.node()),
+            _ => None,
+        };
+        let Some(host) = making.or(node.host.as_ref()).or_else(|| hosts.get(&*node.name)) else {
+            places.findings.push(
+                Finding::error(&node.name, "no host is given for it")
+                    .hint("add `proxmox: {node: …}`, or `host: …` to the node"),
+            );
+            continue;
+        };
+        let vm = Vm::new(host, vmid);
+        places.nodes.push(Placed { node, own: OwnVm { vm, identity }, state });
+    }
+    for (name, (vmid, found)) in owned {
+        let own =
+            OwnVm { vm: Vm::new(&found.seen.host, vmid), identity: desired.identity_of(&name) };
+        if shared_secrets::is_of_another(desired, found.config) {
+            places.shared.push((own, found));
+            continue;
+        }
+        // A task may still be creating it.
+        places.troubles.extend(match lock_of(&found, pve.ids.get(&vmid)) {
+            CreateLock::None => None,
+            CreateLock::Making(upid) => Some(being_made(&name, &upid)),
+            CreateLock::Stuck(lock) => Some(locked(&name, &own.vm, &lock)),
+        });
+        places.removed.push((own, found));
+    }
+    shared_secrets::part(desired, &mut places);
+    places
+}
+
+/// The owned VMs of this cluster.
+fn ours<'a>(desired: &Desired, pve: &'a Pve) -> Vec<(VmId, ObservedVm<'a>)> {
+    let found = |(vmid, seen): (&VmId, &'a VmSeen)| {
+        let config = seen.config.as_ref().ok()?;
+        let marker = Marker::find(config.description())?;
+        if marker.cluster != desired.mark || config.is_template() {
+            return None;
+        }
+        match desired.identity_of(&marker.node).judge(config) {
+            Owner::Owned(marker) => Some((*vmid, ObservedVm { seen, config, marker })),
+            Owner::Foreign { .. } => None,
+        }
+    };
+    pve.vms.iter().filter_map(found).collect()
+}
+
+enum CreateLock {
+    None,
+    Making(Upid),
+    Stuck(String),
+}
+
+/// The lock of a create or clone. Other tasks hold and release other locks.
+fn lock_of(found: &ObservedVm<'_>, id: Option<&IdSeen>) -> CreateLock {
+    let Some(lock @ ("create" | "clone")) = found.config.lock() else { return CreateLock::None };
+    match id {
+        Some(IdSeen::Taken { making: Some(upid), .. }) => CreateLock::Making(upid.clone()),
+        _ => CreateLock::Stuck(lock.to_owned()),
+    }
+}
+
+pub(super) fn being_made(node: &str, upid: &Upid) -> Finding {
+    Finding::error(node, format!("its VM is just being made ({upid})"))
+        .hint("wait for the task, and run this again")
+}
+
+/// An owned VM with the lock of a create or clone that no known task holds. A restore from a backup takes the same lock, so
+/// the VM may hold data: the hint never deletes it.
+fn locked(node: &str, vm: &Vm, lock: &str) -> Finding {
+    let Vm { node: host, vmid } = vm;
+    let message = format!("VM {vmid} is locked ({lock}), and no task of this token holds the lock");
+    Finding::error(node, message).hint(format!(
+        "wait until no task works on VM {vmid} (a restore from a backup takes this lock too); if none does, on {host}: \
+         qm unlock {vmid}. Then run the same command"
+    ))
+}
+
+/// A number that a create or clone of this token reserved and left behind: the VM has neither a marker nor a name yet.
+pub(super) fn stuck(node: &str, vmid: VmId, lock: &str) -> Finding {
+    let message = format!("VM {vmid} was left behind half made, and locked ({lock})");
+    Finding::error(node, message)
+        .hint(format!("on its host: qm unlock {vmid} && qm destroy {vmid}"))
+}
+
+/// The error about a foreign VM with the UUID of a node. No other VM has that UUID, so a second VM of the node would be a
+/// duplicate.
+fn estranged(desired: &Desired, node: &DesiredNode, pve: &Pve) -> Option<Finding> {
+    let uuid = node.identity.uuid.to_string();
+    let (vmid, config) = pve.vms.iter().find_map(|(vmid, seen)| {
+        let config = seen.config.as_ref().ok()?;
+        (config.smbios().uuid.as_ref() == Some(&uuid)).then_some((vmid, config))
+    })?;
+    let identity = desired.identity_of(&node.name);
+    let Owner::Foreign { reason } = identity.judge(config) else { return None };
+    let marker = Marker {
+        cluster: identity.cluster,
+        node: identity.node,
+        stage: Stage::Made,
+        data: node.user_data_mark(),
+        are_tags_rejected: false,
+    };
+    let message = format!("VM {vmid} has its UUID, but is not provably ours: {reason}");
+    let hint = format!("if it is the VM of {}, put this line into its notes: {marker}", node.name);
+    Some(Finding::error(&node.name, message).hint(hint))
+}
+
+/// The unreadable VM that may be the VM of a node: the one with its vmid, or else with its name, or else any.
+pub(super) fn unread_vm(desired: &Desired, node: &DesiredNode, pve: &Pve) -> Option<String> {
+    let numbered = node.vmid.and_then(|vmid| pve.vms.get_key_value(&vmid));
+    if let Some((vmid, VmSeen { host, config: Err(reason), .. })) = numbered {
+        return Some(format!("VM {vmid} on {host} cannot be read: {reason}"));
+    }
+    let owned = ours(desired, pve).into_iter().map(|(_, found)| found.marker.node).collect();
+    unreadable::of_node(desired, node, pve, &owned).map(|found| found.message())
+}
+
+/// The error if another node's VM has the vmid of a node.
+fn taken_by(desired: &Desired, node: &DesiredNode, vmid: VmId, other: &str) -> Finding {
+    if desired.node(other).is_some() {
+        let message = format!("vmid {vmid} is that of {other}");
+        let hint = "a VM keeps its number: give the node another `vmid:`, or none";
+        return Finding::error(&node.name, message).hint(hint);
+    }
+    let message = format!("vmid {vmid} is that of {other}, which the inventory has no longer");
+    Finding::error(&node.name, message).hint(RENAMED)
+}
+
+/// What exists at a vmid that no owned VM has.
+fn state_of<'a>(
+    desired: &Desired,
+    node: &DesiredNode,
+    vmid: VmId,
+    pve: &Pve,
+    unasked: &mut BTreeSet<VmId>,
+) -> (VmPresence<'a>, Option<Finding>) {
+    let name = &node.name;
+    match pve.ids.get(&vmid) {
+        Some(IdSeen::Free) => return (VmPresence::Absent, None),
+        Some(IdSeen::Taken { making: Some(upid), .. }) => {
+            return (VmPresence::BeingMade(upid.clone()), None);
+        }
+        Some(IdSeen::Taken { made_by_login: true, lock: Some(lock), .. }) => {
+            return (VmPresence::Blocked, Some(stuck(name, vmid, lock)));
+        }
+        Some(IdSeen::Taken { made_by_login: true, .. }) if hidden_vm::is_hidden(pve, vmid) => {
+            return (VmPresence::Blocked, Some(hidden_vm::finding(desired, node, vmid)));
+        }
+        Some(IdSeen::Taken { .. }) => {}
+        None => {
+            unasked.insert(vmid);
+            if pve.guest(vmid).is_none() {
+                return (VmPresence::Absent, None);
+            }
+        }
+    }
+    if let Some(VmSeen { host, config: Err(reason), .. }) = pve.vms.get(&vmid) {
+        let message = format!("VM {vmid} on {host} cannot be read: {reason}");
+        let hint = unreadable::hint(vmid, host, pve);
+        return (VmPresence::Blocked, Some(Finding::error(name, message).hint(hint)));
+    }
+    let called = pve.guest(vmid).and_then(|guest| guest.name.clone());
+    let called = called.map(|name| format!(" ({name})")).unwrap_or_default();
+    let why = foreign_vm::find(desired, node, pve).map(|stranger| format!(": {}", stranger.reason));
+    let why = why.unwrap_or_default();
+    let message = format!("vmid {vmid} is taken by a VM{called} that is not ours{why}");
+    let hint = "give the node another `vmid:`, or none; talmox never touches that VM";
+    (VmPresence::Blocked, Some(Finding::error(name, message).hint(hint)))
+}
+
+/// Allocation of vmids to nodes without one: the first free ones of the range.
+struct VmIdAllocator {
+    taken: BTreeSet<VmId>,
+    next: u32,
+    last: u32,
+}
+
+impl VmIdAllocator {
+    fn take(&mut self, pve: &Pve) -> Option<VmId> {
+        while self.next <= self.last {
+            let vmid = VmId::new(self.next).ok()?;
+            self.next += 1;
+            let is_strange = match pve.ids.get(&vmid) {
+                Some(IdSeen::Free | IdSeen::Taken { making: Some(_), .. }) => false,
+                // A VM that an interrupted run left behind must be reported, not skipped.
+                Some(IdSeen::Taken { made_by_login, lock, .. }) => {
+                    !(*made_by_login && (lock.is_some() || hidden_vm::is_hidden(pve, vmid)))
+                }
+                None => {
+                    let guest = pve.guest(vmid);
+                    guest.is_some_and(|guest| !is_half_made(guest.lock.as_deref()))
+                }
+            };
+            if !is_strange && self.taken.insert(vmid) {
+                return Some(vmid);
+            }
+        }
+        None
+    }
+}
+
+/// Whether the lock is that of a create or clone: until it ends, a VM has neither name nor marker.
+fn is_half_made(lock: Option<&str>) -> bool {
+    matches!(lock, Some("create" | "clone"))
+}

@@ -1,0 +1,122 @@
+//! Preflight check: PCI devices exist, can be passed through, and no other VM uses them.
+
+use talmox_pve_types::id::{NodeName, VmId};
+use talmox_pve_types::property::PciSource;
+
+use crate::desired::{GpuSource, GpuSpec};
+use crate::observed::{PassedOn, Pve};
+use crate::plan::Finding;
+use crate::planning::builder::Builder;
+use crate::planning::gpu;
+use crate::planning::placed::Placed;
+
+pub(super) fn check(builder: &Builder<'_>, new: &[&Placed<'_>], findings: &mut Vec<Finding>) {
+    let pve = &builder.observed.pve;
+    let mut wanted: Vec<(&Placed<'_>, String)> = vec![];
+    for placed in new {
+        let (node, host) = (placed.node, &placed.own.vm.node);
+        let Some(address) = node.vm.gpu.as_ref().and_then(|gpu| wanted_address(gpu, host, pve))
+        else {
+            continue;
+        };
+        if let Some(Err(finding)) = gpu::listed(node, host, &address, pve) {
+            findings.push(finding);
+        }
+        wanted.push((placed, address));
+    }
+    for (index, (placed, address)) in wanted.iter().enumerate() {
+        let (name, host) = (&placed.node.name, &placed.own.vm.node);
+        let earlier = wanted[..index]
+            .iter()
+            .find(|(other, taken)| other.own.vm.node == *host && is_same_device(taken, address));
+        if let Some((other, _)) = earlier {
+            let message =
+                format!("the PCI device {address} of {host} is for {} as well", other.node.name);
+            let hint = "one VM at a time can have a device: give the node another";
+            findings.push(Finding::error(name, message).hint(hint));
+        }
+        for (vmid, holder) in holders(builder, host) {
+            let devices = holder.devices.iter();
+            let mut devices = devices.filter_map(|device| address_of(&device.source, host, pve));
+            if devices.any(|taken| is_same_device(&taken, address)) {
+                findings.push(taken_by(name, address, vmid, &holder));
+            }
+        }
+    }
+}
+
+fn taken_by(name: &str, address: &str, vmid: VmId, holder: &PassedOn) -> Finding {
+    let called = holder.name.as_ref().map(|name| format!(" ({name})")).unwrap_or_default();
+    let host = &holder.host;
+    if holder.is_running {
+        let message = format!("VM {vmid}{called} runs with the PCI device {address} of {host}");
+        let hint = "take it from that VM, or give the node another";
+        Finding::error(name, message).hint(hint)
+    } else {
+        let message = format!("VM {vmid}{called} has the PCI device {address} of {host} too");
+        let hint = "it is off: only one of the two can run at a time";
+        Finding::warning(name, message).hint(hint)
+    }
+}
+
+/// The VMs with PCI devices on a host, as far as the token may see them.
+fn holders(builder: &Builder<'_>, host: &NodeName) -> Vec<(VmId, PassedOn)> {
+    let pve = &builder.observed.pve;
+    let own = pve.vms.iter().filter_map(|(vmid, seen)| {
+        let config = seen.config.as_ref().ok().filter(|config| !config.is_template())?;
+        Some((*vmid, PassedOn::of(&seen.host, seen.is_running, config)))
+    });
+    let others = pve.passed_on.iter().map(|(vmid, holder)| (*vmid, holder.clone()));
+    own.chain(others).filter(|(_, holder)| holder.host == *host).collect()
+}
+
+fn wanted_address(gpu: &GpuSpec, host: &NodeName, pve: &Pve) -> Option<String> {
+    match &gpu.source {
+        GpuSource::Address(address) => Some(full(address)),
+        GpuSource::Mapping(id) => address_of(&PciSource::Mapping(id.clone()), host, pve),
+    }
+}
+
+/// The address of the device. None for a mapping with several devices on the host: Proxmox chooses one.
+fn address_of(source: &PciSource, host: &NodeName, pve: &Pve) -> Option<String> {
+    match source {
+        PciSource::Host(address) => address.split(';').next().map(full),
+        PciSource::Mapping(id) => {
+            let known = gpu::mappings(pve).iter().find(|one| one.id == *id)?;
+            let here = known.mapped.devices.iter().filter(|device| device.node == *host);
+            let here: Vec<_> = here.collect();
+            let [only] = here.as_slice() else { return None };
+            only.path.split(';').next().map(full)
+        }
+    }
+}
+
+/// With the domain, which may be omitted, and in lower case.
+fn full(address: &str) -> String {
+    let address = address.to_ascii_lowercase();
+    match address.matches(':').count() {
+        1 => format!("0000:{address}"),
+        _ => address,
+    }
+}
+
+/// An address without a function means the whole device.
+fn is_same_device(one: &str, other: &str) -> bool {
+    let is_part = |whole: &str, part: &str| {
+        !whole.contains('.') && part.strip_prefix(whole).is_some_and(|rest| rest.starts_with('.'))
+    };
+    one == other || is_part(one, other) || is_part(other, one)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn devices_are_the_same_in_any_spelling() {
+        assert!(is_same_device(&full("28:00.0"), &full("0000:28:00.0")));
+        assert!(is_same_device(&full("0000:0A:00"), &full("0a:00.1")));
+        assert!(!is_same_device(&full("28:00.0"), &full("28:00.1")));
+        assert!(!is_same_device(&full("28:00"), &full("28:001.0")));
+    }
+}

@@ -1,0 +1,43 @@
+//! Preflight check: names and pools.
+
+use std::collections::BTreeSet;
+
+use crate::plan::Finding;
+use crate::planning::builder::Builder;
+use crate::planning::placed::VmPresence;
+
+pub(super) fn check(builder: &Builder<'_>, findings: &mut Vec<Finding>) {
+    for placed in &builder.places.nodes {
+        let node = placed.node;
+        let guests = builder.observed.pve.resources.guests.iter();
+        let is_absent = matches!(placed.state, VmPresence::Absent);
+        let doubles = guests.filter(|guest| {
+            // A foreign VM in the place of a node's VM is another finding.
+            let is_told = is_absent && builder.observed.pve.vms.contains_key(&guest.vmid);
+            let is_other = guest.vmid != placed.own.vm.vmid && !is_told;
+            is_other && guest.name.as_deref() == Some(node.name.as_str())
+        });
+        for double in doubles {
+            let message =
+                format!("VM {} on {} has the same name, and is not ours", double.vmid, double.node);
+            let hint = "people mix them up, talmox does not: rename one of the two";
+            findings.push(Finding::warning(&node.name, message).hint(hint));
+        }
+    }
+    pools(builder, findings);
+}
+
+/// A pool that the token may see and that is not listed does not exist.
+fn pools(builder: &Builder<'_>, findings: &mut Vec<Finding>) {
+    let pve = &builder.observed.pve;
+    let new = builder.places.nodes.iter().filter(|one| matches!(one.state, VmPresence::Absent));
+    let pools: BTreeSet<_> = new.filter_map(|placed| placed.node.pool.as_ref()).collect();
+    for pool in pools {
+        let path = format!("/pool/{pool}");
+        if pve.resources.pools.contains(pool) || !pve.permissions.allows(&path, "Pool.Audit") {
+            continue;
+        }
+        let hint = format!("as root on a host: pveum pool add {pool}");
+        findings.push(Finding::error(pool.as_str(), "there is no such pool").hint(hint));
+    }
+}

@@ -1,0 +1,250 @@
+//! Preflight check: the token has the rights that the steps of the plan need. The hint has the commands that grant them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use talmox_pve_types::api::cluster::Version;
+use talmox_pve_types::config::VmOptions;
+use talmox_pve_types::id::{ConfigId, DiskSlot, PoolId, VmId};
+use talmox_pve_types::property::{Drive, HostPci, Net, PciSource};
+
+use crate::desired::{Contact, Login};
+use crate::observed::Pve;
+use crate::plan::{Action, Finding};
+use crate::planning::builder::Builder;
+use crate::rights::{BridgeZones, Grants, PveRole, lock_pool, sdn_zone};
+
+/// A right that is needed.
+struct Need {
+    right: &'static str,
+    /// The right on any of these paths is enough.
+    paths: Vec<String>,
+    /// The path and the role with which it is requested.
+    place: String,
+    role: PveRole,
+}
+
+pub(super) fn check(builder: &Builder<'_>, findings: &mut Vec<Finding>) {
+    let permissions = &builder.observed.pve.permissions;
+    let mut missing: BTreeMap<String, BTreeSet<&'static str>> = BTreeMap::new();
+    let mut roles: BTreeMap<String, BTreeSet<PveRole>> = BTreeMap::new();
+    for need in builder.steps.iter().flat_map(|step| needs(builder, &step.action)) {
+        if !need.paths.iter().any(|path| permissions.allows(path, need.right)) {
+            missing.entry(need.place.clone()).or_default().insert(need.right);
+        }
+        roles.entry(need.place).or_default().insert(need.role);
+    }
+    for (path, rights) in missing {
+        // An entry for a path replaces the inherited rights: it must contain all that are needed.
+        let mut grants = Grants::default();
+        for role in roles.get(&path).into_iter().flatten() {
+            grants.add(&path, *role);
+        }
+        let rights: Vec<&str> = rights.into_iter().collect();
+        let message = format!("we lack {}", rights.join(", "));
+        let subject = sdn_zone::shown(&path);
+        findings.push(Finding::error(&subject, message).hint(lines(builder, &grants)));
+    }
+}
+
+/// The right to lock the cluster for other machines.
+///
+/// Without it only runs from this folder exclude each other, which is a warning: tokens that were created for earlier releases
+/// keep working. If etcd is bootstrapped it is an error: a second run at that moment would create a second cluster.
+pub(super) fn check_lock(builder: &Builder<'_>, findings: &mut Vec<Finding>) {
+    let is_change = |action: &Action| !matches!(action, Action::WriteClientFiles(_));
+    if !builder.steps.iter().any(|step| is_change(&step.action)) {
+        return;
+    }
+    let bootstraps =
+        builder.steps.iter().any(|step| matches!(step.action, Action::BootstrapEtcd(_)));
+    findings.extend(lock_finding(&builder.observed.pve, &builder.desired.login, bootstraps));
+}
+
+/// The finding if the token may not lock a cluster for other machines.
+pub(in crate::planning) fn lock_finding(
+    pve: &Pve,
+    login: &Login,
+    bootstraps: bool,
+) -> Option<Finding> {
+    let path = lock_pool::access_path();
+    let lock = format!("{path}/lock");
+    let missing: Vec<&str> = lock_pool::RIGHTS
+        .into_iter()
+        .filter(|right| !pve.permissions.allows(&lock, right))
+        .collect();
+    if missing.is_empty() {
+        return None;
+    }
+    let message = format!(
+        "the token lacks {}: runs from other machines or folders are not kept away from this cluster",
+        missing.join(", ")
+    );
+    let finding = if bootstraps {
+        let message =
+            format!("{message}, and two that bootstrap etcd at once make two clusters of it");
+        Finding::error(&path, message)
+    } else {
+        let message = format!("{message}; make sure that nobody else runs `up` or `destroy`");
+        Finding::warning(&path, message)
+    };
+    let lines = Grants::one(&path, PveRole::Lock).lines(login).join("\n");
+    Some(finding.hint(format!("as root on a host; the commands can be repeated:\n{lines}")))
+}
+
+/// The commands that grant these rights to the token.
+pub(super) fn lines(builder: &Builder<'_>, grants: &Grants) -> String {
+    let lines = grants.lines(&builder.desired.login).join("\n");
+    format!("as root on a host; the commands can be repeated:\n{lines}")
+}
+
+const MAKE: &[&str] = &[
+    "VM.Allocate",
+    "VM.Audit",
+    "VM.Config.CPU",
+    "VM.Config.Disk",
+    "VM.Config.HWType",
+    "VM.Config.Memory",
+    "VM.Config.Network",
+    "VM.Config.Options",
+];
+
+fn needs(builder: &Builder<'_>, action: &Action) -> Vec<Need> {
+    let of = |node: &str, vmid: VmId| {
+        let pool = builder.desired.node(node).and_then(|node| node.pool.as_ref());
+        OnVm { pool, vmid }
+    };
+    match action {
+        Action::CreateVm(create) => {
+            let vm = OnVm { pool: create.pool.as_ref(), vmid: create.own.vm.vmid };
+            vm.make().chain(of_options(builder, &create.options)).collect()
+        }
+        Action::MakeTemplate(make) => {
+            let vm = OnVm { pool: make.pool.as_ref(), vmid: make.vm.vmid };
+            vm.make().chain(of_options(builder, &make.options)).collect()
+        }
+        Action::CloneVm(clone) => {
+            let vm = OnVm { pool: clone.clone.pool.as_ref(), vmid: clone.own.vm.vmid };
+            let mut copy = vm.need("VM.Clone", PveRole::Vm);
+            copy.paths.pop();
+            copy.paths.push(format!("/vms/{}", clone.template.vmid));
+            let space = clone.clone.storage.iter().map(|storage| {
+                let path = format!("/storage/{storage}");
+                Need::at(path, "Datastore.AllocateSpace", PveRole::Disk)
+            });
+            vm.make().chain([copy]).chain(space).collect()
+        }
+        Action::FinishVm(finish) => {
+            let vm = of(&finish.own.identity.node, finish.own.vm.vmid);
+            let mut needs = of_options(builder, &finish.set);
+            let is_cloudinit = |value: &str| Drive::parse(value).is_cloudinit();
+            if finish.set.get("ide2").is_some_and(is_cloudinit) {
+                needs.push(vm.need("VM.Config.CDROM", PveRole::Vm));
+                needs.push(vm.need("VM.Config.Cloudinit", PveRole::Vm));
+            }
+            needs.push(vm.need("VM.Config.Options", PveRole::Vm));
+            needs
+        }
+        Action::StartVm(start) => {
+            vec![of(&start.own.identity.node, start.own.vm.vmid).need("VM.PowerMgmt", PveRole::Vm)]
+        }
+        Action::ApplyConfig(apply) if apply.node.contact == Contact::AskAgent => {
+            let vm = of(&apply.node.name, apply.node.own.vm.vmid);
+            vec![vm.need(agent_right(builder), PveRole::Agent)]
+        }
+        Action::AwaitUbuntu(ubuntu) if ubuntu.has_agent || ubuntu.contact == Contact::AskAgent => {
+            let vm = of(&ubuntu.own.identity.node, ubuntu.own.vm.vmid);
+            vec![vm.need(agent_right(builder), PveRole::Agent)]
+        }
+        Action::FetchImage(fetch) if !fetch.is_present => {
+            on_images(fetch.volume.storage().as_str())
+        }
+        Action::UploadCidata(upload) => on_images(upload.volume.storage().as_str()),
+        Action::CreateMapping(_) => {
+            vec![Need::at("/mapping/pci".to_owned(), "Mapping.Modify", PveRole::Mapping)]
+        }
+        _ => vec![],
+    }
+}
+
+impl Need {
+    fn at(path: String, right: &'static str, role: PveRole) -> Self {
+        Self { right, paths: vec![path.clone()], place: path, role }
+    }
+}
+
+/// Rights on a VM that does not exist yet: they come from its pool or from `/vms`.
+struct OnVm<'a> {
+    pool: Option<&'a PoolId>,
+    vmid: VmId,
+}
+
+impl OnVm<'_> {
+    fn need(&self, right: &'static str, role: PveRole) -> Need {
+        let vm = format!("/vms/{}", self.vmid);
+        match self.pool {
+            Some(pool) => {
+                let place = format!("/pool/{pool}");
+                Need { right, paths: vec![place.clone(), vm], place, role }
+            }
+            None => Need { right, paths: vec![vm], place: "/vms".to_owned(), role },
+        }
+    }
+
+    fn make(&self) -> impl Iterator<Item = Need> {
+        MAKE.iter().map(|right| self.need(right, PveRole::Vm))
+    }
+}
+
+/// The right to query the guest agent, which has another name before Proxmox VE 9.
+fn agent_right(builder: &Builder<'_>) -> &'static str {
+    let major = builder.observed.pve.version.as_ref().and_then(Version::major);
+    if major.is_some_and(|major| major < 9) { "VM.Monitor" } else { "VM.GuestAgent.Audit" }
+}
+
+fn on_images(storage: &str) -> Vec<Need> {
+    let rights = ["Datastore.AllocateTemplate", "Datastore.Audit"];
+    rights.map(|right| Need::at(format!("/storage/{storage}"), right, PveRole::Image)).into()
+}
+
+/// Rights that disks, network cards and devices need, other than those on the VM.
+fn of_options(builder: &Builder<'_>, options: &VmOptions) -> Vec<Need> {
+    let mut needs = vec![];
+    for (key, value) in options.iter() {
+        if key.parse::<DiskSlot>().is_ok() {
+            let drive = Drive::parse(value);
+            let path = drive.storage().map(|storage| format!("/storage/{storage}"));
+            needs.extend(path.map(|path| Need::at(path, "Datastore.AllocateSpace", PveRole::Disk)));
+        } else if key.starts_with("net") {
+            let net = Net::parse(value);
+            needs.extend(
+                net.bridge
+                    .map(|bridge| on_bridge(&builder.observed.pve, bridge.as_str(), net.vlan)),
+            );
+        } else if key.starts_with("hostpci")
+            && let PciSource::Mapping(id) = HostPci::parse(value).source
+        {
+            needs.push(on_mapping(builder, &id));
+        }
+    }
+    needs
+}
+
+/// Rights on a bridge are inherited by its VLANs, unless one of them has its own entry.
+fn on_bridge(pve: &Pve, bridge: &str, vlan: Option<u16>) -> Need {
+    let zones = BridgeZones::of(pve, bridge);
+    let (paths, whole) = (zones.paths(vlan), zones.grant_path());
+    let own = vlan.map(|vlan| format!("{whole}/{vlan}"));
+    let own = own.filter(|path| pve.permissions.0.contains_key(path));
+    Need { right: "SDN.Use", paths, place: own.unwrap_or(whole), role: PveRole::Net }
+}
+
+/// The right to use a mapping. For a mapping that the plan creates, it comes from `/mapping/pci`.
+fn on_mapping(builder: &Builder<'_>, id: &ConfigId) -> Need {
+    let makes = |action: &Action| matches!(action, Action::CreateMapping(new) if new.id == *id);
+    let path = format!("/mapping/pci/{id}");
+    if builder.steps.iter().any(|step| makes(&step.action)) {
+        let (paths, place) = (vec![path], "/mapping/pci".to_owned());
+        return Need { right: "Mapping.Use", paths, place, role: PveRole::Mapping };
+    }
+    Need::at(path, "Mapping.Use", PveRole::Device)
+}

@@ -1,0 +1,115 @@
+//! Preflight check: image factories and web servers have the images.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::desired::ImageSource;
+use crate::observed::{Offer, SourceSeen, has_extension};
+use crate::plan::Finding;
+use crate::planning::builder::Builder;
+use crate::planning::needed_image::needed_images;
+use crate::url::shown_url;
+
+/// What the plan needs from a factory.
+#[derive(Debug, Default)]
+struct FactoryDemand<'a> {
+    extensions: BTreeSet<&'a str>,
+    /// Whether a schematic must be posted to it, which only talmox does, not a host.
+    is_told: bool,
+}
+
+pub(super) fn check(builder: &Builder<'_>, findings: &mut Vec<Finding>) {
+    let mut factories: BTreeMap<&str, FactoryDemand<'_>> = BTreeMap::new();
+    let mut files = BTreeSet::new();
+    for image in needed_images(builder.desired, &builder.observed.pve) {
+        match &image.source {
+            ImageSource::Factory { factory, schematic, extensions, .. } => {
+                let wanted = factories.entry(factory).or_default();
+                wanted.extensions.extend(extensions.iter().map(String::as_str));
+                wanted.is_told |= schematic.is_some();
+            }
+            ImageSource::Url => {
+                files.insert(image.url.as_str());
+            }
+        }
+    }
+    for (address, wanted) in factories {
+        factory(builder, address, &wanted, findings);
+    }
+    for url in files {
+        file(builder, url, findings);
+    }
+}
+
+fn factory(
+    builder: &Builder<'_>,
+    address: &str,
+    wanted: &FactoryDemand<'_>,
+    findings: &mut Vec<Finding>,
+) {
+    let talos = builder.desired.talos_version.as_deref().unwrap_or_default();
+    match builder.observed.sources.get(address) {
+        None | Some(SourceSeen::Answers) => {}
+        Some(SourceSeen::Unreachable(why)) if !wanted.is_told => {
+            findings.push(unreachable_from_here(address, why));
+        }
+        Some(SourceSeen::Unreachable(why) | SourceSeen::Fails(why)) => {
+            let message = format!("the Image Factory cannot be asked: {why}");
+            let hint = "is `image.factory` right, and is there a way to it from here?";
+            findings.push(Finding::error(address, message).hint(hint));
+        }
+        Some(SourceSeen::Offers(Offer::NoSuchVersion { similar })) => {
+            let message = format!("the Image Factory has no Talos {talos}");
+            let hint = match similar.as_slice() {
+                [] => "correct `talos_version`; the page /versions of the factory lists all"
+                    .to_owned(),
+                similar => {
+                    let few: Vec<&str> = similar.iter().rev().take(5).map(String::as_str).collect();
+                    format!("correct `talos_version`; there are: {}", few.join(", "))
+                }
+            };
+            findings.push(Finding::error(address, message).hint(hint));
+        }
+        Some(SourceSeen::Offers(Offer::Extensions(known))) => {
+            let unknown = wanted.extensions.iter().filter(|name| !has_extension(known, name));
+            findings.extend(unknown.map(|name| {
+                let message = format!("there is no extension {name} for Talos {talos}");
+                Finding::error(address, message).hint(hint_for(name, known))
+            }));
+        }
+    }
+}
+
+/// A warning only: hosts may reach a server that this machine does not.
+fn unreachable_from_here(address: &str, why: &str) -> Finding {
+    let message = format!("it cannot be reached from here: {why}");
+    let hint = "the hosts are left to fetch images from it, and nothing can be checked before";
+    Finding::warning(address, message).hint(hint)
+}
+
+/// The known names that are most similar.
+fn hint_for(name: &str, known: &BTreeSet<String>) -> String {
+    let bare = name.rsplit('/').next().unwrap_or(name);
+    let stem = bare.split('-').next().unwrap_or(bare);
+    let is_similar = |one: &&String| {
+        let one = one.rsplit('/').next().unwrap_or(one);
+        one.contains(bare) || one.split('-').next() == Some(stem)
+    };
+    let similar: Vec<&str> = known.iter().filter(is_similar).take(5).map(String::as_str).collect();
+    match similar.as_slice() {
+        [] => "correct `image.extensions`".to_owned(),
+        similar => format!("correct `image.extensions`; there are: {}", similar.join(", ")),
+    }
+}
+
+fn file(builder: &Builder<'_>, url: &str, findings: &mut Vec<Finding>) {
+    let seen = builder.observed.sources.get(url);
+    let url = &shown_url(url);
+    match seen {
+        None | Some(SourceSeen::Answers | SourceSeen::Offers(_)) => {}
+        Some(SourceSeen::Unreachable(why)) => findings.push(unreachable_from_here(url, why)),
+        Some(SourceSeen::Fails(why)) => {
+            let message = format!("the image cannot be had: {why}");
+            findings.push(Finding::error(url, message).hint("correct `image: {url: …}`"));
+        }
+    }
+}

@@ -1,0 +1,187 @@
+//! Preflight check: storages exist, are available, have the right content type and enough space.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use talmox_pve_types::api::cluster::StorageSeen;
+use talmox_pve_types::id::{NodeName, StorageId};
+
+use crate::plan::{Action, Finding};
+use crate::planning::builder::Builder;
+use crate::planning::missing_template::MissingTemplate;
+use crate::planning::placed::Placed;
+use crate::rights::PveRole;
+
+const GIB: u64 = 1 << 30;
+
+/// Estimated size of an image: it is not known before the download.
+const IMAGE: u64 = GIB;
+
+/// The storage type that allocates the whole size of a disk at once.
+const THICK: &str = "lvm";
+
+/// What a storage is used for, and the space that is needed.
+#[derive(Clone, Debug, Default)]
+struct Use {
+    content: BTreeSet<&'static str>,
+    disks: u64,
+    images: u64,
+}
+
+type Uses<'a> = BTreeMap<(&'a NodeName, &'a StorageId), Use>;
+
+pub(super) fn check(builder: &Builder<'_>, new: &[&Placed<'_>], findings: &mut Vec<Finding>) {
+    let mut uses = Uses::new();
+    for placed in new {
+        let host = &placed.own.vm.node;
+        for (storage, room) in placed.node.vm.room() {
+            let one = uses.entry((host, storage)).or_default();
+            one.content.insert("images");
+            one.disks += room;
+        }
+        if placed.node.image.is_some() {
+            let images = uses.entry((host, &builder.desired.image_storage)).or_default();
+            images.content.insert("import");
+        }
+    }
+    check_uses(builder, uses, findings);
+}
+
+/// The check for templates and their images.
+pub(super) fn check_templates(
+    builder: &Builder<'_>,
+    missing: &[MissingTemplate<'_>],
+    findings: &mut Vec<Finding>,
+) {
+    let mut uses = Uses::new();
+    for template in missing {
+        let vm = &template.node.vm;
+        for storage in [&vm.storage, &vm.disks[0].storage] {
+            uses.entry((&template.host, storage)).or_default().content.insert("images");
+        }
+    }
+    for step in builder.steps.iter() {
+        if let Action::FetchImage(fetch) = &step.action {
+            let images = uses.entry((&fetch.host, fetch.volume.storage())).or_default();
+            images.content.insert("import");
+        }
+    }
+    check_uses(builder, uses, findings);
+}
+
+fn check_uses<'a>(builder: &'a Builder<'_>, mut uses: Uses<'a>, findings: &mut Vec<Finding>) {
+    for step in builder.steps.iter() {
+        if let Action::FetchImage(fetch) = &step.action
+            && !fetch.is_present
+        {
+            uses.entry((&fetch.host, fetch.volume.storage())).or_default().images += IMAGE;
+        }
+    }
+    let mut shared: BTreeMap<&StorageId, (&StorageSeen, Use)> = BTreeMap::new();
+    for ((host, storage), wanted) in uses {
+        // Problems of the host are other findings.
+        if !builder.observed.pve.is_online(host) {
+            continue;
+        }
+        let Some(seen) = find(builder, host, storage, &wanted, findings) else { continue };
+        let subject = format!("{host}/{storage}");
+        if seen.shared {
+            let (_, all) = shared.entry(storage).or_insert((seen, Use::default()));
+            all.disks += wanted.disks;
+            all.images += wanted.images;
+        } else {
+            room(&subject, seen, &wanted, findings);
+        }
+        content(&subject, seen, &wanted, findings);
+    }
+    for (storage, (seen, wanted)) in shared {
+        room(storage.as_str(), seen, &wanted, findings);
+    }
+}
+
+/// The storage, if it exists and is available.
+fn find<'a>(
+    builder: &'a Builder<'_>,
+    host: &NodeName,
+    storage: &StorageId,
+    wanted: &Use,
+    findings: &mut Vec<Finding>,
+) -> Option<&'a StorageSeen> {
+    let pve = &builder.observed.pve;
+    let subject = format!("{host}/{storage}");
+    if let Some(seen) = pve.storage(host, storage) {
+        if seen.status == "available" {
+            return Some(seen);
+        }
+        let message = format!("the storage is {}", seen.status);
+        findings.push(Finding::error(&subject, message).hint("pvesm status on the host says why"));
+        return None;
+    }
+    if let Some(reason) = pve.unlisted.get(host) {
+        let message = format!("the storages of {host} cannot be listed: {reason}");
+        let hint = "whether they are there, and have room, is not known";
+        findings.push(Finding::warning(host.as_str(), message).hint(hint));
+        return None;
+    }
+    // A token without rights on the storage cannot see it: that is another finding.
+    let may = |role: PveRole| {
+        let right = match role {
+            PveRole::Image => "Datastore.Audit",
+            _ => "Datastore.AllocateSpace",
+        };
+        pve.permissions.allows(&format!("/storage/{storage}"), right)
+    };
+    let mut roles = wanted.content.iter().map(|content| match *content {
+        "import" => PveRole::Image,
+        _ => PveRole::Disk,
+    });
+    if roles.all(may) {
+        let known = pve.resources.storages.iter().filter(|one| one.node == *host);
+        let known: Vec<&str> = known.map(|one| one.storage.as_str()).collect();
+        let message = match known.as_slice() {
+            [] => "there is no such storage".to_owned(),
+            known => format!("there is no such storage; there are: {}", known.join(", ")),
+        };
+        let hint = "correct `datastore:` or `image_datastore:`; pvesm status on the host lists all";
+        findings.push(Finding::error(&subject, message).hint(hint));
+    }
+    None
+}
+
+fn content(subject: &str, seen: &StorageSeen, wanted: &Use, findings: &mut Vec<Finding>) {
+    let known = |content: &&'static str| seen.content.iter().any(|known| known == content);
+    let missing: Vec<&str> =
+        wanted.content.iter().filter(|content| !known(content)).copied().collect();
+    if missing.is_empty() {
+        return;
+    }
+    let all: Vec<&str> = seen.content.iter().map(String::as_str).chain(missing.clone()).collect();
+    let message = format!("the storage does not take the content type {}", missing.join(", "));
+    let hint = format!("on a host: pvesm set {} --content {}", seen.storage, all.join(","));
+    findings.push(Finding::error(subject, message).hint(hint));
+}
+
+fn room(subject: &str, seen: &StorageSeen, wanted: &Use, findings: &mut Vec<Finding>) {
+    let (Some(total), Some(used)) = (seen.total, seen.used) else { return };
+    let free = total.saturating_sub(used);
+    if wanted.disks + wanted.images <= free {
+        return;
+    }
+    let (disks, images) = (wanted.disks.div_ceil(GIB), wanted.images.div_ceil(GIB));
+    let what = match (disks, images) {
+        (disks, 0) => format!("new disks may grow to {disks} GiB"),
+        (0, images) => format!("new images take about {images} GiB"),
+        (disks, images) => {
+            format!("new disks may grow to {disks} GiB, new images take about {images} GiB")
+        }
+    };
+    let message = format!("{what}, and {} GiB are free", free / GIB);
+    findings.push(if seen.kind.as_deref() == Some(THICK) && wanted.disks > free {
+        let hint = "this kind of storage takes all the room at once: choose smaller disks";
+        Finding::error(subject, message).hint(hint)
+    } else if wanted.images > free {
+        Finding::warning(subject, message).hint("delete images that nobody needs any more")
+    } else {
+        let hint = "a thin storage takes them, and may run full later: choose smaller disks";
+        Finding::warning(subject, message).hint(hint)
+    });
+}

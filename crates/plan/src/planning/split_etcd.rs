@@ -1,0 +1,60 @@
+//! Two etcd clusters in one cluster: a control plane was bootstrapped although others existed. Each has its own data; only the
+//! user can decide which one stays.
+
+use std::collections::BTreeSet;
+
+use super::builder::Builder;
+use crate::observed::{EtcdSeen, TalosSeen};
+use crate::plan::Finding;
+
+/// What the user can do about it.
+pub const WAY_OUT: &str = "\
+API servers of either show another Kubernetes: look at both, and choose which one stays
+each node of the other joins it after: talosctl -n ADDRESS reset --system-labels-to-wipe EPHEMERAL --reboot --graceful=false";
+
+pub(super) fn check(builder: &mut Builder<'_>) {
+    let lists = builder.observed.nodes.values().filter_map(|seen| match seen {
+        TalosSeen::OwnNode(found) => match &found.etcd {
+            EtcdSeen::Member { names } => Some(names.iter().map(String::as_str).collect()),
+            _ => None,
+        },
+        _ => None,
+    });
+    if let Some(message) = two_clusters(lists) {
+        builder.findings.push(Finding::error(&builder.desired.cluster, message).hint(WAY_OUT));
+    }
+}
+
+/// The error text if two lists of members have no member in common. A list that is only outdated shares most members.
+pub fn two_clusters<'a>(lists: impl IntoIterator<Item = BTreeSet<&'a str>>) -> Option<String> {
+    let mut lists = lists.into_iter().filter(|list| !list.is_empty());
+    let first = lists.next()?;
+    let other = lists.find(|list| list.is_disjoint(&first))?;
+    let named = |list: BTreeSet<&str>| list.into_iter().collect::<Vec<_>>().join(", ");
+    Some(format!(
+        "there are two etcd clusters, each with data of its own: one of {}, and one of {}",
+        named(first),
+        named(other)
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_without_a_common_member_are_of_two_clusters() {
+        let said = |lists: &[&[&'static str]]| {
+            two_clusters(lists.iter().map(|list| list.iter().copied().collect()))
+        };
+        assert_eq!(
+            said(&[&["cp-1", "cp-3"], &[], &["cp-2"], &["cp-1", "cp-3"]]).as_deref(),
+            Some(
+                "there are two etcd clusters, each with data of its own: one of cp-1, cp-3, and one of cp-2"
+            )
+        );
+        // Members learn of a new one at different times.
+        assert_eq!(said(&[&["cp-1"], &["cp-1", "cp-2"], &["cp-1", "cp-2", "cp-3"]]), None);
+        assert_eq!(said(&[]), None);
+    }
+}

@@ -1,0 +1,149 @@
+//! Cleanup of the storages for images when a cluster is destroyed: uploads with configs of its nodes, and its images. Files that
+//! are kept are reported with the reason.
+
+use std::collections::BTreeSet;
+
+use talmox_pve_types::api::storage::Volume;
+use talmox_pve_types::id::{FileName, NodeName, VmId, VolumeId};
+
+use super::vm::is_upload_of;
+use crate::desired::{Desired, is_image_name};
+use crate::observed::Observed;
+use crate::plan::{
+    Action, Change, Class, DeleteImage, FieldChange, Finding, Object, Plan, SCRUBBED, ScrubCidata,
+    StepGraph, StepId,
+};
+
+pub(super) struct StorageCleanup<'a> {
+    pub(super) desired: &'a Desired,
+    pub(super) observed: &'a Observed,
+    pub(super) plan: &'a mut Plan,
+    pub(super) steps: &'a mut StepGraph,
+    /// The steps after which the VMs are destroyed.
+    pub(super) after: Vec<StepId>,
+}
+
+impl StorageCleanup<'_> {
+    /// Uploads with configs, recognised by the cluster's mark in their names.
+    pub(super) fn uploads(&mut self) {
+        for (host, volume) in self.volumes() {
+            let file = volume.volid.file_name();
+            if !is_upload_of(self.desired, file) {
+                continue;
+            }
+            let delete = self.may_delete();
+            if !delete && volume.size == Some(SCRUBBED as u64) {
+                let why = "only zeros are left in it, and we may not delete it";
+                self.stays(&host, &volume.volid, why, "delete it in Proxmox");
+                continue;
+            }
+            let note = if delete {
+                "the config of a node"
+            } else {
+                "the config of a node: zeros are written over it, as we may not delete it"
+            };
+            let action = Action::ScrubCidata(ScrubCidata {
+                host: host.clone(),
+                volume: volume.volid.clone(),
+                delete,
+                deadline: self.desired.timeouts.task,
+            });
+            self.goes(&host, &volume.volid, "scrub", note, action);
+        }
+    }
+
+    /// Images of this inventory. They are named after their contents, so another cluster may use the same image: then it is
+    /// kept.
+    pub(super) fn images(&mut self) {
+        for (place, told) in &self.observed.images.contents {
+            if let Err(reason) = told {
+                let subject = format!("{}/{}", place.0, place.1);
+                let message = format!("images there are kept, as nobody knows them: {reason}");
+                self.plan.findings.push(
+                    Finding::warning(&subject, message).hint("Datastore.Audit on it is needed"),
+                );
+            }
+        }
+        let nodes = self.desired.nodes.iter();
+        let images = nodes.flat_map(|node| node.image.iter().chain(&node.template_image));
+        let own: BTreeSet<&FileName> = images.map(|image| &image.file).collect();
+        for (host, volume) in self.volumes() {
+            let file = volume.volid.file_name();
+            if !own.iter().any(|name| name.as_str() == file) {
+                if is_image_name(file) {
+                    let why = "the inventory does not name it, and another one may";
+                    self.stays(
+                        &host,
+                        &volume.volid,
+                        why,
+                        "delete it in Proxmox if nobody needs it",
+                    );
+                }
+                continue;
+            }
+            if let Some((why, hint)) = self.needed(&host, &volume.volid) {
+                self.stays(&host, &volume.volid, &why, &hint);
+                continue;
+            }
+            let action = Action::DeleteImage(DeleteImage {
+                host: host.clone(),
+                volume: volume.volid.clone(),
+                deadline: self.desired.timeouts.task,
+            });
+            self.goes(&host, &volume.volid, "delete", "nobody is known to need it", action);
+        }
+    }
+
+    fn volumes(&self) -> Vec<(NodeName, Volume)> {
+        let places = self.observed.images.contents.iter();
+        let all = places.flat_map(|((host, _), told)| {
+            told.iter().flatten().map(|volume| (host.clone(), volume.clone()))
+        });
+        all.collect()
+    }
+
+    /// Why an image is kept, and what to do about it.
+    fn needed(&self, host: &NodeName, volume: &VolumeId) -> Option<(String, String)> {
+        let images = &self.observed.images;
+        let pve = &self.observed.pve;
+        if let Some(vmid) = images.used.get(volume) {
+            return Some((format!("VM {vmid} uses it"), "detach it from that VM first".to_owned()));
+        }
+        let is_shared = pve.storage(host, volume.storage()).is_some_and(|seen| seen.shared);
+        let reads = |(busy, _): &(&NodeName, &String)| is_shared || *busy == host;
+        if let Some((_, what)) = images.busy.iter().find(reads) {
+            let hint = "run this again when that is done".to_owned();
+            return Some((format!("somebody may be reading it: {what}"), hint));
+        }
+        let reaches = |(other, _): &(&NodeName, &VmId)| is_shared || *other == host;
+        if let Some((_, vmid)) = images.others.iter().find(reaches) {
+            let why = format!("VM {vmid} is of another cluster, which may be made of it too");
+            return Some((why, "delete it in Proxmox if nobody needs it".to_owned()));
+        }
+        let storage = volume.storage();
+        (!self.may_delete()).then(|| {
+            let why = format!("we lack Datastore.Allocate on /storage/{storage}");
+            let hint = "it is the right to delete everything there; without it, delete the image in Proxmox";
+            (why, hint.to_owned())
+        })
+    }
+
+    fn may_delete(&self) -> bool {
+        let path = format!("/storage/{}", self.desired.image_storage);
+        self.observed.pve.permissions.allows(&path, "Datastore.Allocate")
+    }
+
+    fn stays(&mut self, host: &NodeName, volume: &VolumeId, why: &str, hint: &str) {
+        let message = format!("{volume} is kept: {why}");
+        self.plan.findings.push(Finding::warning(host.as_str(), message).hint(hint));
+    }
+
+    fn goes(&mut self, host: &NodeName, volume: &VolumeId, verb: &str, note: &str, action: Action) {
+        let fields = vec![FieldChange::new("host", Some(host.to_string()), None)];
+        let object = Object::Image(volume.to_string());
+        let change = Change::planned(object, Class::Destroy, fields);
+        self.plan.changes.push(change.note(note));
+        let id = format!("image/{host}/{}/{}/{verb}", volume.storage(), volume.file_name());
+        self.steps.add(id, None, self.after.clone(), action);
+    }
+}

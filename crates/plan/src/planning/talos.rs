@@ -1,0 +1,367 @@
+//! Planning of Talos nodes: configs, joining, and the bootstrap of etcd.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+
+use super::builder::Builder;
+use super::placed::{Placed, VmPresence};
+use super::vm_plan::VmPlan;
+use super::{
+    cluster, lost_control_planes, maintenance_mode, node_drift, other_os, preflight, unreadable, vm,
+};
+use crate::desired::ExpectedNetwork;
+use crate::observed::{EtcdSeen, TalosSeen};
+use crate::ownership::Stage;
+use crate::plan::{
+    Action, ApplyConfig, AwaitMember, BootstrapEtcd, Change, Class, ClusterSigns, ConfigBy,
+    Evidence, FieldChange, Finding, NodeSign, Object, StepId, Witness,
+};
+
+/// How often a VM that does not answer is reset.
+const RESETS: u32 = 2;
+
+/// The step that bootstraps etcd on the first control plane.
+const BOOTSTRAP: &str = "etcd/bootstrap";
+
+/// The steps of a node.
+#[derive(Clone, Debug, Default)]
+struct NodePlan {
+    apply: Option<StepId>,
+    /// Whether it has joined the cluster.
+    has_joined: bool,
+}
+
+pub(super) fn plan(builder: &mut Builder<'_>, vms: &BTreeMap<String, VmPlan>) {
+    let places = builder.places.nodes.clone();
+    let is_sound = |placed: &&Placed<'_>| vms.get(&placed.node.name).is_some_and(|vm| vm.is_sound);
+    let (nodes, others): (Vec<&Placed<'_>>, Vec<_>) =
+        places.iter().filter(is_sound).partition(|placed| placed.node.is_talos);
+    for placed in others {
+        other_os::plan(builder, placed, &vms[&placed.node.name]);
+    }
+    if nodes.is_empty() {
+        return;
+    }
+    let mut plans = BTreeMap::new();
+    let (late, early): (Vec<&Placed<'_>>, Vec<_>) = nodes
+        .iter()
+        .copied()
+        .partition(|placed| needs_cluster(builder, placed, &vms[&placed.node.name]));
+    for placed in early {
+        let name = &placed.node.name;
+        plans.insert(name.clone(), node(builder, placed, &vms[name], None));
+    }
+    let bootstrap = bootstrap(builder, &nodes, &plans, vms);
+    for placed in late {
+        let name = &placed.node.name;
+        plans.insert(name.clone(), node(builder, placed, &vms[name], bootstrap.as_ref()));
+    }
+    let mut joined = vec![];
+    for placed in &nodes {
+        let plan = &plans[&placed.node.name];
+        if plan.has_joined {
+            continue;
+        }
+        let deadline = builder.desired.timeouts.bootstrap;
+        let is_looked_at = plan.apply.is_some();
+        let shape = (!is_looked_at).then(|| shape(builder, placed));
+        let action =
+            Action::AwaitMember(AwaitMember { node: placed.talos_node(), shape, deadline });
+        let after = plan.apply.iter().chain(&bootstrap).cloned();
+        let name = &placed.node.name;
+        joined.push(builder.steps.add(format!("talos/{name}/join"), Some(name), after, action));
+    }
+    maintenance_mode::warn(builder, &nodes, vms);
+    cluster::plan(builder, &nodes, bootstrap.as_ref(), &joined);
+}
+
+fn shape(builder: &Builder<'_>, placed: &Placed<'_>) -> ExpectedNetwork {
+    ExpectedNetwork::of(
+        &placed.node.config,
+        builder.desired.talos_version.as_deref().unwrap_or_default(),
+    )
+}
+
+/// Whether a machine may have its config and answer only after the bootstrap: a worker gets its certificate from a control
+/// plane.
+fn needs_cluster(builder: &Builder<'_>, placed: &Placed<'_>, vm: &VmPlan) -> bool {
+    let seen = builder.observed.nodes.get(&placed.node.name);
+    let is_empty = vm.is_fresh || matches!(seen, Some(TalosSeen::Maintenance { .. }));
+    !placed.node.is_control_plane && !is_empty
+}
+
+/// Plans a node. `cluster` is the bootstrap step, if the node does not answer before it.
+fn node(
+    builder: &mut Builder<'_>,
+    placed: &Placed<'_>,
+    vm: &VmPlan,
+    cluster: Option<&StepId>,
+) -> NodePlan {
+    let node = placed.node;
+    let seen = builder.observed.nodes.get(&node.name).cloned().unwrap_or_default();
+    if vm.is_fresh
+        && let Some(finding) = preflight::address_in_use(builder, node)
+    {
+        builder.findings.push(finding);
+        return NodePlan::default();
+    }
+    match &seen {
+        TalosSeen::OwnNode(found) if vm.runs_after.is_none() => {
+            match &placed.state {
+                VmPresence::Owned(vm) => {
+                    node_drift::node(builder, &node.as_created(vm.config), found);
+                }
+                _ => node_drift::node(builder, node, found),
+            }
+            vm::detach(builder, placed, None);
+            let has_joined = found.has_joined(node.is_control_plane);
+            if !has_joined {
+                let is_member = found.is_member(node.is_control_plane);
+                let (path, old, new) = if is_member {
+                    ("kubelet", "starting", "healthy")
+                } else {
+                    ("cluster", "waiting", "member")
+                };
+                let fields = vec![FieldChange::new(path, Some(old.into()), Some(new.into()))];
+                let object = Object::Node(node.name.clone());
+                builder.changes.push(Change::planned(object, Class::Live, fields));
+            }
+            return NodePlan { apply: None, has_joined };
+        }
+        TalosSeen::Maintenance { .. }
+            if vm.runs_after.is_none() && maintenance_mode::lacks_volume(placed) =>
+        {
+            builder.findings.push(maintenance_mode::no_volume(placed));
+            return NodePlan::default();
+        }
+        TalosSeen::Maintenance { mismatch: Some(mismatch) } if vm.runs_after.is_none() => {
+            let message = format!("another machine answers at its address: {mismatch}");
+            let hint = "nothing is sent to it; find out which machine has the address";
+            builder.findings.push(Finding::error(&node.name, message).hint(hint));
+            return NodePlan::default();
+        }
+        TalosSeen::OtherMachine(who) | TalosSeen::NoAccess(who) => {
+            let message = format!("at its address is {who}");
+            let hint = "nothing is sent to it; compare the secrets, the clocks and the addresses";
+            builder.findings.push(Finding::error(&node.name, message).hint(hint));
+            return NodePlan::default();
+        }
+        TalosSeen::NotTalos(who) if vm.runs_after.is_none() => {
+            let message = format!("at its address is {who}, and no Talos node");
+            let hint = "turn off the other machine, or give the node another `ip:`; its VM is \
+                        waited for";
+            builder.findings.push(Finding::warning(&node.name, message).hint(hint));
+        }
+        TalosSeen::Mute(what) if vm.runs_after.is_none() => {
+            let message = format!("at its address is {what}");
+            let hint = "it may be about to come up and is waited for; if it stays so, look at the \
+                        console of its VM";
+            builder.findings.push(Finding::warning(&node.name, message).hint(hint));
+        }
+        _ => {}
+    }
+    let apply = apply(builder, placed, vm, &seen, cluster);
+    vm::detach(builder, placed, Some(apply.clone()));
+    NodePlan { apply: Some(apply), has_joined: false }
+}
+
+fn apply(
+    builder: &mut Builder<'_>,
+    placed: &Placed<'_>,
+    vm: &VmPlan,
+    seen: &TalosSeen,
+    cluster: Option<&StepId>,
+) -> StepId {
+    let node = placed.node;
+    let timeouts = builder.desired.timeouts;
+    let by = if node.vm.cidata.is_some() { ConfigBy::Volume } else { ConfigBy::Maintenance };
+    let is_new = vm.is_fresh || !builder.was_there(&node.name);
+    // Only a VM that this run creates is reset: any other one may be healthy, and only the network path to it closed. A node
+    // that reads its config from a volume joins an existing cluster without talmox, so beside older VMs it is not reset either.
+    let joins_alone = by == ConfigBy::Volume && has_older_vm(builder);
+    let resets = if vm.is_created && !joins_alone { RESETS } else { 0 };
+    let action = ApplyConfig {
+        node: placed.talos_node(),
+        by,
+        has_drive: node.vm.has_cloudinit,
+        config: node.config.clone(),
+        talos_version: builder.desired.talos_version.clone().unwrap_or_default(),
+        template: node.template.clone().filter(|_| is_new),
+        shape: shape(builder, placed),
+        is_started: vm.runs_after.is_some(),
+        resets,
+        boot: timeouts.boot,
+        needs: if node.is_control_plane { vec![] } else { vec![StepId::new(BOOTSTRAP)] },
+        deadline: timeouts.boot * (resets + 1) + timeouts.bootstrap,
+    };
+    builder.changes.extend(come_up(builder, placed, vm, seen));
+    let id = format!("talos/{}/apply", node.name);
+    let after = vm.runs_after.iter().chain(cluster).cloned();
+    builder.steps.add(id, Some(&node.name), after, Action::ApplyConfig(action))
+}
+
+/// Whether a VM of this cluster was finished before this run, so that etcd may run somewhere.
+fn has_older_vm(builder: &Builder<'_>) -> bool {
+    let is_older = |placed: &Placed<'_>| match &placed.state {
+        VmPresence::Owned(found) => found.marker.stage == Stage::Made,
+        VmPresence::Blocked => true,
+        VmPresence::Absent | VmPresence::BeingMade(_) => false,
+    };
+    builder.places.nodes.iter().any(is_older) || !builder.places.removed.is_empty()
+}
+
+/// The change of a node that gets its config or is waited for: a new node, or one that answers again.
+fn come_up(
+    builder: &Builder<'_>,
+    placed: &Placed<'_>,
+    vm: &VmPlan,
+    seen: &TalosSeen,
+) -> Option<Change> {
+    let node = placed.node;
+    let object = Object::Node(node.name.clone());
+    let is_empty = vm.is_fresh || matches!(seen, TalosSeen::Maintenance { .. });
+    // A VM that was finished before this run may be a healthy node that cannot be reached from here, also where no client
+    // files are at hand: it is waited for, and nothing is created.
+    if !is_empty {
+        let (old, new) = (Some("does not answer".to_owned()), Some("runs".to_owned()));
+        let fields = vec![FieldChange::new("talos", old, new)];
+        // The start of the VM is a change of its own.
+        let is_told = vm.runs_after.is_some();
+        return (!is_told).then(|| Change::planned(object, Class::Live, fields));
+    }
+    let version = builder.desired.talos_version.clone().unwrap_or_default();
+    let role = if node.is_control_plane { "control plane" } else { "worker" };
+    let mut fields = vec![FieldChange::set("role", role), FieldChange::set("talos", version)];
+    fields.extend(node.addresses.first().map(|address| FieldChange::set("address", address)));
+    Some(Change::planned(object, Class::Create, fields))
+}
+
+/// Plans the bootstrap of etcd: once in the life of a cluster, on its first control plane, and only if no other control plane
+/// can have data.
+fn bootstrap(
+    builder: &mut Builder<'_>,
+    nodes: &[&Placed<'_>],
+    plans: &BTreeMap<String, NodePlan>,
+    vms: &BTreeMap<String, VmPlan>,
+) -> Option<StepId> {
+    let members = members(builder);
+    let control_planes: Vec<&&Placed<'_>> =
+        nodes.iter().filter(|placed| placed.node.is_control_plane).collect();
+    if let Some(members) = members {
+        for placed in control_planes {
+            let name = &placed.node.name;
+            if vms[name].is_fresh && members.names.contains(name) {
+                let message = "its VM is gone, and etcd still counts it as a member";
+                let at = members.told_at.map(|at| format!(" -n {at}")).unwrap_or_default();
+                let hint = format!(
+                    "take the member {name} out of etcd first, by the id that `talosctl{at} etcd members` shows: \
+                     talosctl{at} etcd remove-member ID"
+                );
+                builder.findings.push(Finding::error(name, message).hint(hint));
+            }
+        }
+        builder.findings.extend(lost_control_planes::majority(builder, vms));
+        return None;
+    }
+    let is_whole = builder.desired.control_planes().count() == control_planes.len();
+    let (first, others) = control_planes.split_first()?;
+    if !is_whole || first.node.name != builder.desired.control_planes().next()?.name {
+        // A control plane that is not planned might be the one that has the data.
+        return None;
+    }
+    if let Some(finding) = unreadable::keeps_from_bootstrap(builder) {
+        builder.findings.push(finding);
+        return None;
+    }
+    builder.findings.extend(lost_control_planes::finding(builder, nodes, vms));
+    let mut after: Vec<StepId> = plans[&first.node.name].apply.iter().cloned().collect();
+    // The first control plane is not created before the older ones report whether etcd has data.
+    let older = others.iter().filter(|placed| !vms[&placed.node.name].is_fresh);
+    for told in older.filter_map(|placed| plans[&placed.node.name].apply.as_ref()) {
+        for making in ["create", "clone"] {
+            let making = StepId::new(format!("vm/{}/{making}", first.node.name));
+            builder.steps.put_behind(&making, told);
+        }
+    }
+    let witnesses = others.iter().map(|placed| {
+        let name = &placed.node.name;
+        let is_fresh = vms[name].is_fresh;
+        if !is_fresh {
+            after.extend(plans[name].apply.clone());
+        }
+        let evidence = if is_fresh { Evidence::FreshDisk } else { Evidence::Answer };
+        Witness { node: placed.talos_node(), evidence }
+    });
+    let action = BootstrapEtcd {
+        node: first.talos_node(),
+        witnesses: witnesses.collect(),
+        signs: signs(builder),
+        deadline: builder.desired.timeouts.bootstrap,
+    };
+    let name = &first.node.name;
+    let is_fresh = control_planes.iter().any(|placed| vms[&placed.node.name].is_fresh);
+    if is_fresh || !builder.was_there(name) {
+        let is_new = control_planes.iter().all(|placed| vms[&placed.node.name].is_fresh);
+        let unless = if is_new { "" } else { ", unless a control plane has etcd data" };
+        let fields = vec![FieldChange::set("etcd", format!("bootstrapped on {name}{unless}"))];
+        let object = Object::Cluster(builder.desired.cluster.clone());
+        builder.changes.push(Change::planned(object, Class::Create, fields));
+    }
+    Some(builder.steps.add(BOOTSTRAP, Some(name), after, Action::BootstrapEtcd(action)))
+}
+
+/// The signs by which VMs and addresses of the cluster are recognised.
+fn signs(builder: &Builder<'_>) -> ClusterSigns {
+    let desired = builder.desired;
+    let nodes = builder.places.nodes.iter().map(|placed| NodeSign {
+        name: placed.node.name.clone(),
+        uuid: placed.node.identity.uuid.to_string(),
+        vmid: placed.own.vm.vmid,
+        has_etcd: placed.node.is_talos && placed.node.is_control_plane,
+    });
+    let endpoint = desired.endpoint.as_deref().and_then(address_of_url);
+    let addresses: BTreeSet<IpAddr> = desired.vip.into_iter().chain(endpoint).collect();
+    ClusterSigns {
+        cluster: desired.cluster.clone(),
+        mark: desired.mark.clone(),
+        nodes: nodes.collect(),
+        addresses: addresses.into_iter().collect(),
+    }
+}
+
+/// The address in `https://ADDRESS:6443`; none where it is a name.
+fn address_of_url(url: &str) -> Option<IpAddr> {
+    let authority = url.strip_prefix("https://")?.split('/').next()?;
+    let plain = authority.parse().ok();
+    let host = authority.rsplit_once(':').map_or(authority, |(host, _)| host);
+    plain.or_else(|| host.trim_matches(['[', ']']).parse().ok())
+}
+
+/// The members of etcd.
+#[derive(Default)]
+struct EtcdMembers {
+    names: Vec<String>,
+    /// The node that reported them.
+    told_at: Option<IpAddr>,
+}
+
+/// The members of etcd, if any node shows that it was bootstrapped.
+fn members(builder: &mut Builder<'_>) -> Option<EtcdMembers> {
+    let mut all = None;
+    for (name, seen) in &builder.observed.nodes {
+        let TalosSeen::OwnNode(found) = seen else { continue };
+        match &found.etcd {
+            EtcdSeen::Member { names } => {
+                return Some(EtcdMembers { names: names.clone(), told_at: found.address });
+            }
+            EtcdSeen::Ill { reason, .. } => {
+                all = Some(EtcdMembers::default());
+                let message = format!("its etcd is not well: {reason}");
+                let hint = "nothing is bootstrapped while there is etcd data anywhere";
+                builder.findings.push(Finding::warning(name, message).hint(hint));
+            }
+            EtcdSeen::Unknown | EtcdSeen::Waiting => {}
+        }
+    }
+    all
+}

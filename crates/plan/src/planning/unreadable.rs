@@ -1,0 +1,154 @@
+//! VMs whose configs cannot be read, mostly on hosts that are down. Only the config shows whether a VM is an owned VM, so each
+//! of them may be one: while it cannot be read, nothing is created or bootstrapped that could double it.
+
+use std::collections::BTreeSet;
+
+use talmox_pve_types::id::{NodeName, VmId};
+
+use super::builder::Builder;
+use super::placed::VmPresence;
+use crate::desired::{Desired, DesiredNode};
+use crate::observed::{IdSeen, KubernetesSeen, Pve, Unread};
+use crate::plan::Finding;
+
+/// A VM with a number, name or tags of this cluster, whose config cannot be read.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct UnreadableVm<'a> {
+    vmid: VmId,
+    host: &'a NodeName,
+    reason: &'a str,
+    /// As Proxmox lists it; nothing where the list has none, as for VMs on a host that is down.
+    name: Option<&'a str>,
+}
+
+impl UnreadableVm<'_> {
+    pub(super) fn message(&self) -> String {
+        let Self { vmid, host, reason, .. } = self;
+        format!("it may be VM {vmid} on {host}, which cannot be read: {reason}")
+    }
+
+    pub(super) fn hint(&self, pve: &Pve) -> String {
+        hint(self.vmid, self.host, pve)
+    }
+}
+
+/// Instructions for a VM that cannot be read. None of them deletes it: it may be the only copy of a node's data.
+pub(super) fn hint(vmid: VmId, host: &NodeName, pve: &Pve) -> String {
+    if pve.host(host).is_some_and(|seen| seen.status != "online") {
+        format!(
+            "bring {host} up, then run the same command; only if {host} is gone for good, remove it from the Proxmox \
+             cluster (on another host: pvecm delnode {host})"
+        )
+    } else {
+        format!(
+            "find out why Proxmox cannot read it (on {host}: qm config {vmid}), then run the same command"
+        )
+    }
+}
+
+/// The VMs with a number, name or tags of this cluster that cannot be read.
+pub(super) fn unreadable(pve: &Pve) -> impl Iterator<Item = UnreadableVm<'_>> {
+    pve.vms.iter().filter_map(|(vmid, seen)| {
+        let reason = seen.config.as_ref().err()?;
+        let guest = pve.guest(*vmid);
+        let name = guest.and_then(|guest| guest.name.as_deref());
+        let is_template = guest.is_some_and(|guest| guest.template);
+        // A VM that a task of this token is creating at this moment has no config to read yet.
+        let is_being_made =
+            matches!(pve.ids.get(vmid), Some(IdSeen::Taken { making: Some(_), .. }));
+        (!is_template && !is_being_made).then_some(UnreadableVm {
+            vmid: *vmid,
+            host: &seen.host,
+            reason,
+            name,
+        })
+    })
+}
+
+/// The VM that may be that of a node without an owned VM. One with the name of another such node is that node's; every other
+/// one may be anybody's, since names can be edited, in the inventory and in Proxmox. The VM with the node's own number is left
+/// to the check of that number.
+pub(super) fn of_node<'a>(
+    desired: &Desired,
+    node: &DesiredNode,
+    pve: &'a Pve,
+    owned: &BTreeSet<String>,
+) -> Option<UnreadableVm<'a>> {
+    let is_of_another =
+        |name: &str| name != node.name && desired.node(name).is_some() && !owned.contains(name);
+    let candidates: Vec<UnreadableVm<'a>> = unreadable(pve)
+        .filter(|one| node.vmid != Some(one.vmid))
+        .filter(|one| !one.name.is_some_and(is_of_another))
+        .collect();
+    let named = candidates.iter().find(|one| one.name == Some(node.name.as_str()));
+    named.or(candidates.first()).copied()
+}
+
+/// Blocks the creation of nodes whose VM may be one without any sign of the cluster that cannot be read: it may have been given
+/// another name and other tags, or `cluster_name` was edited.
+pub(super) fn block(builder: &mut Builder<'_>) {
+    let (desired, observed) = (builder.desired, builder.observed);
+    let absent = |state: &VmPresence<'_>| matches!(state, VmPresence::Absent);
+    for placed in builder.places.nodes.iter_mut().filter(|placed| absent(&placed.state)) {
+        // A node that Kubernetes lists has a VM somewhere, and one that it does not list has never joined.
+        let may_have_vm = match &observed.kubernetes {
+            KubernetesSeen::Answers(registered) => registered.nodes.contains(&placed.node.name),
+            KubernetesSeen::NotAsked | KubernetesSeen::Silent(_) => !observed.are_secrets_new,
+        };
+        if !may_have_vm {
+            continue;
+        }
+        let Some((what, hint)) = told_with_hint(desired, &observed.pve) else { return };
+        placed.state = VmPresence::Blocked;
+        let message = format!(
+            "its VM is missing, and may be one that cannot be read, under another name: {what}"
+        );
+        builder.findings.push(Finding::error(&placed.node.name, message).hint(hint));
+    }
+}
+
+/// What keeps etcd from being bootstrapped: a VM that cannot be read may be a control plane with etcd data, of this name or of
+/// one that the inventory no longer has.
+pub(super) fn keeps_from_bootstrap(builder: &Builder<'_>) -> Option<Finding> {
+    let (desired, observed) = (builder.desired, builder.observed);
+    let pve = &observed.pve;
+    let signed = unreadable(pve).next();
+    let (what, hint) = if let Some(one) = signed {
+        let UnreadableVm { vmid, host, reason, .. } = one;
+        (format!("VM {vmid} on {host} ({reason})"), one.hint(pve))
+    } else if observed.are_secrets_new || matches!(observed.kubernetes, KubernetesSeen::Answers(_))
+    {
+        return None;
+    } else {
+        told_with_hint(desired, pve)?
+    };
+    let message = format!(
+        "etcd is not bootstrapped: a VM that cannot be read may be a control plane with etcd data: {what}"
+    );
+    Some(Finding::error(&desired.cluster, message).hint(hint))
+}
+
+/// The VMs without any sign of the cluster that cannot be read, and what to do about them.
+fn told_with_hint(desired: &Desired, pve: &Pve) -> Option<(String, String)> {
+    let (vmid, Unread { host, .. }) = pve.unread.first_key_value()?;
+    let pool = desired.nodes.iter().find_map(|node| node.pool.as_ref());
+    let narrow = match pool {
+        Some(pool) => format!(" with rights on /pool/{pool} only"),
+        None => String::new(),
+    };
+    let hint = format!(
+        "{}\nor use a token that cannot see the VMs of others (`talmox init --role` prints the commands for one{narrow})",
+        hint(*vmid, host, pve)
+    );
+    Some((told(pve.unread.iter())?, hint))
+}
+
+/// The first VM, and the number of further ones.
+pub(super) fn told<'a>(mut unread: impl Iterator<Item = (&'a VmId, &'a Unread)>) -> Option<String> {
+    let (vmid, Unread { host, reason }) = unread.next()?;
+    let more = match unread.count() {
+        0 => String::new(),
+        more => format!(", or {more} more"),
+    };
+    Some(format!("VM {vmid} on {host} ({reason}){more}"))
+}

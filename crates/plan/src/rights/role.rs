@@ -1,0 +1,231 @@
+//! The roles that talmox needs on Proxmox, with as few privileges as possible, and the paths on which they are granted.
+//! `init --role` prints those that an inventory needs, a plan those that the token lacks, as the same commands.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use talmox_model::value::Boot;
+use talmox_model::{Cluster, Node};
+
+use super::lock_pool;
+use super::sdn_zone;
+use crate::desired::Login;
+
+/// A role that talmox defines on Proxmox.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum PveRole {
+    /// Create and change VMs: on their pool.
+    Vm,
+    /// Allocate disks: on their storages.
+    Disk,
+    /// Upload and download images: on their storage.
+    Image,
+    /// Use bridges: on each bridge.
+    Net,
+    /// Let a host download images: on the host. Without it talmox downloads and uploads them.
+    Fetch,
+    /// Pass a PCI device through: on its mapping.
+    Device,
+    /// Create a mapping for a PCI device that the inventory names by its address.
+    Mapping,
+    /// List the PCI devices of a host.
+    Host,
+    /// Query guest agents: on the pool.
+    Agent,
+    /// Lock a cluster for other machines: on the pool of locks.
+    Lock,
+}
+
+impl PveRole {
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Vm => "TalmoxVM",
+            Self::Disk => "TalmoxDisk",
+            Self::Image => "TalmoxImage",
+            Self::Net => "TalmoxNet",
+            Self::Fetch => "TalmoxFetch",
+            Self::Device => "TalmoxDevice",
+            Self::Mapping => "TalmoxMapping",
+            Self::Host => "TalmoxHost",
+            Self::Agent => "TalmoxAgent",
+            Self::Lock => "TalmoxLock",
+        }
+    }
+
+    fn rights(self) -> &'static str {
+        match self {
+            Self::Vm => {
+                "VM.Allocate VM.Audit VM.Clone VM.Config.CDROM VM.Config.CPU VM.Config.Cloudinit \
+                 VM.Config.Disk VM.Config.HWType VM.Config.Memory VM.Config.Network \
+                 VM.Config.Options VM.PowerMgmt Pool.Audit"
+            }
+            Self::Disk => "Datastore.AllocateSpace",
+            Self::Image => "Datastore.Audit Datastore.AllocateTemplate",
+            Self::Net => "SDN.Use",
+            Self::Fetch => "Sys.AccessNetwork",
+            Self::Device => "Mapping.Audit Mapping.Use",
+            Self::Mapping => "Mapping.Audit Mapping.Modify Mapping.Use",
+            Self::Host => "Sys.Audit",
+            // Up to Proxmox VE 8 the privilege has another name, and an unknown privilege is an error.
+            Self::Agent => {
+                "$(pveversion | grep -q '^pve-manager/[1-8][.]' && echo VM.Monitor || echo VM.GuestAgent.Audit)"
+            }
+            Self::Lock => "Pool.Allocate Pool.Audit",
+        }
+    }
+
+    /// The commands that create the role, or add missing privileges to it.
+    fn lines(self) -> [String; 2] {
+        let (name, rights) = (self.name(), self.rights());
+        let add = if_absent(&format!("pveum role add {name}"));
+        [add, format!("pveum role modify {name} --append --privs \"{rights}\"")]
+    }
+}
+
+/// A command that creates an object, and succeeds if it exists: the commands can be repeated.
+fn if_absent(command: &str) -> String {
+    format!("{command} 2>/dev/null || true")
+}
+
+/// Which roles are needed on which paths.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Grants(BTreeMap<String, BTreeSet<PveRole>>);
+
+impl Grants {
+    /// All grants that an inventory needs.
+    pub fn of(cluster: &Cluster) -> Self {
+        let mut grants = Self::default();
+        let proxmox = &cluster.file.proxmox;
+        let pools: BTreeSet<String> =
+            cluster.nodes.iter().filter_map(pool).chain(common_pool(cluster)).collect();
+        for pool in &pools {
+            grants.add(format!("/pool/{pool}"), PveRole::Vm);
+        }
+        for node in &cluster.nodes {
+            let vms = pool(node).map_or("/vms".to_owned(), |pool| format!("/pool/{pool}"));
+            grants.node(node, &vms);
+        }
+        let hosts = cluster
+            .nodes
+            .iter()
+            .filter_map(|node| node.settings().placement.host.get().map(ToString::to_string));
+        let hosts = hosts.chain(proxmox.hosts.values().map(ToString::to_string));
+        let hosts: BTreeSet<String> =
+            hosts.chain(proxmox.node.get().map(ToString::to_string)).collect();
+        if hosts.is_empty() {
+            grants.add("/nodes", PveRole::Fetch);
+        }
+        for host in hosts {
+            grants.add(format!("/nodes/{host}"), PveRole::Fetch);
+        }
+        grants.add(format!("/storage/{}", proxmox.image_datastore.required()), PveRole::Image);
+        grants.add(lock_pool::access_path(), PveRole::Lock);
+        grants
+    }
+
+    fn node(&mut self, node: &Node, vms: &str) {
+        let (placement, hardware) = (&node.settings().placement, &node.settings().hardware);
+        // VMs without a pool get their rights from `/vms`.
+        self.add(vms, PveRole::Vm);
+        let further = hardware.disks.values().filter_map(|disk| disk.datastore.get());
+        for storage in placement.datastore.get().into_iter().chain(further) {
+            self.add(format!("/storage/{storage}"), PveRole::Disk);
+        }
+        let further = hardware.nics.values().filter_map(|nic| nic.bridge.get());
+        for bridge in placement.bridge.get().into_iter().chain(further) {
+            self.add(sdn_zone::grant_path(bridge.as_str()), PveRole::Net);
+        }
+        match (hardware.gpu.mapping.get(), hardware.gpu.pci.get()) {
+            (Some(mapping), _) => self.add(format!("/mapping/pci/{mapping}"), PveRole::Device),
+            (None, Some(_)) => {
+                self.add("/mapping/pci", PveRole::Mapping);
+                self.add("/", PveRole::Host);
+            }
+            (None, None) => {}
+        }
+        if asks_agent(node) {
+            self.add(vms, PveRole::Agent);
+        }
+    }
+
+    pub(crate) fn add(&mut self, path: impl Into<String>, role: PveRole) {
+        self.0.entry(path.into()).or_default().insert(role);
+    }
+
+    /// One role on one path.
+    pub(crate) fn one(path: impl Into<String>, role: PveRole) -> Self {
+        let mut grants = Self::default();
+        grants.add(path, role);
+        grants
+    }
+
+    /// The commands that grant the roles to an existing user and token.
+    pub fn lines(&self, login: &Login) -> Vec<String> {
+        self.making().chain(self.giving(login)).collect()
+    }
+
+    /// The commands for a user and a token that do not exist yet. The token must exist before it is granted roles, and Proxmox
+    /// shows its secret once: the last command prints it, in the form that talmox accepts.
+    pub fn lines_for_new(&self, login: &Login) -> Vec<String> {
+        let user = &login.user;
+        let mut lines: Vec<String> = self.making().collect();
+        lines.push(if_absent(&format!("pveum user add {user}")));
+        if let Some(token) = &login.token {
+            lines.push(format!(
+                "token=$(pveum user token add {user} {token} --privsep 1 --output-format json)"
+            ));
+        }
+        lines.extend(self.giving(login));
+        if let Some(token) = &login.token {
+            lines.push(format!(
+                "echo \"$token\" | sed -n 's/.*\"value\" *: *\"\\([^\"]*\\)\".*/{user}!{token}=\\1/p'"
+            ));
+        }
+        lines
+    }
+
+    /// The commands that create pools and roles, and look up the zones of vnets.
+    fn making(&self) -> impl Iterator<Item = String> {
+        let pools = self.0.keys().filter_map(|path| path.strip_prefix("/pool/"));
+        let pools = pools.map(|pool| if_absent(&format!("pveum pool add {pool}")));
+        let roles: BTreeSet<PveRole> = self.0.values().flatten().copied().collect();
+        let zones = self.0.keys().filter_map(|path| sdn_zone::lookup(path));
+        pools.chain(roles.into_iter().flat_map(PveRole::lines)).chain(zones)
+    }
+
+    /// The commands that grant the roles, to the user and to the token: a token has only the rights that both have.
+    fn giving(&self, login: &Login) -> impl Iterator<Item = String> {
+        let user = &login.user;
+        let token = login.token.iter().map(|token| format!("--tokens '{user}!{token}'"));
+        // Root has every right.
+        let own = (user != "root@pam").then(|| format!("--users {user}"));
+        let mut places: Vec<(&String, &BTreeSet<PveRole>)> = self.0.iter().collect();
+        places.sort_by_key(|(path, roles)| (roles.first().copied(), *path));
+        let lines = own.into_iter().chain(token).flat_map(move |who| {
+            let line = |(path, roles): &(&String, &BTreeSet<PveRole>)| {
+                let roles: Vec<&str> = roles.iter().map(|role| role.name()).collect();
+                // A right that is needed on `/` is not needed below it.
+                let only = if *path == "/" { " --propagate 0" } else { "" };
+                format!("pveum acl modify {path} {who} --roles {}{only}", roles.join(","))
+            };
+            places.iter().map(line).collect::<Vec<_>>()
+        });
+        lines.collect::<Vec<_>>().into_iter()
+    }
+}
+
+fn pool(node: &Node) -> Option<String> {
+    node.settings().placement.pool.get().map(ToString::to_string)
+}
+
+fn common_pool(cluster: &Cluster) -> Option<String> {
+    cluster.file.proxmox.pool.get().map(ToString::to_string)
+}
+
+/// Whether the address or the state of a node is known from its guest agent only.
+fn asks_agent(node: &Node) -> bool {
+    let system = &node.settings().system;
+    if node.is_talos() {
+        return *system.boot.required() == Boot::Dhcp && node.contact().is_none();
+    }
+    system.cloud_init.packages.values().any(|package| package == "qemu-guest-agent")
+}

@@ -1,0 +1,8 @@
+//! Desired state, as derived from inventories.
+#![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+
+mod examples;
+mod overlay;
+mod settings;
+mod support;
+mod versions;

@@ -1,0 +1,317 @@
+//! etcd is bootstrapped once, and never where data might be.
+
+use talmox_plan::desired::Desired;
+use talmox_plan::observed::{EtcdSeen, KubernetesSeen, Observed, Registered, TalosSeen};
+use talmox_plan::plan::{self, Action, BootstrapEtcd, Class, Evidence, Object, Plan, show};
+use talmox_plan::planning::{self, PlanOptions};
+
+use crate::support::{HEAD, HOME, desired, errors, home, plan, plan_with, warnings};
+use crate::world::{carry_out, empty, settled, vmid};
+
+fn bootstrap(plan: &Plan) -> Option<&BootstrapEtcd> {
+    plan.steps.iter().find_map(|step| match &step.action {
+        Action::BootstrapEtcd(bootstrap) => Some(bootstrap),
+        _ => None,
+    })
+}
+
+fn ill(voters: &[&str], is_leaderless: bool) -> EtcdSeen {
+    let voters = voters.iter().map(|name| (*name).to_owned()).collect();
+    EtcdSeen::Ill { reason: "no leader".to_owned(), voters, is_leaderless }
+}
+
+/// A cluster whose VMs all run, and none of which has etcd.
+fn before_bootstrap() -> Observed {
+    let desired = home();
+    let mut world = empty();
+    let plan = plan(&desired, &world);
+    let at = plan.steps.iter().position(|step| step.id.as_str() == "etcd/bootstrap").unwrap();
+    carry_out(&desired, &plan, &mut world, at);
+    world
+}
+
+#[test]
+fn fresh_disks_need_not_be_asked() {
+    let plan = plan(&home(), &empty());
+    let step = bootstrap(&plan).unwrap();
+    assert_eq!(step.node.name, "cp-1");
+    assert!(step.witnesses.iter().all(|witness| witness.evidence == Evidence::FreshDisk));
+    let step = plan.steps.iter().find(|step| step.id.as_str() == "etcd/bootstrap").unwrap();
+    let after: Vec<&str> = step.after.iter().map(talmox_plan::plan::StepId::as_str).collect();
+    assert_eq!(after, ["talos/cp-1/apply"], "a slow disk elsewhere holds nobody up");
+}
+
+#[test]
+fn who_was_there_before_has_to_answer() {
+    let mut world = before_bootstrap();
+    world.nodes.insert("cp-2".to_owned(), TalosSeen::Nothing("timed out".to_owned()));
+    let plan = plan(&home(), &world);
+    let step = bootstrap(&plan).unwrap();
+    let evidence: Vec<_> = step.witnesses.iter().map(|one| one.evidence).collect();
+    assert_eq!(evidence, [Evidence::Answer, Evidence::Answer]);
+    let step = plan.steps.iter().find(|step| step.id.as_str() == "etcd/bootstrap").unwrap();
+    assert!(step.after.iter().any(|id| id.as_str() == "talos/cp-2/apply"), "{:?}", step.after);
+}
+
+#[test]
+fn a_member_anywhere_is_enough() {
+    let mut world = before_bootstrap();
+    let Some(TalosSeen::OwnNode(found)) = world.nodes.get_mut("cp-3") else { panic!() };
+    found.etcd = EtcdSeen::Member { names: vec!["cp-3".to_owned()] };
+    assert!(bootstrap(&plan(&home(), &world)).is_none());
+}
+
+/// Somebody bootstrapped the second one though there was the first.
+#[test]
+fn two_etcds_are_told_and_left_to_people() {
+    let mut world = settled(&home());
+    for (name, members) in [("cp-1", vec!["cp-1", "cp-3"]), ("cp-2", vec!["cp-2"])] {
+        let Some(TalosSeen::OwnNode(found)) = world.nodes.get_mut(name) else { panic!() };
+        let names = members.into_iter().map(str::to_owned).collect();
+        found.etcd = EtcdSeen::Member { names };
+    }
+    let both = "one of cp-1, cp-3, and one of cp-2";
+    let told = format!("home: there are two etcd clusters, each with data of its own: {both}");
+    assert_eq!(errors(&plan(&home(), &world)), [told]);
+}
+
+#[test]
+fn etcd_that_is_not_well_has_data() {
+    let mut world = settled(&home());
+    for name in ["cp-1", "cp-2", "cp-3"] {
+        let Some(TalosSeen::OwnNode(found)) = world.nodes.get_mut(name) else { panic!() };
+        found.etcd = ill(&["cp-1", "cp-2", "cp-3"], false);
+    }
+    let plan = plan(&home(), &world);
+    assert!(bootstrap(&plan).is_none());
+    assert!(
+        plan.findings.iter().any(|one| one.message.contains("no leader")),
+        "{:?}",
+        plan.findings
+    );
+}
+
+#[test]
+fn a_control_plane_that_cannot_be_read_keeps_all_from_being_bootstrapped() {
+    let mut world = before_bootstrap();
+    world.pve.vms.get_mut(&vmid(301)).unwrap().config =
+        Err("the node cannot be reached".to_owned());
+    let plan = plan(&home(), &world);
+    assert!(bootstrap(&plan).is_none());
+    assert!(plan.errors().any(|one| one.subject == "cp-2"), "{:?}", plan.findings);
+}
+
+/// The VM of the first control plane is gone, and the others are silent.
+fn first_vm_lost() -> Observed {
+    let mut world = settled(&home());
+    world.pve.vms.remove(&vmid(300)).unwrap();
+    world.pve.resources.guests.retain(|guest| guest.vmid != vmid(300));
+    for name in ["cp-1", "cp-2", "cp-3"] {
+        world.nodes.insert(name.to_owned(), TalosSeen::Nothing("timed out".to_owned()));
+    }
+    world
+}
+
+#[test]
+fn a_rebuilt_first_node_never_starts_a_second_cluster() {
+    let plan = plan(&home(), &first_vm_lost());
+    let step = bootstrap(&plan).unwrap();
+    let evidence: Vec<_> = step.witnesses.iter().map(|one| one.evidence).collect();
+    assert_eq!(evidence, [Evidence::Answer, Evidence::Answer], "they must say that they have none");
+}
+
+/// The VMs of all control planes are gone, and the workers run on.
+fn control_planes_lost() -> Observed {
+    let mut world = settled(&home());
+    for (number, name) in [(300, "cp-1"), (301, "cp-2"), (302, "cp-3")] {
+        world.pve.vms.remove(&vmid(number)).unwrap();
+        world.pve.resources.guests.retain(|guest| guest.vmid != vmid(number));
+        world.nodes.insert(name.to_owned(), TalosSeen::Nothing("timed out".to_owned()));
+    }
+    world
+}
+
+fn told(world: &Observed, was_up: bool) -> (Vec<String>, Vec<String>) {
+    let plan = plan_with(&home(), world, PlanOptions { has_client_files: was_up, was_up });
+    (errors(&plan), warnings(&plan))
+}
+
+#[test]
+fn an_empty_cluster_in_the_place_of_one_that_lost_its_control_planes_is_not_begun_unheard() {
+    let mut world = control_planes_lost();
+    let lost = "home: all its control planes are gone, and with them all that Kubernetes knew; wk-1 still runs what it \
+                was told, and would stop it in a new, empty cluster";
+    assert_eq!(told(&world, true), (vec![lost.to_owned()], vec![]));
+    let told_softly =
+        vec!["home: all its control planes are gone: new ones begin an empty cluster".to_owned()];
+    assert_eq!(told(&world, false), (vec![], told_softly.clone()), "nobody knows that it was up");
+    for name in ["wk-1", "wk-2"] {
+        world.nodes.insert(name.to_owned(), TalosSeen::Nothing("timed out".to_owned()));
+    }
+    assert_eq!(told(&world, true), (vec![], told_softly), "they may never have been in it");
+    assert_eq!(told(&world, false), (vec![], vec![]), "a first run was broken off");
+    assert_eq!(told(&empty(), true), (vec![], vec![]), "it was destroyed");
+    let rebuilt = first_vm_lost();
+    assert_eq!(told(&rebuilt, true), (vec![], vec![]), "the others have what was in it");
+}
+
+/// The VMs of these control planes are gone, and etcd of the others is so.
+fn lost(gone: &[&str], etcd: &EtcdSeen) -> Observed {
+    let mut world = settled(&home());
+    for (number, name) in [(300, "cp-1"), (301, "cp-2"), (302, "cp-3")] {
+        if gone.contains(&name) {
+            world.pve.vms.remove(&vmid(number)).unwrap();
+            world.pve.resources.guests.retain(|guest| guest.vmid != vmid(number));
+            world.nodes.insert(name.to_owned(), TalosSeen::Nothing("timed out".to_owned()));
+        } else {
+            let Some(TalosSeen::OwnNode(found)) = world.nodes.get_mut(name) else { panic!() };
+            found.etcd = etcd.clone();
+        }
+    }
+    world
+}
+
+#[test]
+fn etcd_that_lost_its_majority_for_good_is_not_waited_for() {
+    const ALL: [&str; 3] = ["cp-1", "cp-2", "cp-3"];
+    let (two, no_errors) = (["cp-1", "cp-3"], Vec::<String>::new());
+    let named = vec![
+        "home: etcd has lost its majority: the VMs of cp-1, cp-3 are gone, and those that are left can neither go on \
+         without them nor take new ones in"
+            .to_owned(),
+    ];
+    let errors = |world: &Observed, was_up| told(world, was_up).0;
+    assert_eq!(errors(&lost(&two, &ill(&ALL, false)), false), named, "it says who votes");
+    assert_eq!(errors(&lost(&two, &ill(&[], true)), true), named, "it says that nobody leads");
+    let growing = lost(&two, &ill(&["cp-2"], false));
+    assert_eq!(errors(&growing, true), no_errors, "they were never in it");
+    assert_eq!(errors(&lost(&two, &ill(&[], true)), false), no_errors, "they may never have been");
+    assert_eq!(errors(&lost(&two, &ill(&[], false)), true), no_errors, "it says nothing");
+    assert_eq!(errors(&lost(&["cp-1"], &ill(&ALL, true)), true), no_errors, "two are left");
+    assert_eq!(errors(&lost(&[], &ill(&ALL, true)), true), no_errors, "all are left");
+    // One that is off is not gone: with it there are two.
+    let mut world = lost(&["cp-1"], &ill(&ALL, true));
+    world.pve.vms.get_mut(&vmid(302)).unwrap().is_running = false;
+    world.nodes.insert("cp-3".to_owned(), TalosSeen::Nothing("timed out".to_owned()));
+    assert_eq!(errors(&world, true), no_errors);
+}
+
+/// The steps that a step waits for.
+fn after<'a>(plan: &'a Plan, id: &str) -> Vec<&'a str> {
+    let step = plan.steps.iter().find(|step| step.id.as_str() == id).unwrap();
+    step.after.iter().map(talmox_plan::plan::StepId::as_str).collect()
+}
+
+#[test]
+fn a_worker_that_may_have_its_config_is_waited_for_once_there_is_a_cluster() {
+    let mut world = before_bootstrap();
+    let silent = || TalosSeen::Nothing("refused".to_owned());
+    world.nodes.insert("wk-1".to_owned(), silent());
+    world.nodes.insert("wk-2".to_owned(), TalosSeen::Maintenance { mismatch: None });
+    world.nodes.insert("cp-2".to_owned(), silent());
+    let told = plan(&home(), &world);
+    assert_eq!(after(&told, "talos/wk-1/apply"), ["etcd/bootstrap"]);
+    assert_eq!(after(&told, "talos/wk-2/apply"), Vec::<&str>::new(), "it has none, and gets one");
+    assert_eq!(after(&told, "talos/cp-2/apply"), Vec::<&str>::new(), "it needs nobody to answer");
+    assert!(after(&told, "talos/cp-2/join").contains(&"etcd/bootstrap"));
+    // With a cluster there is nothing to wait for.
+    world.nodes.insert("cp-1".to_owned(), settled(&home()).nodes["cp-1"].clone());
+    assert_eq!(after(&plan(&home(), &world), "talos/wk-1/apply"), Vec::<&str>::new());
+}
+
+#[test]
+fn a_first_control_plane_is_not_made_before_older_ones_have_told() {
+    let plan = plan(&home(), &first_vm_lost());
+    let after = after(&plan, "vm/cp-1/create");
+    assert!(
+        after.contains(&"talos/cp-2/apply") && after.contains(&"talos/cp-3/apply"),
+        "{after:?}"
+    );
+}
+
+#[test]
+fn only_vms_that_this_run_creates_are_reset() {
+    let resets = |world: &Observed, was_up: bool| {
+        let plan = planning::plan(&home(), world, PlanOptions { has_client_files: false, was_up });
+        let apply = plan.steps.iter().find_map(|step| match &step.action {
+            Action::ApplyConfig(apply) if apply.node.name == "wk-1" => Some(apply.resets),
+            _ => None,
+        });
+        apply.unwrap()
+    };
+    assert_eq!(resets(&empty(), true), 2, "it is made in this run");
+    // An earlier run was killed after it created the VM: a person may have started it.
+    let first = plan(&home(), &empty());
+    let created = first.steps.iter().position(|step| step.id.as_str() == "vm/wk-1/create").unwrap();
+    let mut unfinished = empty();
+    carry_out(&home(), &first, &mut unfinished, created + 1);
+    assert_eq!(resets(&unfinished, false), 0, "an earlier run created it");
+    let mut world = settled(&home());
+    for name in ["cp-1", "cp-2", "cp-3", "wk-1", "wk-2"] {
+        world.nodes.insert(name.to_owned(), TalosSeen::Nothing("timed out".to_owned()));
+    }
+    // Without client files nothing tells whether these nodes ever ran Kubernetes.
+    assert_eq!(resets(&world, false), 0, "it was there before this run");
+    assert_eq!(resets(&world, true), 0, "the cluster was up");
+    let known = |names: &[&str]| {
+        let nodes = names.iter().map(|name| (*name).to_owned()).collect();
+        KubernetesSeen::Answers(Registered { nodes, ..Registered::default() })
+    };
+    world.kubernetes = known(&["cp-1", "wk-1"]);
+    assert_eq!(resets(&world, false), 0, "Kubernetes knows it");
+    world.kubernetes = known(&["cp-1"]);
+    assert_eq!(resets(&world, true), 0, "it was there before this run, and may have data");
+}
+
+#[test]
+fn a_plan_that_may_reset_says_so() {
+    let plan = plan(&home(), &empty());
+    let shown = show::text(&plan);
+    let told = "may reset (new VMs only, at most 2 times, if Talos does not answer on the first boot): cp-1,";
+    assert!(shown.contains(told), "{shown}");
+    let json = show::json(&plan);
+    assert_eq!(json["may_reset"].as_array().unwrap().len(), 5);
+    assert_eq!(json["may_reset"][0], serde_json::json!({ "node": "cp-1", "at_most": 2 }));
+    let settled = plan_of_silent_cluster();
+    assert_eq!(show::json(&settled)["may_reset"], serde_json::json!([]));
+    assert!(!show::text(&settled).contains("may reset"));
+}
+
+/// A fresh clone: no client files, and no node can be reached.
+fn plan_of_silent_cluster() -> Plan {
+    let mut world = settled(&home());
+    for name in ["cp-1", "cp-2", "cp-3", "wk-1", "wk-2"] {
+        world.nodes.insert(name.to_owned(), TalosSeen::Nothing("timed out".to_owned()));
+    }
+    planning::plan(&home(), &world, PlanOptions { has_client_files: false, was_up: false })
+}
+
+#[test]
+fn vms_that_exist_are_not_created_where_nothing_tells_that_the_cluster_was_up() {
+    let plan = plan_of_silent_cluster();
+    let is_made = |change: &&plan::Change| {
+        matches!(change.object, Object::Vm(_) | Object::Node(_)) && change.class == Class::Create
+    };
+    let made: Vec<_> = plan.changes.iter().filter(is_made).collect();
+    assert!(made.is_empty(), "{made:?}");
+    let shown = show::text(&plan);
+    assert!(shown.contains("does not answer → runs"), "{shown}");
+    assert!(
+        shown.contains("bootstrapped on cp-1, unless a control plane has etcd data"),
+        "{shown}"
+    );
+}
+
+/// A node that reads its config from a volume joins a cluster without talmox.
+#[test]
+fn a_node_that_may_join_by_itself_is_not_reset() {
+    let of = |text: &str| desired(&format!("{HEAD}machine: {{boot: cidata}}\n{text}"));
+    let resets = |desired: &Desired, world: &Observed| {
+        let plan = plan(desired, world);
+        plan.may_reset().into_iter().map(|(name, _)| name.to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(resets(&of(HOME), &empty()).len(), 5, "there is no cluster that it could join");
+    let world = settled(&of(HOME));
+    let grown = of(&format!("{HOME}  - {{name: wk-3, ip: 10.0.0.23}}\n"));
+    assert_eq!(resets(&grown, &world), Vec::<String>::new());
+}

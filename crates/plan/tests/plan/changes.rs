@@ -1,0 +1,377 @@
+//! What became another since the cluster was made: seen, classed, and said why.
+
+use insta::assert_snapshot;
+use talmox_plan::observed::{KubernetesSeen, Observed, PortSeen, Registered, TalosSeen, VipSeen};
+use talmox_plan::plan::{Class, Plan, show};
+use talmox_plan::planning::{DestroyOptions, destroy, foreign_vms};
+use talmox_pve_types::config::{VmConfig, VmOptions};
+
+use crate::support::{desired, errors, home, home_with, ids, plan, single, text, warnings};
+use crate::world::{host, put, settled, taken, vmid};
+
+fn class_of(plan: &Plan, object: &str) -> Class {
+    let found = plan.changes.iter().find(|change| change.object.to_string() == object);
+    found.unwrap_or_else(|| panic!("{object}\n{}", show::text(plan))).class
+}
+
+/// A settled world in which Kubernetes answers and knows all nodes.
+fn running(desired: &talmox_plan::desired::Desired) -> Observed {
+    let mut world = settled(desired);
+    let nodes = desired.nodes.iter().map(|node| node.name.clone()).collect();
+    world.kubernetes = KubernetesSeen::Answers(Registered { nodes, ..Registered::default() });
+    world.vip = VipSeen::Answers(PortSeen::ThisCluster);
+    world
+}
+
+#[test]
+fn another_gateway() {
+    let world = running(&home());
+    let changed = home_with("gateway: 10.0.0.1,", "gateway: 10.0.0.2,");
+    let plan = plan(&changed, &world);
+    for name in ["cp-1", "wk-1"] {
+        assert_eq!(class_of(&plan, &format!("vm {name}")), Class::Drain);
+        assert_eq!(class_of(&plan, &format!("node {name}")), Class::Drain);
+    }
+    let text = show::text(&plan);
+    assert_snapshot!(text.split("\n\n").next().unwrap());
+}
+
+#[test]
+fn other_nameservers_are_taken_over_at_once() {
+    let world = running(&home());
+    let changed = home_with("nameservers: [1.1.1.1, 8.8.8.8]", "nameservers: [9.9.9.9]");
+    let plan = plan(&changed, &world);
+    assert!(plan.changes.iter().all(|change| change.class == Class::Live), "{}", show::text(&plan));
+    assert_eq!(plan.changes.len(), 10, "{}", show::text(&plan));
+    // And so is that there are none any more.
+    let plan = self::plan(&home_with("nameservers: [1.1.1.1, 8.8.8.8], ", ""), &world);
+    assert_eq!(class_of(&plan, "vm cp-1"), Class::Live);
+}
+
+#[test]
+fn a_control_plane_cannot_move() {
+    let world = running(&home());
+    let changed = home_with("ip: 10.0.0.12", "ip: 10.0.0.19");
+    assert_snapshot!(text(&changed, &world));
+}
+
+#[test]
+fn who_was_made_by_a_volume_keeps_its_address() {
+    let world = running(&single("boot: cidata"));
+    let text = format!(
+        "{}controlplane:\n  - {{name: cp-1, ip: 10.0.0.99, vmid: 300, boot: cidata}}\n",
+        crate::support::HEAD
+    );
+    let plan = plan(&desired(&text), &world);
+    assert_eq!(class_of(&plan, "node cp-1"), Class::Replace);
+    assert!(plan.open_changes().count() > 0 && plan.steps.is_empty(), "{}", show::text(&plan));
+}
+
+#[test]
+fn a_shrunk_disk() {
+    let world = running(&home());
+    let changed = home_with("ip: 10.0.0.21}", "ip: 10.0.0.21, disk: 20G}");
+    assert_snapshot!(text(&changed, &world));
+}
+
+#[test]
+fn disks_and_cards_that_are_no_longer_wanted() {
+    let with = "ip: 10.0.0.21, disks: [{size: 5}], nics: [{bridge: vmbr1}]}";
+    let world = running(&home_with("ip: 10.0.0.21}", with));
+    assert_snapshot!(text(&home(), &world));
+}
+
+#[test]
+fn a_disk_moves_to_another_storage_while_it_is_used() {
+    let mut changed = home_with("ip: 10.0.0.21}", "ip: 10.0.0.21, disks: [{size: 5}]}");
+    let world = running(&changed);
+    changed.nodes[3].vm.disks[1].storage = "local".parse().unwrap();
+    let plan = plan(&changed, &world);
+    assert_eq!(class_of(&plan, "vm wk-1"), Class::Live, "{}", show::text(&plan));
+}
+
+#[test]
+fn a_vm_that_was_created_without_serials_is_left_as_it_is() {
+    for (bus, has_warning) in [("scsi", false), ("virtio", true), ("sata", true)] {
+        let settings = format!("disk_bus: {bus}, disks: [{{size: 5, volume: data}}, {{size: 5}}]");
+        let desired = home_with("ip: 10.0.0.21}", &format!("ip: 10.0.0.21, {settings}}}"));
+        let mut world = running(&desired);
+        assert!(plan(&desired, &world).is_empty());
+        assert!(warnings(&plan(&desired, &world)).is_empty(), "{bus}");
+        let seen = world.pve.vms.get_mut(&vmid(303)).unwrap();
+        let config = seen.config.as_ref().unwrap();
+        let without = config.iter().map(|(key, value)| {
+            let parts = value.split(',').filter(|part| !part.starts_with("serial="));
+            (key.to_owned(), parts.collect::<Vec<_>>().join(","))
+        });
+        seen.config = Ok(VmConfig::new(without.collect::<Vec<_>>()));
+        let plan = plan(&desired, &world);
+        assert!(plan.is_empty(), "{}", show::text(&plan));
+        let found = warnings(&plan);
+        assert_eq!(found.len(), usize::from(has_warning), "{found:?}");
+        if has_warning {
+            let text = show::text(&plan);
+            assert!(text.contains(&format!("disk {bus}1 of its VM has no serial")), "{text}");
+            assert!(text.contains(&format!("serial=drive-{bus}1")), "{text}");
+        }
+    }
+}
+
+#[test]
+fn letters_in_configs_of_earlier_releases_are_no_change() {
+    let disks = "ip: 10.0.0.21, disks: [{size: 5, volume: data}]}";
+    let desired = home_with("ip: 10.0.0.21}", disks);
+    let mut world = running(&desired);
+    for seen in world.nodes.values_mut() {
+        let TalosSeen::OwnNode(node) = seen else { panic!() };
+        let config = node.config.as_ref().unwrap().expose();
+        let link = |slot: &str| format!("/dev/disk/by-id/scsi-0QEMU_QEMU_HARDDISK_drive-{slot}");
+        assert!(config.contains(&link("scsi0")), "{config}");
+        let selector = format!("\"{}\" in disk.symlinks", link("scsi1"));
+        let old = config
+            .replace(&selector, "disk.dev_path == \"/dev/sdb\"")
+            .replace(&link("scsi0"), "/dev/sda");
+        node.config = Some(talmox_talos_config::secret::SecretText::new(old));
+    }
+    let plan = plan(&desired, &world);
+    assert!(plan.is_empty(), "{}", show::text(&plan));
+}
+
+#[test]
+fn tags_of_peoples_own_are_no_change() {
+    let desired = home();
+    let mut world = running(&desired);
+    put(&mut world.pve, vmid(303), &VmOptions::new().set("tags", "home;rack-7;talmox"), &[]);
+    assert!(plan(&desired, &world).is_empty());
+    put(&mut world.pve, vmid(303), &VmOptions::new().set("tags", "rack-7;talmox"), &[]);
+    let plan = plan(&desired, &world);
+    assert_eq!(class_of(&plan, "vm wk-1"), Class::Live);
+    let field = &plan.changes[0].fields[0];
+    assert_eq!(field.new.as_deref(), Some("home;rack-7;talmox"), "they stay");
+}
+
+#[test]
+fn who_may_not_look_into_the_pool_sees_no_other_pool() {
+    let desired = home();
+    let mut world = running(&desired);
+    for guest in &mut world.pve.resources.guests {
+        guest.pool = None;
+    }
+    assert_eq!(class_of(&plan(&desired, &world), "vm cp-1"), Class::Live);
+    world.pve.permissions.0.get_mut("/").unwrap().remove("Pool.Audit");
+    assert!(plan(&desired, &world).is_empty());
+}
+
+#[test]
+fn a_system_disk_in_another_slot_is_another_machine() {
+    let world = running(&home());
+    let changed = home_with("ip: 10.0.0.21}", "ip: 10.0.0.21, disk_bus: virtio}");
+    assert_eq!(class_of(&plan(&changed, &world), "vm wk-1"), Class::Replace);
+}
+
+#[test]
+fn devices_that_the_vm_does_not_take_as_it_runs() {
+    let mut world = running(&home());
+    let changed = home_with("ip: 10.0.0.21}", "ip: 10.0.0.21, disks: [{size: 5}]}");
+    for (hotplug, class) in [
+        ("network,disk,usb", Class::Live),
+        ("1", Class::Live),
+        ("disk", Class::Live),
+        ("network", Class::Drain),
+        ("0", Class::Drain),
+    ] {
+        put(&mut world.pve, vmid(303), &VmOptions::new().set("hotplug", hotplug), &[]);
+        assert_eq!(class_of(&plan(&changed, &world), "vm wk-1"), class, "{hotplug}");
+    }
+    // The card that is not wanted any more.
+    let mut world =
+        running(&home_with("ip: 10.0.0.21}", "ip: 10.0.0.21, nics: [{bridge: vmbr1}]}"));
+    put(&mut world.pve, vmid(303), &VmOptions::new().set("hotplug", "disk"), &[]);
+    assert_eq!(class_of(&plan(&home(), &world), "vm wk-1"), Class::Drain);
+}
+
+#[test]
+fn keys_are_lost_with_the_tpm() {
+    let world = running(&home_with("ip: 10.0.0.21}", "ip: 10.0.0.21, tpm: true}"));
+    assert_eq!(class_of(&plan(&home(), &world), "disk wk-1/tpmstate0"), Class::Destroy);
+}
+
+/// What Proxmox does with each option of a VM that runs.
+#[test]
+fn every_setting_costs_what_it_costs() {
+    let world = running(&home());
+    for (setting, class) in [
+        ("cores: 3", Class::Drain),
+        ("memory: 5G", Class::Drain),
+        ("cpu_type: x86-64-v3", Class::Drain),
+        ("machine_type: i440fx", Class::Drain),
+        ("numa: true", Class::Drain),
+        ("bios: seabios", Class::Drain),
+        ("tpm: true", Class::Drain),
+        ("ssd: true", Class::Drain),
+        ("gpu: {mapping: gpu}", Class::Drain),
+        ("disk: 50G", Class::Drain),
+        ("disk: 20G", Class::Replace),
+        ("vmid: 333", Class::Replace),
+        ("disks: [{size: 5}]", Class::Live),
+        // The card comes at once, and its address with the cloud-init drive of the next start.
+        ("nics: [{bridge: vmbr1}]", Class::Drain),
+        ("bridge: vmbr1", Class::Live),
+        ("vlan: 40", Class::Live),
+        ("onboot: false", Class::Live),
+        ("protection: true", Class::Live),
+        ("tags: [blue]", Class::Live),
+        ("pool: other", Class::Live),
+    ] {
+        let changed = home_with("ip: 10.0.0.21}", &format!("ip: 10.0.0.21, {setting}}}"));
+        assert_eq!(class_of(&plan(&changed, &world), "vm wk-1"), class, "{setting}");
+    }
+}
+
+/// Who answers at the address of the new name is the old one.
+fn answering(world: &Observed, old: &str, new: &str) -> Observed {
+    let mut world = world.clone();
+    let seen = world.nodes.remove(old).unwrap();
+    world.nodes.insert(new.to_owned(), seen);
+    world
+}
+
+#[test]
+fn a_node_with_another_name() {
+    let world = running(&home());
+    let changed = home_with("name: cp-2, ip: 10.0.0.12", "name: cp-9, ip: 10.0.0.12");
+    assert_snapshot!(text(&changed, &answering(&world, "cp-2", "cp-9")));
+    let changed = home_with("name: wk-2, ip", "name: wk-9, ip");
+    let text = text(&changed, &answering(&world, "wk-2", "wk-9"));
+    assert_snapshot!("a_worker_with_another_name", text);
+}
+
+#[test]
+fn a_stopped_vm_is_started() {
+    let desired = home();
+    let mut world = running(&desired);
+    world.pve.vms.get_mut(&vmid(303)).unwrap().is_running = false;
+    world.nodes.insert("wk-1".to_owned(), TalosSeen::Nothing("refused".to_owned()));
+    assert_snapshot!(text(&desired, &world));
+}
+
+#[test]
+fn a_node_that_does_not_answer_is_waited_for() {
+    let desired = home();
+    let mut world = running(&desired);
+    world.nodes.insert("wk-1".to_owned(), TalosSeen::Nothing("refused".to_owned()));
+    assert_snapshot!(text(&desired, &world));
+}
+
+#[test]
+fn after_a_power_cut_everything_is_started_and_nothing_made() {
+    let desired = home();
+    let mut world = settled(&desired);
+    for seen in world.pve.vms.values_mut() {
+        seen.is_running = false;
+    }
+    for node in &desired.nodes {
+        world.nodes.insert(node.name.clone(), TalosSeen::Nothing("no route".to_owned()));
+    }
+    let plan = plan(&desired, &world);
+    assert!(plan.changes.iter().all(|change| change.class == Class::Live), "{}", show::text(&plan));
+    assert!(ids(&plan).contains(&"cluster/health"), "{:?}", ids(&plan));
+}
+
+#[test]
+fn what_the_inventory_names_and_nobody_has() {
+    let world = running(&home());
+    let changed = home_with("node: pve1,", "node: pve1, image_datastore: attic,");
+    let plan = plan(&changed, &world);
+    assert_eq!(errors(&plan), Vec::<String>::new());
+    assert_eq!(
+        warnings(&plan),
+        ["pve1/attic: there is no such storage that we may see: no VM can be made with it"]
+    );
+    let changed = home_with("ip: 10.0.0.21}", "ip: 10.0.0.21, host: pve7}");
+    let plan = self::plan(&changed, &world);
+    assert_eq!(warnings(&plan), ["pve7: there is no such host; there are: pve1, pve2"]);
+
+    let mut down = world.clone();
+    let storages = down.pve.resources.storages.iter_mut();
+    storages
+        .filter(|it| it.storage.as_str() == "local")
+        .for_each(|it| it.status = "unknown".into());
+    let plan = self::plan(&home(), &down);
+    assert_eq!(warnings(&plan), ["pve1/local: the storage is unknown: no VM can be made with it"]);
+}
+
+#[test]
+fn a_vm_whose_marker_is_gone() {
+    let desired = home();
+    let mut world = running(&desired);
+    for number in [300, 303] {
+        let notes = VmOptions::new().description("my notes");
+        put(&mut world.pve, vmid(number), &notes, &[]);
+        taken(&mut world, number);
+    }
+    let told = foreign_vms(&desired, &world.pve);
+    let marker = "is there in its place, and is not ours: it does not carry talmox's marker";
+    assert_eq!(told["cp-1"], format!("VM 300 (cp-1) on pve1 {marker}"));
+    assert_eq!(told["wk-1"], format!("VM 303 (wk-1) on pve1 {marker}"));
+    let plan = plan(&desired, &world);
+    let why = "is not provably ours: it does not carry talmox's marker";
+    for (name, number) in [("cp-1", 300), ("wk-1", 303)] {
+        let expected = format!("{name}: VM {number} has its UUID, but {why}");
+        assert!(errors(&plan).contains(&expected), "{:?}", errors(&plan));
+    }
+
+    let end = destroy(&desired, &world, DestroyOptions::default());
+    let ids = ids(&end);
+    assert!(!ids.contains(&"vm/cp-1/destroy") && !ids.contains(&"vm/wk-1/destroy"), "{ids:?}");
+    assert!(ids.contains(&"vm/cp-2/destroy"), "{ids:?}");
+    let expected: Vec<String> =
+        ["cp-1", "wk-1"].iter().map(|name| format!("{name}: {}", told[*name])).collect();
+    assert_eq!(errors(&end), expected, "with the UUIDs of nodes they keep everything from going");
+}
+
+#[test]
+fn a_vm_of_the_same_name_is_told_about() {
+    let desired = home();
+    let mut world = crate::world::empty();
+    crate::world::foreign(&mut world, 777, "wk-1", "of somebody else");
+    let plan = plan(&desired, &world);
+    let place = "VM 777 (wk-1) on pve1 is there in its place";
+    let expected = format!("wk-1: {place}, and is not ours: it does not carry talmox's marker");
+    assert_eq!((warnings(&plan), plan.errors().count()), (vec![expected], 0));
+}
+
+#[test]
+fn a_cluster_that_is_not_well_is_not_done() {
+    let desired = home();
+    let mut world = running(&desired);
+    assert!(plan(&desired, &world).is_empty());
+    let KubernetesSeen::Answers(registered) = &mut world.kubernetes else { panic!() };
+    registered.trouble = Some("wk-2 is not ready".to_owned());
+    assert_snapshot!(text(&desired, &world));
+    assert_eq!(ids(&plan(&desired, &world)), ["cluster/health"]);
+
+    world.kubernetes = KubernetesSeen::Silent("no API server answers yet".to_owned());
+    world.vip = VipSeen::Silent;
+    assert_eq!(ids(&plan(&desired, &world)), ["vip", "cluster/health"]);
+    let missing = talmox_plan::planning::PlanOptions { has_client_files: false, was_up: false };
+    let plan = talmox_plan::planning::plan(&desired, &world, missing);
+    assert_eq!(ids(&plan), ["vip", "kubeconfig", "cluster/health"]);
+}
+
+#[test]
+fn a_moved_vm_is_no_change_of_its_own() {
+    let desired = home();
+    let mut world = running(&desired);
+    world.pve.vms.get_mut(&vmid(300)).unwrap().host = host("pve2");
+    assert!(plan(&desired, &world).is_empty());
+}
+
+#[test]
+fn a_node_that_lost_its_config_gets_it_anew() {
+    let desired = home();
+    let mut world = running(&desired);
+    world.nodes.insert("wk-1".to_owned(), TalosSeen::Maintenance { mismatch: None });
+    let plan = plan(&desired, &world);
+    assert_eq!(class_of(&plan, "node wk-1"), Class::Create);
+}

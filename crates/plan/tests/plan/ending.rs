@@ -1,0 +1,203 @@
+//! The end of a cluster: what is said before anything goes, and what speaks against deleting the secrets too.
+
+use talmox_plan::desired::Desired;
+use talmox_plan::observed::{IdSeen, Observed, TalosSeen};
+use talmox_plan::plan::{Plan, Severity, show};
+use talmox_plan::planning::{DestroyOptions, destroy};
+use talmox_pve_types::api::access::Permissions;
+use talmox_pve_types::api::qemu::Vm;
+use talmox_pve_types::config::VmOptions;
+
+use crate::support::{errors, home, home_with, ids, warnings};
+use crate::world::{appear, config_of, empty, host, put, settled, vmid};
+
+fn end(desired: &Desired, world: &Observed) -> Plan {
+    destroy(desired, world, DestroyOptions::default())
+}
+
+/// The same thing is said in both cases: as a warning, and as what keeps the secrets from going.
+fn assert_doubt(desired: &Desired, world: &Observed, expected: &str) {
+    let plain = end(desired, world);
+    assert_eq!((errors(&plain), warnings(&plain)), (vec![], vec![expected.to_owned()]));
+    let options = DestroyOptions { images: false, secrets: true };
+    let with_secrets = destroy(desired, world, options);
+    assert_eq!(errors(&with_secrets), [expected]);
+    assert!(with_secrets.findings.iter().all(|finding| finding.hint.is_some()));
+}
+
+#[test]
+fn a_protected_vm_is_told_of_before_anything_goes() {
+    let desired = home();
+    let mut world = settled(&desired);
+    put(&mut world.pve, vmid(301), &VmOptions::new().protection(true), &[]);
+    let plan = end(&desired, &world);
+    assert_eq!(errors(&plan), ["cp-2: its VM 301 is protected from being deleted"]);
+    let json = show::json(&plan);
+    let told = &json["findings"][0];
+    assert_eq!((&told["severity"], &told["subject"]), (&"error".into(), &"cp-2".into()));
+    let hint = told["hint"].as_str().unwrap();
+    assert!(hint.ends_with("on pve1: qm set 301 --protection 0"), "{hint}");
+}
+
+#[test]
+fn who_may_see_nothing_is_not_told_that_nothing_is_there() {
+    let desired = home();
+    let mut world = empty();
+    assert!(end(&desired, &world).findings.is_empty());
+    world.pve.permissions = Permissions::default();
+    let plan = end(&desired, &world);
+    let blind = "/pool/talos: we lack VM.Audit: VMs of the cluster may be there, and not be seen";
+    assert_eq!(errors(&plan), [blind]);
+    let shown = show::findings(&plan);
+    let line = "pveum acl modify /pool/talos --tokens 'talmox@pve!ci' --roles TalmoxVM";
+    assert!(shown.contains(line), "{shown}");
+    let bare = home_with(", pool: talos", "");
+    let all = "/vms: we lack VM.Audit: VMs of the cluster may be there, and not be seen";
+    assert_eq!(errors(&end(&bare, &world)), [all]);
+}
+
+#[test]
+fn rights_that_are_missing_are_told_of_before_anything_goes() {
+    let desired = home();
+    let mut world = settled(&desired);
+    let rights = world.pve.permissions.0.get_mut("/").unwrap();
+    rights.remove("VM.Allocate");
+    rights.remove("VM.PowerMgmt");
+    let plan = end(&desired, &world);
+    assert_eq!(errors(&plan), ["/pool/talos: we lack VM.Allocate, VM.PowerMgmt"]);
+    for seen in world.pve.vms.values_mut() {
+        seen.is_running = false;
+    }
+    let plan = end(&desired, &world);
+    assert_eq!(errors(&plan), ["/pool/talos: we lack VM.Allocate"], "what is off needs no stop");
+}
+
+/// Half a cluster is none: etcd of what is left would have no majority, and could not be made again.
+#[test]
+fn while_a_vm_cannot_be_read_nothing_goes() {
+    let desired = home();
+    let mut world = settled(&desired);
+    world.pve.vms.get_mut(&vmid(303)).unwrap().config = Err("no route to host".to_owned());
+    world.nodes.insert("wk-1".to_owned(), TalosSeen::Nothing("no route".to_owned()));
+    let why = "pve1: VM 303 may be of this cluster, and cannot be read: no route to host";
+    assert_eq!(errors(&end(&desired, &world)), [why]);
+}
+
+/// No other VM has the UUID of a node, so the VM may be in use under a copy of the inventory.
+#[test]
+fn a_vm_with_the_uuid_of_a_node_and_without_its_marker_keeps_everything() {
+    let desired = home();
+    let mut world = settled(&desired);
+    put(&mut world.pve, vmid(303), &VmOptions::new().description("my notes"), &[]);
+    world.nodes.insert("wk-1".to_owned(), TalosSeen::Nothing("off".to_owned()));
+    let place = "wk-1: VM 303 (wk-1) on pve1 is there in its place, and is not ours";
+    let why = "it does not carry talmox's marker";
+    for secrets in [false, true] {
+        let plan = destroy(&desired, &world, DestroyOptions { images: false, secrets });
+        assert_eq!(errors(&plan), [format!("{place}: {why}")]);
+    }
+}
+
+/// Marker and UUID are those of a copied inventory too: only tags and notes name the cluster.
+#[test]
+fn a_vm_that_neither_tags_nor_notes_assign_to_the_cluster_keeps_everything() {
+    let desired = home();
+    let settled = settled(&desired);
+    let description = config_of(&settled.pve, vmid(303)).description().to_owned();
+    let bare = description.lines().last().unwrap().to_owned();
+    let told = |tags: &str, description: &str| {
+        let mut world = settled.clone();
+        let set = VmOptions::new().set("tags", tags).description(description);
+        put(&mut world.pve, vmid(303), &set, &[]);
+        errors(&end(&desired, &world))
+    };
+    let none = Vec::<String>::new();
+    assert_eq!(told("mine", &description), none, "its notes name the cluster");
+    assert_eq!(told("talmox;home", &bare), none, "its tags do");
+    let expected = "wk-1: VM 303 on pve1 has its marker and UUID, but neither tags (mine) nor notes name the cluster home";
+    assert_eq!(told("mine", &bare), [expected]);
+}
+
+#[test]
+fn a_stranger_of_the_same_name_has_no_say_about_the_secrets() {
+    let mut world = empty();
+    crate::world::foreign(&mut world, 250, "cp-1", "precious");
+    let options = DestroyOptions { images: false, secrets: true };
+    let plan = destroy(&home(), &world, options);
+    assert_eq!((errors(&plan).len(), warnings(&plan).len()), (0, 1), "{:?}", plan.findings);
+}
+
+/// Somebody cloned a VM, and Proxmox gave the copy a UUID of its own.
+#[test]
+fn a_copy_of_a_vm_keeps_the_secrets() {
+    let desired = home();
+    let mut world = settled(&desired);
+    let own = config_of(&world.pve, vmid(300));
+    let other = "00000000-0000-4000-8000-000000000000";
+    appear(&mut world.pve, &Vm::new(&host("pve2"), vmid(350)), own);
+    let smbios = VmOptions::new().set("smbios1", format!("uuid={other}"));
+    put(&mut world.pve, vmid(350), &smbios, &[]);
+    let own = desired.node("cp-1").unwrap().identity.uuid;
+    let why = format!("it has our marker, but the UUID {other} and not {own}");
+    let expected = format!("cp-1: VM 350 on pve2 has a sign of it, and is not ours: {why}");
+    assert_doubt(&desired, &world, &expected);
+}
+
+#[test]
+fn two_vms_that_claim_to_be_the_same_node_are_both_named() {
+    let desired = home();
+    let mut world = settled(&desired);
+    let copy = config_of(&world.pve, vmid(300));
+    appear(&mut world.pve, &Vm::new(&host("pve2"), vmid(350)), copy);
+    let expected = ["cp-1: VM 300 and VM 350 both say that they are it"];
+    assert_eq!(errors(&end(&desired, &world)), expected);
+    assert_eq!(errors(&crate::support::plan(&desired, &world)), expected);
+}
+
+#[test]
+fn a_node_that_answers_without_a_vm_keeps_the_secrets() {
+    let desired = home();
+    let mut world = settled(&desired);
+    world.pve.vms.remove(&vmid(303)).unwrap();
+    world.pve.resources.guests.retain(|guest| guest.vmid != vmid(303));
+    let what = "a node of this cluster answers at 10.0.0.21, and its VM is not to be seen";
+    assert_doubt(&desired, &world, &format!("wk-1: {what}"));
+    // The one that was there goes, under its old name.
+    let mut renamed = settled(&desired);
+    let seen = renamed.nodes.remove("wk-2").unwrap();
+    renamed.nodes.insert("wk-9".to_owned(), seen);
+    let plan = end(&home_with("name: wk-2, ip", "name: wk-9, ip"), &renamed);
+    assert!(plan.findings.is_empty(), "{:?}", plan.findings);
+    assert!(ids(&plan).contains(&"vm/wk-2/destroy"), "{:?}", ids(&plan));
+}
+
+#[test]
+fn a_vm_out_of_sight_is_not_doubled_and_keeps_the_secrets() {
+    let desired = home();
+    let mut world = settled(&desired);
+    for number in [300, 303] {
+        world.pve.vms.remove(&vmid(number)).unwrap();
+        world.pve.resources.guests.retain(|guest| guest.vmid != vmid(number));
+    }
+    for name in ["cp-1", "wk-1"] {
+        world.nodes.insert(name.to_owned(), TalosSeen::Nothing("off".to_owned()));
+    }
+    let made_by_login = IdSeen::Taken { making: None, made_by_login: true, lock: None };
+    world.pve.ids.insert(vmid(303), made_by_login);
+    let strange = IdSeen::Taken { making: None, made_by_login: false, lock: None };
+    world.pve.ids.insert(vmid(300), strange);
+    let options = DestroyOptions { images: false, secrets: true };
+    let expected = [
+        "cp-1: VM 300 is there and may not be seen",
+        "proxmox: VM 303 is there and may not be seen, although it was made with this login",
+    ];
+    let plan = destroy(&desired, &world, options);
+    assert_eq!(errors(&plan), expected);
+    assert!(show::findings(&plan).contains("pveum pool modify talos --vms 303"));
+    assert_eq!(warnings(&end(&desired, &world)), expected);
+    let up = crate::support::plan(&desired, &world);
+    let own = "wk-1: VM 303 is there and may not be seen, although it was made with this login";
+    assert!(errors(&up).contains(&own.to_owned()), "{:?}", errors(&up));
+    assert!(!ids(&up).contains(&"vm/wk-1/create"), "{:?}", ids(&up));
+    assert!(up.findings.iter().any(|finding| finding.severity == Severity::Error));
+}

@@ -1,0 +1,284 @@
+//! What is told before anything is done.
+
+use std::collections::BTreeMap;
+
+use insta::assert_snapshot;
+use talmox_plan::observed::{IdSeen, TalosSeen};
+use talmox_plan::planning::{DestroyOptions, destroy};
+use talmox_pve_types::api::access::Permissions;
+use talmox_pve_types::api::mapping::{Mapped, MappedDevice, PciMapping};
+use talmox_pve_types::api::node::{Bridge, PciDevice};
+
+use crate::support::{desired_of, errors, home, ids, plan, single, text, token, warnings};
+use crate::world::{empty, host, settled, template, vmid};
+
+/// The roles of the narrow token, each on its paths.
+fn narrow() -> Permissions {
+    let vm = [
+        "VM.Allocate",
+        "VM.Audit",
+        "VM.Clone",
+        "VM.Config.CDROM",
+        "VM.Config.CPU",
+        "VM.Config.Cloudinit",
+        "VM.Config.Disk",
+        "VM.Config.HWType",
+        "VM.Config.Memory",
+        "VM.Config.Network",
+        "VM.Config.Options",
+        "VM.PowerMgmt",
+        "Pool.Audit",
+    ];
+    let on = |path: &str, rights: &[&str]| {
+        let rights = rights.iter().map(|right| ((*right).to_owned(), false)).collect();
+        (path.to_owned(), rights)
+    };
+    let lock = ["Pool.Allocate", "Pool.Audit"].map(|right| (right.to_owned(), true));
+    Permissions(BTreeMap::from([
+        ("/pool/talmox-lock".to_owned(), BTreeMap::from(lock)),
+        on("/pool/talos", &vm),
+        on("/storage/local-lvm", &["Datastore.AllocateSpace"]),
+        on("/storage/local", &["Datastore.Audit", "Datastore.AllocateTemplate"]),
+        on("/sdn/zones/localnetwork/vmbr0", &["SDN.Use"]),
+    ]))
+}
+
+#[test]
+fn the_narrow_roles_are_enough() {
+    let mut world = empty();
+    world.pve.permissions = narrow();
+    template(&mut world, 9000, "talos-v1.11.2-base");
+    let clone = "template, template: talos-v1.11.2-base";
+    for boot in ["cloudinit", "cidata", "meta", "dhcp", clone] {
+        let plan = plan(&single(&format!("boot: {boot}, disk: 20G")), &world);
+        assert_eq!(errors(&plan), Vec::<String>::new(), "{boot}");
+        assert!(!plan.steps.is_empty());
+    }
+}
+
+#[test]
+fn each_missing_right_is_named_with_the_lines_that_give_it() {
+    for (path, right) in [
+        ("/pool/talos", "VM.Allocate"),
+        ("/pool/talos", "VM.Config.Options"),
+        ("/pool/talos", "VM.PowerMgmt"),
+        ("/storage/local-lvm", "Datastore.AllocateSpace"),
+        ("/storage/local", "Datastore.AllocateTemplate"),
+        ("/sdn/zones/localnetwork/vmbr0", "SDN.Use"),
+    ] {
+        let mut world = empty();
+        world.pve.permissions = narrow();
+        world.pve.permissions.0.get_mut(path).unwrap().remove(right).unwrap();
+        let plan = plan(&home(), &world);
+        assert_eq!(errors(&plan), [format!("{path}: we lack {right}")]);
+    }
+    let mut world = empty();
+    world.pve.permissions = Permissions::default();
+    let plan = plan(&home(), &world);
+    let shown: Vec<String> = plan
+        .errors()
+        .map(|one| format!("{}: {}\n{}", one.subject, one.message, one.hint.as_ref().unwrap()))
+        .collect();
+    assert_snapshot!(shown.join("\n\n"));
+}
+
+/// Tokens from before there was such a lock go on working, with a warning; but not where a second run would make a second
+/// etcd.
+#[test]
+fn a_token_that_cannot_lock_the_cluster_is_told_of_and_never_bootstraps() {
+    let desired = home();
+    let mut world = empty();
+    world.pve.permissions = narrow();
+    world.pve.permissions.0.remove("/pool/talmox-lock");
+    let lacks = "/pool/talmox-lock: the token lacks Pool.Allocate, Pool.Audit: runs from other machines or folders are not \
+                 kept away from this cluster";
+    let first = plan(&desired, &world);
+    let bootstraps = ", and two that bootstrap etcd at once make two clusters of it";
+    assert_eq!(errors(&first), [format!("{lacks}{bootstraps}")]);
+    let hint = first.errors().next().unwrap().hint.clone().unwrap();
+    let line = "pveum acl modify /pool/talmox-lock --tokens 'talmox@pve!ci' --roles TalmoxLock";
+    assert!(hint.contains(line) && hint.contains("pveum pool add talmox-lock"), "{hint}");
+
+    let mut world = settled(&desired);
+    let settled = plan(&desired, &world);
+    assert!(
+        settled.is_empty() && settled.findings.is_empty(),
+        "nothing is changed, nothing is locked"
+    );
+    world.pve.permissions.0.get_mut("/").unwrap().remove("Pool.Allocate");
+    let unchanged = plan(&desired, &world);
+    assert!(unchanged.findings.is_empty(), "{:?}", unchanged.findings);
+    world.pve.vms.get_mut(&vmid(303)).unwrap().is_running = false;
+    world.nodes.insert("wk-1".to_owned(), TalosSeen::Nothing("timed out".to_owned()));
+    let later = plan(&desired, &world);
+    assert_eq!(errors(&later), Vec::<String>::new());
+    let warned = warnings(&later).into_iter().any(|one| {
+        one.starts_with("/pool/talmox-lock: the token lacks Pool.Allocate: ")
+            && one.ends_with("make sure that nobody else runs `up` or `destroy`")
+    });
+    assert!(warned, "{:?}", later.findings);
+    let end = destroy(&desired, &world, DestroyOptions::default());
+    assert!(
+        warnings(&end).iter().any(|one| one.starts_with("/pool/talmox-lock: ")),
+        "{:?}",
+        end.findings
+    );
+}
+
+#[test]
+fn storages_must_be_there_and_take_it() {
+    let mut world = empty();
+    world.pve.resources.storages[0].content = vec!["iso".to_owned()];
+    world.pve.resources.storages[1].status = "unknown".to_owned();
+    assert_snapshot!(errors(&plan(&home(), &world)).join("\n"), @"
+    pve1/local: the storage does not take the content type import
+    pve1/local-lvm: the storage is unknown
+    ");
+    world.pve.resources.storages.clear();
+    assert_eq!(errors(&plan(&home(), &world)).len(), 2);
+}
+
+#[test]
+fn hosts_must_be_up_and_large_enough() {
+    let mut world = empty();
+    world.pve.resources.hosts[0].status = "offline".to_owned();
+    assert_eq!(
+        errors(&plan(&home(), &world)),
+        ["pve1: the host is offline, and VMs are to be made on it"]
+    );
+    let world = empty();
+    assert_eq!(
+        errors(&plan(&single("host: pve9"), &world)),
+        ["pve9: there is no such host; there are: pve1, pve2"]
+    );
+    assert_eq!(
+        errors(&plan(&single("cores: 32, memory: 128G"), &world)),
+        ["cp-1: pve1 has fewer than 32 cores", "cp-1: pve1 has less than 131072 MiB of memory"]
+    );
+    let bridge = Bridge {
+        name: "vmbr0".parse().unwrap(),
+        kind: "bridge".to_owned(),
+        active: true,
+        vlan_aware: false,
+        cidr: None,
+        comments: None,
+    };
+    let mut world = empty();
+    world.pve.bridges.insert(host("pve1"), Ok(vec![bridge]));
+    assert_eq!(errors(&plan(&single("bridge: vmbr0"), &world)), Vec::<String>::new());
+    assert_eq!(
+        errors(&plan(&single("bridge: vmbr7"), &world)),
+        ["pve1: there is no bridge vmbr7; there are: vmbr0"]
+    );
+}
+
+#[test]
+fn old_proxmox_is_refused() {
+    let mut world = empty();
+    world.pve.version.as_mut().unwrap().version = "8.3.1".to_owned();
+    assert_eq!(
+        errors(&plan(&home(), &world)),
+        ["proxmox: Proxmox VE 8.3.1 is too old: 8.4 is needed"]
+    );
+    world.pve.version.as_mut().unwrap().version = "8.4.1".to_owned();
+    assert_eq!(errors(&plan(&home(), &world)), Vec::<String>::new());
+}
+
+#[test]
+fn what_a_crash_left_behind_is_named() {
+    let mut world = empty();
+    let left = IdSeen::Taken { making: None, made_by_login: true, lock: Some("create".to_owned()) };
+    world.pve.ids.insert(vmid(300), left);
+    let plan = plan(&single("cores: 2"), &world);
+    assert_eq!(errors(&plan), ["cp-1: VM 300 was left behind half made, and locked (create)"]);
+    let hint = plan.errors().next().unwrap().hint.as_deref();
+    assert_eq!(hint, Some("on its host: qm unlock 300 && qm destroy 300"));
+}
+
+#[test]
+fn what_is_being_made_is_waited_for() {
+    let mut world = empty();
+    let upid = "UPID:pve2:0001A2B3:0012ABCD:65F0C0DE:qmcreate:300:talmox@pve!ci:";
+    let making =
+        IdSeen::Taken { making: Some(upid.parse().unwrap()), made_by_login: true, lock: None };
+    world.pve.ids.insert(vmid(300), making);
+    let plan = plan(&single("boot: cidata"), &world);
+    assert_eq!(errors(&plan), Vec::<String>::new());
+    assert_eq!(
+        ids(&plan)[2..5],
+        ["vm/cp-1/create", "vm/cp-1/resize", "vm/cp-1/scrub-config"],
+        "no second upload"
+    );
+    let create = plan.steps.iter().find(|step| step.id.as_str() == "vm/cp-1/create").unwrap();
+    assert_eq!(create.action.burden().host, Some(host("pve2")), "where the task runs");
+}
+
+pub(crate) fn device() -> PciDevice {
+    PciDevice {
+        address: "0000:28:00.0".to_owned(),
+        vendor: "10de".to_owned(),
+        device: "2204".to_owned(),
+        subsystem_vendor: None,
+        subsystem_device: None,
+        class: "030000".to_owned(),
+        iommu_group: Some(12),
+        vendor_name: None,
+        device_name: None,
+        mediated: false,
+    }
+}
+
+#[test]
+fn a_gpu_gets_a_name() {
+    let desired = single("gpu: {pci: '0000:28:00.0'}");
+    let mut world = empty();
+    world.pve.devices.insert(host("pve1"), Ok(vec![device()]));
+    world.pve.mappings = Some(Ok(vec![]));
+    assert_snapshot!(text(&desired, &world));
+
+    let mapped = MappedDevice {
+        node: host("pve1"),
+        path: "0000:28:00.0".to_owned(),
+        id: "10de:2204".to_owned(),
+        iommu_group: None,
+        subsystem_id: None,
+    };
+    let mapped = Mapped { devices: vec![mapped], ..Mapped::default() };
+    world.pve.mappings = Some(Ok(vec![PciMapping { id: "rtx".parse().unwrap(), mapped }]));
+    let plan_with_name = plan(&desired, &world);
+    assert!(!ids(&plan_with_name).iter().any(|id| id.starts_with("mapping/")));
+    assert!(format!("{plan_with_name:?}").contains("mapping=rtx,pcie=1"));
+
+    // A name for several devices of the host says nothing of a single one.
+    let Some(Ok(mappings)) = &mut world.pve.mappings else { panic!() };
+    let mut second = mappings[0].mapped.devices[0].clone();
+    second.path = "0000:41:00.0".to_owned();
+    mappings[0].mapped.devices.push(second);
+    let of_many = plan(&desired, &world);
+    assert!(ids(&of_many).iter().any(|id| id.starts_with("mapping/")), "{:?}", ids(&of_many));
+
+    world.pve.mappings = Some(Ok(vec![]));
+    world.pve.devices.insert(host("pve1"), Ok(vec![PciDevice { iommu_group: None, ..device() }]));
+    assert_eq!(
+        errors(&plan(&desired, &world)),
+        ["cp-1: pve1 has no IOMMU: 0000:28:00.0 cannot be passed through"]
+    );
+    world.pve.permissions = narrow();
+    world.pve.devices.clear();
+    assert_eq!(
+        errors(&plan(&desired, &world)),
+        ["cp-1: the PCI device 0000:28:00.0 has no mapping, and we may not make one"]
+    );
+}
+
+#[test]
+fn only_root_passes_raw_devices_on() {
+    let inventory = format!(
+        "{}controlplane: [{{name: cp-1, ip: 10.0.0.11, gpu: {{pci: '0000:28:00.0'}}}}]\n",
+        crate::support::HEAD
+    );
+    let root = talmox_plan::desired::Login { user: "root@pam".to_owned(), token: None };
+    assert!(root.is_root() && !token().is_root());
+    let plan = plan(&desired_of(&inventory, "id", root), &empty());
+    assert!(format!("{plan:?}").contains("\"hostpci0\": \"0000:28:00.0,pcie=1\""));
+}

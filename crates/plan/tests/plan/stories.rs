@@ -1,0 +1,302 @@
+//! What plans say, story by story.
+
+use insta::assert_snapshot;
+use talmox_plan::desired::Desired;
+use talmox_plan::observed::{EtcdSeen, KubernetesSeen, Observed, Registered, TalosSeen};
+use talmox_plan::plan::show;
+use talmox_plan::planning::{DestroyOptions, destroy};
+use talmox_talos_config::secret::SecretText;
+
+use crate::support::{
+    HEAD, HOME, desired, home, home_with, ids, plan, secret_values, single, text, warnings,
+};
+use crate::world::{carry_out, empty, foreign, host, settled, taken, template, vmid};
+
+#[test]
+fn a_fresh_cluster() {
+    let (desired, world) = (home(), empty());
+    assert_snapshot!(text(&desired, &world));
+    assert_snapshot!("a_fresh_cluster_as_a_graph", show::graph(&plan(&desired, &world)));
+}
+
+#[test]
+fn nothing_to_do() {
+    let desired = home();
+    assert_snapshot!(text(&desired, &settled(&desired)), @"home: nothing to do");
+}
+
+#[test]
+fn one_more_worker() {
+    let world = settled(&home());
+    let grown = desired(&format!("{HEAD}{HOME}  - {{name: wk-3, ip: 10.0.0.23}}\n"));
+    assert_snapshot!(text(&grown, &world));
+    assert!(!ids(&plan(&grown, &world)).contains(&"etcd/bootstrap"));
+}
+
+#[test]
+fn one_more_control_plane() {
+    let world = settled(&home());
+    let more = "workers:".to_owned();
+    let grown = home_with(
+        &more,
+        "  - {name: cp-4, ip: 10.0.0.14}\n  - {name: cp-5, ip: 10.0.0.15}\nworkers:",
+    );
+    let plan = plan(&grown, &world);
+    assert_eq!(plan.errors().count(), 0, "{:?}", plan.findings);
+    let ids = ids(&plan);
+    assert!(ids.contains(&"talos/cp-4/join") && ids.contains(&"talos/cp-5/join"), "{ids:?}");
+    assert!(!ids.contains(&"etcd/bootstrap"), "{ids:?}");
+}
+
+/// Without workers, control planes take all pods. That they would not with one is no reason to refuse it.
+#[test]
+fn the_first_worker() {
+    let alone = format!("{HEAD}controlplane: [{{name: cp-1, ip: 10.0.0.11, vmid: 300}}]\n");
+    let mut world = settled(&desired(&alone));
+    let worker = "workers: [{name: wk-1, ip: 10.0.0.21}]\n";
+    let grown = desired(&format!("{alone}{worker}"));
+    let first = plan(&grown, &world);
+    assert_eq!(first.open_changes().count(), 0, "{}", show::text(&first));
+    let told = "home: control planes go on taking all pods, although there are workers";
+    assert_eq!(warnings(&first), [told]);
+    carry_out(&grown, &first, &mut world, usize::MAX);
+    let second = plan(&grown, &world);
+    assert!(second.is_empty(), "{}", show::text(&second));
+    let words = |says: bool| format!("{alone}{worker}allow_scheduling_on_controlplanes: {says}\n");
+    let wanted = plan(&desired(&words(true)), &world);
+    assert!(wanted.is_empty() && wanted.findings.is_empty(), "{}", show::text(&wanted));
+    let changed = plan(&desired(&words(false)), &world);
+    assert_eq!(changed.open_changes().count(), 1, "{}", show::text(&changed));
+}
+
+#[test]
+fn a_removed_node() {
+    let world = settled(&home());
+    let shrunk = home_with("  - {name: wk-2, ip: 10.0.0.22}\n", "");
+    assert_snapshot!(text(&shrunk, &world));
+}
+
+/// Settled, with all that etcd and Kubernetes say of its nodes, and of those that only they know.
+fn known_to_all(desired: &Desired, more: &[&str]) -> Observed {
+    let mut world = settled(desired);
+    let members: Vec<String> = desired.control_planes().map(|node| node.name.clone()).collect();
+    for name in &members {
+        let Some(TalosSeen::OwnNode(found)) = world.nodes.get_mut(name) else { panic!("{name}") };
+        found.etcd = EtcdSeen::Member { names: members.clone() };
+    }
+    let nodes = desired.nodes.iter().map(|node| node.name.clone());
+    let nodes = nodes.chain(more.iter().map(|name| (*name).to_owned())).collect();
+    world.kubernetes = KubernetesSeen::Answers(Registered { nodes, ..Registered::default() });
+    world
+}
+
+#[test]
+fn a_removed_control_plane() {
+    let mut world = known_to_all(&home(), &[]);
+    world.nodes.remove("cp-3");
+    let KubernetesSeen::Answers(registered) = &mut world.kubernetes else { panic!() };
+    let strange = "etcd has members that are no control planes: https://10.0.0.13:2380";
+    registered.strange_members = Some(strange.to_owned());
+    let shrunk = home_with("  - {name: cp-3, ip: 10.0.0.13, vmid: 302}\n", "");
+    assert_snapshot!(text(&shrunk, &world));
+    // Who is in etcd and was never in the inventory is another matter.
+    let Some(TalosSeen::OwnNode(first)) = world.nodes.get_mut("cp-1") else { panic!() };
+    let names = ["cp-1", "cp-2", "cp-3", "stranger"].map(str::to_owned).to_vec();
+    first.etcd = EtcdSeen::Member { names };
+    assert!(text(&shrunk, &world).contains(strange));
+}
+
+#[test]
+fn a_node_that_only_kubernetes_still_lists() {
+    let desired = home();
+    let world = known_to_all(&desired, &["wk-3"]);
+    let plan = plan(&desired, &world);
+    assert!(plan.is_empty(), "it keeps nobody from anything");
+    assert_snapshot!(show::text(&plan));
+    // Under that name a patch may have put one of ours there.
+    let mut world = world;
+    let KubernetesSeen::Answers(registered) = &mut world.kubernetes else { panic!() };
+    registered.nodes.remove("wk-2");
+    let told = warnings(&crate::support::plan(&desired, &world));
+    assert_eq!(told, Vec::<String>::new());
+}
+
+#[test]
+fn a_resized_disk() {
+    let world = settled(&home());
+    let changed = home_with("ip: 10.0.0.21}", "ip: 10.0.0.21, disk: 60G, disks: [{size: 10G}]}");
+    assert_snapshot!(text(&changed, &world));
+}
+
+#[test]
+fn more_memory_and_another_bridge() {
+    let world = settled(&home());
+    let changed = home_with("ip: 10.0.0.21}", "ip: 10.0.0.21, memory: 8192, vlan: 40, cores: 4}");
+    assert_snapshot!(text(&changed, &world));
+}
+
+#[test]
+fn another_address() {
+    let world = settled(&home());
+    let changed = home_with("ip: 10.0.0.21}", "ip: 10.0.0.29}");
+    assert_snapshot!(text(&changed, &world));
+}
+
+#[test]
+fn a_changed_patch() {
+    let world = settled(&home());
+    let patch = "
+patches:
+  all: [{machine: {sysctls: {vm.swappiness: '10'}}}]
+  workers: [{machine: {files: [{path: /var/x, op: create, content: hunter2, permissions: 0o600}]}}]
+";
+    let changed = desired(&format!("{HEAD}{patch}{HOME}"));
+    let text = text(&changed, &world);
+    assert!(!text.contains("hunter2"), "{text}");
+    assert_snapshot!(text);
+}
+
+#[test]
+fn what_patches_change_is_shown_and_secrets_are_not() {
+    let patch = "
+patches:
+  all:
+    - machine:
+        env: {A: hunter2}
+        install: {extraKernelArgs: [console=ttyS0, a.password=hunter2]}
+        kubelet: {nodeIP: {validSubnets: [10.0.0.0/16]}, extraArgs: {a-token: hunter2}}
+        registries: {config: {r.example: {auth: {password: hunter2}}}}
+      cluster: {discovery: {enabled: false}}
+  controlplane:
+    - cluster:
+        apiServer: {extraArgs: {oidc-issuer-url: 'https://id.example'}}
+        inlineManifests: [{name: a, contents: hunter2}]
+";
+    let changed = desired(&format!("{HEAD}{patch}{HOME}"));
+    let mut world = settled(&changed);
+    for seen in world.nodes.values_mut() {
+        let TalosSeen::OwnNode(configured) = seen else { continue };
+        configured.config = Some(SecretText::new("version: v1alpha1\nmachine: {}\ncluster: {}\n"));
+    }
+    let plan = plan(&changed, &world);
+    let text = show::text(&plan);
+    let json = serde_json::to_string(&plan.changes).unwrap();
+    let mut secrets = secret_values();
+    secrets.push("hunter2".to_owned());
+    for secret in secrets {
+        assert!(!text.contains(&secret) && !json.contains(&secret), "{secret}\n{text}");
+    }
+    let lines: Vec<Vec<&str>> =
+        text.lines().map(|line| line.split_whitespace().collect()).collect();
+    for wanted in [
+        ["cluster.apiServer.extraArgs.oidc-issuer-url", "https://id.example"],
+        ["cluster.discovery.enabled", "false"],
+        ["cluster.secret", "******"],
+        ["machine.env.A", "******"],
+        ["machine.features.apidCheckExtKeyUsage", "true"],
+        ["machine.install.extraKernelArgs[0]", "console=ttyS0"],
+        ["machine.install.extraKernelArgs[1]", "******"],
+        ["machine.kubelet.nodeIP.validSubnets[0]", "10.0.0.0/16"],
+        ["machine.token", "******"],
+    ] {
+        assert!(lines.iter().any(|line| line == &wanted), "{wanted:?}\n{text}");
+    }
+}
+
+#[test]
+fn another_version() {
+    let world = settled(&home());
+    let changed = home_with("talos_version: v1.11.2", "talos_version: v1.11.5");
+    assert_snapshot!(text(&changed, &world));
+}
+
+#[test]
+fn a_taken_vmid() {
+    let mut world = empty();
+    foreign(&mut world, 301, "mail", "not yours");
+    taken(&mut world, 300);
+    assert_snapshot!(text(&home(), &world));
+}
+
+#[test]
+fn a_moved_vm() {
+    let desired = home();
+    let mut world = settled(&desired);
+    world.pve.vms.get_mut(&vmid(300)).unwrap().host = host("pve2");
+    assert_snapshot!(text(&desired, &world));
+}
+
+#[test]
+fn a_stopped_vm() {
+    let desired = home();
+    let mut world = settled(&desired);
+    world.pve.vms.get_mut(&vmid(301)).unwrap().is_running = false;
+    world.nodes.insert("cp-2".to_owned(), TalosSeen::Nothing("refused".to_owned()));
+    assert_snapshot!(text(&desired, &world));
+}
+
+#[test]
+fn the_first_control_plane_is_gone() {
+    let desired = home();
+    let mut world = settled(&desired);
+    world.pve.vms.remove(&vmid(300)).unwrap();
+    world.pve.resources.guests.retain(|guest| guest.vmid != vmid(300));
+    world.nodes.insert("cp-1".to_owned(), TalosSeen::Nothing("no route".to_owned()));
+    let Some(TalosSeen::OwnNode(second)) = world.nodes.get_mut("cp-2") else { panic!() };
+    let names = ["cp-1", "cp-2", "cp-3"].map(str::to_owned).to_vec();
+    second.etcd = EtcdSeen::Member { names };
+    assert_snapshot!(text(&desired, &world));
+}
+
+#[test]
+fn most_control_planes_are_gone() {
+    let desired = home();
+    let mut world = settled(&desired);
+    for (number, name) in [(300, "cp-1"), (302, "cp-3")] {
+        world.pve.vms.remove(&vmid(number)).unwrap();
+        world.pve.resources.guests.retain(|guest| guest.vmid != vmid(number));
+        world.nodes.insert(name.to_owned(), TalosSeen::Nothing("no route".to_owned()));
+    }
+    let Some(TalosSeen::OwnNode(second)) = world.nodes.get_mut("cp-2") else { panic!() };
+    let reason = "etcd is Running, and not well: no leader".to_owned();
+    let voters = ["cp-1", "cp-2", "cp-3"].map(str::to_owned).to_vec();
+    second.etcd = EtcdSeen::Ill { reason, voters, is_leaderless: false };
+    assert_snapshot!(text(&desired, &world));
+}
+
+#[test]
+fn an_impostor() {
+    let desired = home();
+    let mut world = empty();
+    let other = "its SMBIOS UUID is 1, not 2".to_owned();
+    world.nodes.insert("cp-1".to_owned(), TalosSeen::Maintenance { mismatch: Some(other) });
+    world
+        .nodes
+        .insert("wk-1".to_owned(), TalosSeen::OtherMachine("a node of another cluster".to_owned()));
+    assert_snapshot!(text(&desired, &world));
+}
+
+#[test]
+fn a_clone_of_a_template() {
+    let mut world = empty();
+    template(&mut world, 9000, "talos-v1.11.2-base");
+    let desired = single("boot: template, template: talos-v1.11.2-base, disk: 20G");
+    assert_snapshot!(text(&desired, &world));
+    assert_snapshot!("a_clone_of_a_template_as_a_graph", show::graph(&plan(&desired, &world)));
+}
+
+#[test]
+fn a_config_by_a_volume() {
+    let desired = single("boot: cidata");
+    assert_snapshot!(show::graph(&plan(&desired, &empty())));
+}
+
+#[test]
+fn the_end() {
+    let desired = home();
+    let mut world = settled(&desired);
+    world.images.contents = world.pve.contents.clone();
+    let plan = destroy(&desired, &world, DestroyOptions { images: true, secrets: false });
+    assert_snapshot!(show::text(&plan));
+    assert_snapshot!("the_end_as_a_graph", show::graph(&plan));
+}

@@ -1,0 +1,136 @@
+//! Templates: whether they hold what nodes want, and what they are made of.
+
+use talmox_plan::desired::Desired;
+use talmox_plan::observed::Observed;
+use talmox_plan::ownership::TemplateMark;
+use talmox_plan::plan::{Action, Plan};
+use talmox_plan::planning;
+
+use crate::support::{errors, ids, plan, single, warnings};
+use crate::world::{described_template, empty, template, vmid};
+
+const NAME: &str = "talos-v1.11.2-base";
+
+fn clone(settings: &str) -> Desired {
+    single(&format!("boot: template, template: {NAME}, disk: 20G{settings}"))
+}
+
+/// What `template create` would do.
+fn create(desired: &Desired, world: &Observed) -> Plan {
+    planning::templates(desired, world, &[vmid(9000)])
+}
+
+/// A world with the template that nodes of this Talos and this schematic want.
+fn world_with(talos: &str, schematic: &str) -> Observed {
+    let mut world = empty();
+    let mark = TemplateMark { talos: talos.to_owned(), schematic: schematic.to_owned() };
+    described_template(
+        &mut world,
+        9000,
+        NAME,
+        &format!("Ask Ann first.\n\n{}", mark.description()),
+    );
+    world
+}
+
+#[test]
+fn a_template_says_what_is_in_it_and_is_taken_for_that() {
+    let desired = clone("");
+    let made = create(&desired, &empty());
+    let description = made.steps.iter().find_map(|step| match &step.action {
+        Action::MakeTemplate(make) => make.options.get("description"),
+        _ => None,
+    });
+    let mark = TemplateMark::find(description.unwrap()).unwrap();
+    assert_eq!(mark.talos, "v1.11.2");
+    assert_eq!(Some(&mark.schematic), desired.nodes[0].schematic.as_ref());
+
+    let world = world_with(&mark.talos, &mark.schematic);
+    let found = plan(&desired, &world);
+    assert!(ids(&found).contains(&"vm/cp-1/clone"), "{:?}", ids(&found));
+    assert!(found.findings.is_empty(), "{:?}", found.findings);
+    assert!(create(&desired, &world).is_empty());
+
+    let other = clone(", image: {extensions: [siderolabs/qemu-guest-agent]}");
+    let wanted = &other.nodes[0].schematic.as_ref().unwrap()[..16];
+    let told = format!(
+        "pve1/{NAME}: nodes cannot be cloned from it: it has the schematic {}…, and {wanted}… is wanted",
+        &mark.schematic[..16]
+    );
+    assert_eq!(errors(&plan(&other, &world)), [told.as_str()]);
+    let made = create(&other, &world);
+    assert_eq!(errors(&made), [told.as_str()]);
+    assert!(made.is_empty());
+    let hint = made.findings[0].hint.as_deref().unwrap();
+    assert!(hint.contains("on pve1: qm destroy 9000"), "{hint}");
+
+    let world = world_with("v1.10.5", &mark.schematic);
+    let told = format!(
+        "pve1/{NAME}: nodes cannot be cloned from it: it has Talos v1.10.5, and v1.11.2 is wanted"
+    );
+    assert_eq!(errors(&plan(&desired, &world)), [told.as_str()]);
+    assert_eq!(errors(&create(&desired, &world)), [told]);
+}
+
+#[test]
+fn a_template_that_says_nothing_is_judged_by_its_name_alone() {
+    let mut world = empty();
+    for (number, name) in [(9000, "talos-v1.10.5-base"), (9001, "golden")] {
+        template(&mut world, number, name);
+    }
+    let clone = |name: &str| single(&format!("boot: template, template: {name}, disk: 20G"));
+    let old = plan(&clone("talos-v1.10.5-base"), &world);
+    assert_eq!(errors(&old), Vec::<String>::new());
+    assert_eq!(
+        warnings(&old),
+        [
+            "pve1/talos-v1.10.5-base: by its name the template has Talos v1.10.5, and v1.11.2 is wanted"
+        ]
+    );
+    // A number stands for a name.
+    assert_eq!(warnings(&plan(&clone("9000"), &world)), warnings(&old));
+    assert_eq!(warnings(&plan(&clone("golden"), &world)), Vec::<String>::new());
+}
+
+#[test]
+fn what_keeps_a_template_from_being_made_is_told_before() {
+    let mut world = empty();
+    let no_storage = create(&clone(", datastore: nosuch"), &world);
+    assert_eq!(
+        errors(&no_storage),
+        ["pve1/nosuch: there is no such storage; there are: local, local-lvm"]
+    );
+    let no_host = create(&clone(", host: pve9"), &world);
+    assert_eq!(errors(&no_host), ["pve9: there is no such host; there are: pve1, pve2"]);
+    let lvm =
+        world.pve.resources.storages.iter_mut().find(|one| one.storage.as_str() == "local-lvm");
+    lvm.unwrap().content = vec!["rootdir".to_owned()];
+    let no_content = create(&clone(""), &world);
+    assert_eq!(
+        errors(&no_content),
+        ["pve1/local-lvm: the storage does not take the content type images"]
+    );
+}
+
+#[test]
+fn an_old_proxmox_can_clone_what_somebody_made() {
+    let mut world = empty();
+    let desired = clone("");
+    world.pve.version.as_mut().unwrap().version = "8.2.4".to_owned();
+    assert_eq!(
+        errors(&create(&desired, &world)),
+        ["proxmox: Proxmox VE 8.2.4 is too old: 8.4 is needed to make templates"]
+    );
+    template(&mut world, 9000, NAME);
+    let found = plan(&desired, &world);
+    assert_eq!(errors(&found), Vec::<String>::new());
+    assert_eq!(
+        warnings(&found),
+        ["proxmox: Proxmox VE 8.2.4 is old: nothing but clones can be made there"]
+    );
+    world.pve.version.as_mut().unwrap().version = "7.4.1".to_owned();
+    assert_eq!(
+        errors(&plan(&desired, &world)),
+        ["proxmox: Proxmox VE 7.4.1 is too old: 8.4 is needed"]
+    );
+}

@@ -1,0 +1,131 @@
+//! A shared address that Talos does not hold: who brings it, and what clients are told until then.
+
+use talmox_plan::desired::{Addon, AddonSource, Desired};
+use talmox_plan::manifest::read_manifests;
+use talmox_plan::observed::{
+    AddonRead, AddonSeen, KubernetesSeen, Observed, PortSeen, Registered, VipSeen,
+};
+use talmox_plan::plan::{Action, Meanwhile, Plan, StepId, VipBringer};
+use talmox_plan::planning::{PlanOptions, leads_around};
+
+use crate::support::{errors, home, home_with, ids, plan, warnings};
+use crate::world::{empty, settled};
+
+const HOLDER: &str = "apiVersion: apps/v1\nkind: DaemonSet\nmetadata: {name: vip}\n\
+    spec: {template: {spec: {containers: [{name: a, image: 'ghcr.io/kube-vip/kube-vip:v1'}]}}}\n";
+const NOBODY: &str =
+    "network.vip: nobody brings 10.0.0.20: it is left to kube-vip, which no add-on has";
+
+fn left() -> Desired {
+    home_with("vip: 10.0.0.20", "vip: 10.0.0.20, vip_by: kube-vip")
+}
+
+/// A cluster that is up, and in which nobody answers at the address.
+fn silent(desired: &Desired) -> Observed {
+    let mut world = settled(desired);
+    let nodes = desired.nodes.iter().map(|node| node.name.clone()).collect();
+    world.kubernetes = KubernetesSeen::Answers(Registered { nodes, ..Registered::default() });
+    world.vip = VipSeen::Silent;
+    world
+}
+
+/// The same with an add-on, which is there as it should be.
+fn with_addon(mut desired: Desired, mut world: Observed, read: AddonRead) -> (Desired, Observed) {
+    desired.addons.push(Addon { name: "edge".to_owned(), source: AddonSource::Texts(vec![]) });
+    world.addons.read.insert("edge".to_owned(), read);
+    let seen = AddonSeen { is_noted: true, changes: vec![], refusals: vec![] };
+    world.addons.known.insert("edge".to_owned(), seen);
+    (desired, world)
+}
+
+fn objects(text: &str) -> AddonRead {
+    AddonRead::Objects(read_manifests("edge.yaml", text).unwrap())
+}
+
+fn bringer(plan: &Plan) -> Option<VipBringer> {
+    plan.steps.iter().find_map(|step| match &step.action {
+        Action::AwaitVip(vip) => Some(vip.by.clone()),
+        _ => None,
+    })
+}
+
+/// What each write of client files does while the address does not answer.
+fn writes(plan: &Plan) -> Vec<(&str, Meanwhile)> {
+    let writes = plan.steps.iter().filter_map(|step| match &step.action {
+        Action::WriteClientFiles(files) => {
+            Some((step.id.as_str(), files.shared.clone().unwrap().meanwhile))
+        }
+        _ => None,
+    });
+    writes.collect()
+}
+
+fn after<'p>(plan: &'p Plan, step: &str) -> Vec<&'p str> {
+    let step = plan.steps.iter().find(|one| one.id.as_str() == step).unwrap();
+    step.after.iter().map(StepId::as_str).collect()
+}
+
+#[test]
+fn whoever_holds_it_the_address_must_be_free() {
+    let mut world = empty();
+    let who = "the Kubernetes API of another cluster".to_owned();
+    world.vip = VipSeen::Answers(PortSeen::Other(who));
+    let told = errors(&plan(&left(), &world));
+    assert_eq!(told, errors(&plan(&home(), &world)));
+    assert_eq!(told.len(), 1, "{told:?}");
+}
+
+#[test]
+fn it_is_looked_at_after_the_add_ons() {
+    let (desired, mut world) = with_addon(left(), empty(), objects(HOLDER));
+    world.addons.known.clear();
+    let plan = plan(&desired, &world);
+    assert_eq!(bringer(&plan), Some(VipBringer::Addon("edge".to_owned())));
+    assert_eq!(after(&plan, "vip"), ["addon/edge", "cluster/health"]);
+    assert_eq!(after(&plan, "vip/kubeconfig"), ["kubeconfig", "vip"]);
+    let expected = [("kubeconfig", Meanwhile::Around), ("vip/kubeconfig", Meanwhile::Leave)];
+    assert_eq!(writes(&plan), expected);
+    assert_eq!(warnings(&plan), Vec::<String>::new());
+}
+
+#[test]
+fn that_nobody_brings_it_is_told_and_not_waited_for() {
+    let desired = left();
+    let fresh = plan(&desired, &empty());
+    assert_eq!(
+        (bringer(&fresh), warnings(&fresh)),
+        (Some(VipBringer::Nobody), vec![NOBODY.into()])
+    );
+    let world = silent(&desired);
+    assert!(leads_around(&desired, &world) && !leads_around(&home(), &world));
+    let later = plan(&desired, &world);
+    assert_eq!((ids(&later), warnings(&later)), (vec![], vec![NOBODY.into()]));
+    let there = Observed { vip: VipSeen::Answers(PortSeen::ThisCluster), ..world };
+    assert!(!leads_around(&desired, &there));
+    assert!(plan(&desired, &there).is_empty() && plan(&desired, &there).findings.is_empty());
+    // Somebody has brought it by hand, and the files still lead around it.
+    let options = PlanOptions { has_client_files: false, was_up: true };
+    let after = talmox_plan::planning::plan(&desired, &there, options);
+    assert_eq!(writes(&after), [("kubeconfig", Meanwhile::Await(None))]);
+    assert_eq!(ids(&after), ["kubeconfig"]);
+}
+
+#[test]
+fn who_may_bring_it_is_waited_for_as_long_as_it_is_silent() {
+    let map = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n";
+    let chart = "apiVersion: helm.cattle.io/v1\nkind: HelmChart\nmetadata: {name: a}\n\
+        spec: {chart: kube-vip}\n";
+    let unread = AddonRead::Unreachable("no route".to_owned());
+    for (read, expected) in [
+        (objects(map), None),
+        (objects(HOLDER), Some(VipBringer::Addon("edge".to_owned()))),
+        (objects(chart), Some(VipBringer::Perhaps)),
+        (unread, Some(VipBringer::Perhaps)),
+    ] {
+        let (desired, world) = with_addon(left(), silent(&left()), read);
+        let plan = plan(&desired, &world);
+        assert_eq!(bringer(&plan), expected);
+        let steps: &[&str] = if expected.is_some() { &["vip", "vip/kubeconfig"] } else { &[] };
+        assert_eq!(ids(&plan), steps);
+    }
+}

@@ -1,0 +1,226 @@
+//! VMs as Proxmox is asked for them, and which of them are ours.
+
+use insta::assert_debug_snapshot;
+use talmox_plan::desired::Desired;
+use talmox_plan::observed::{Observed, TalosSeen};
+use talmox_plan::ownership::{Marker, Owner, Stage};
+use talmox_plan::plan::{Action, Plan};
+use talmox_plan::planning::{self, PlanOptions};
+use talmox_pve_types::config::{VmConfig, VmOptions};
+
+use crate::support::{
+    HEAD, HOME, desired, desired_of, errors, home, home_with, ids, plan, single, token,
+};
+use crate::world::{carry_out, config_of, empty, foreign, put, settled, vmid};
+
+fn created(plan: &Plan) -> Vec<&VmOptions> {
+    let steps = plan.steps.iter();
+    steps
+        .filter_map(|step| match &step.action {
+            Action::CreateVm(create) => Some(&create.options),
+            _ => None,
+        })
+        .collect()
+}
+
+#[test]
+fn a_vm_by_cloudinit() {
+    let desired = single("vlan: 40, nics: [{bridge: vmbr1, ip: 10.9.0.1/24}, {bridge: vmbr2}]");
+    assert_debug_snapshot!(created(&plan(&desired, &empty())));
+}
+
+#[test]
+fn a_vm_by_cidata() {
+    assert_debug_snapshot!(created(&plan(
+        &single("boot: cidata, disk_bus: sata, tpm: true"),
+        &empty()
+    )));
+}
+
+#[test]
+fn a_vm_by_meta_has_no_drive_beside_its_disk() {
+    let plan = plan(&single("boot: meta"), &empty());
+    let options = created(&plan)[0];
+    assert!(options.get("ide2").is_none() && options.get("ipconfig0").is_none());
+    assert!(ids(&plan).iter().any(|id| id.contains("metal-amd64")), "{:?}", ids(&plan));
+}
+
+#[test]
+fn tags_wait_for_the_pool() {
+    for options in created(&plan(&home(), &empty())) {
+        assert!(options.get("tags").is_none(), "{options:?}");
+    }
+}
+
+#[test]
+fn another_system_keeps_its_volume() {
+    let text = format!(
+        "{HEAD}machine: {{os: ubuntu, image: {{url: 'https://example.org/noble+server.img'}}}}\n\
+         controlplane: [{{name: u-1, ip: 10.0.0.31}}]\n"
+    );
+    let desired = desired(&text);
+    let fresh = plan(&desired, &empty());
+    let ids = ids(&fresh);
+    assert!(ids[0].starts_with("image/pve1/local/image-noble_server-"), "{ids:?}");
+    assert!(ids.contains(&"ubuntu/u-1/up") && !ids.contains(&"vm/u-1/detach-config"), "{ids:?}");
+    assert!(!ids.contains(&"etcd/bootstrap"), "{ids:?}");
+    // One that did not come up is waited for again.
+    let mut world = settled(&desired);
+    assert!(plan(&desired, &world).is_empty());
+    world.silent.insert("u-1".to_owned(), "its guest agent does not answer".to_owned());
+    let again = plan(&desired, &world);
+    assert_eq!(crate::support::ids(&again), ["ubuntu/u-1/up"]);
+    assert_eq!(again.changes.len(), 1);
+}
+
+#[test]
+fn numbers_come_from_the_range_and_skip_what_is_taken() {
+    let mut world = empty();
+    foreign(&mut world, 303, "mail", "");
+    crate::world::taken(&mut world, 305);
+    let changes = plan(&home(), &world).changes;
+    let numbers: Vec<String> = changes
+        .iter()
+        .flat_map(|change| &change.fields)
+        .filter(|field| field.path == "vmid")
+        .map(|field| field.new.clone().unwrap())
+        .collect();
+    assert_eq!(numbers, ["300", "301", "302", "304", "306"]);
+}
+
+#[test]
+fn control_planes_are_spread_over_hosts() {
+    let text = format!("{HEAD}{HOME}").replace("node: pve1", "hosts: [pve1, pve2]");
+    let changes = plan(&desired(&text), &empty()).changes;
+    let hosts: Vec<String> = changes
+        .iter()
+        .filter(|change| change.object.to_string().starts_with("vm "))
+        .flat_map(|change| change.fields.iter().filter(|field| field.path == "host"))
+        .map(|field| field.new.clone().unwrap())
+        .collect();
+    assert_eq!(hosts, ["pve1", "pve2", "pve1", "pve2", "pve1"]);
+}
+
+/// The world of one cluster, seen by another.
+fn untouched(desired: &Desired, reason: &str) {
+    let mut world = settled(&home());
+    for number in 300..305 {
+        crate::world::taken(&mut world, number);
+    }
+    let plan = plan(desired, &world);
+    assert!(!errors(&plan).is_empty(), "{reason}");
+    let own = talmox_plan::planning::destroy(
+        desired,
+        &world,
+        talmox_plan::planning::DestroyOptions::default(),
+    );
+    assert!(own.steps.is_empty(), "{reason}: {:?}", ids(&own));
+}
+
+#[test]
+fn a_cluster_of_the_same_name_is_another_one() {
+    let text = format!("{HEAD}{HOME}");
+    untouched(&desired_of(&text, "another id", token()), "same names, same numbers, other id");
+}
+
+#[test]
+fn marker_and_uuid_must_both_agree() {
+    let desired = home();
+    let mut world = settled(&desired);
+    let smbios = VmOptions::new().set("smbios1", "uuid=00000000-0000-4000-8000-000000000000");
+    put(&mut world.pve, vmid(300), &smbios, &[]);
+    crate::world::taken(&mut world, 300);
+    let plan = plan(&desired, &world);
+    let taken = "cp-1: vmid 300 is taken by a VM (cp-1) that is not ours";
+    let why = format!(
+        "it has our marker, but the UUID 00000000-0000-4000-8000-000000000000 and not {}",
+        desired.nodes[0].identity.uuid
+    );
+    assert_eq!(errors(&plan), [format!("{taken}: {why}")]);
+}
+
+#[test]
+fn a_clone_has_no_uuid_of_ours_yet() {
+    let identity = home().identity_of("cp-1");
+    let marker = Marker {
+        cluster: identity.cluster.clone(),
+        node: "cp-1".to_owned(),
+        stage: Stage::Clone,
+        data: None,
+        are_tags_rejected: false,
+    };
+    let config = |marker: &Marker, name: &str| {
+        let entries = [
+            ("name", name.to_owned()),
+            ("description", marker.description("home")),
+            ("smbios1", "uuid=00000000-0000-4000-8000-000000000000".to_owned()),
+        ];
+        VmConfig::new(entries.map(|(key, value)| (key.to_owned(), value)))
+    };
+    assert!(matches!(identity.judge(&config(&marker, "cp-1")), Owner::Owned(_)));
+    assert!(matches!(identity.judge(&config(&marker, "other")), Owner::Foreign { .. }));
+    let made = Marker { stage: Stage::Made, ..marker };
+    assert!(matches!(identity.judge(&config(&made, "cp-1")), Owner::Foreign { .. }));
+}
+
+#[test]
+fn people_may_write_around_the_marker() {
+    let desired = home();
+    let mut world = settled(&desired);
+    let text = config_of(&world.pve, vmid(300)).description().to_owned();
+    let notes = VmOptions::new().description(&format!("# My notes\n\n{text}\n\nmore"));
+    put(&mut world.pve, vmid(300), &notes, &[]);
+    assert!(plan(&desired, &world).is_empty());
+
+    let marker = Marker::find(&format!("a\n{text}\nb")).unwrap();
+    assert_eq!(marker.to_string().parse(), Ok(marker.clone()));
+    assert_eq!(Marker::find(&format!("{text}\n{text}")), None, "a copy of a copy");
+    let next = Marker { stage: Stage::Clone, ..marker };
+    let replaced = next.replace_in(&format!("a\n{text}\nb")).unwrap();
+    assert_eq!(Marker::find(&replaced), Some(next));
+    assert!(replaced.starts_with("a\n") && replaced.ends_with("\nb"), "{replaced}");
+}
+
+#[test]
+fn another_pinned_checksum_is_another_image() {
+    let pinned =
+        |digit: &str| single(&format!("image: {{checksum: 'sha256:{}'}}", digit.repeat(64)));
+    let fetched = |desired: &Desired, world: &Observed| {
+        let steps = plan(desired, world).steps;
+        let mut fetches = steps.into_iter().filter_map(|step| match step.action {
+            Action::FetchImage(fetch) => Some((fetch.volume.to_string(), fetch.is_present)),
+            _ => None,
+        });
+        fetches.next().unwrap()
+    };
+    let mut world = empty();
+    let first = pinned("a");
+    let steps = plan(&first, &world);
+    let image = steps.steps.iter().position(|step| matches!(step.action, Action::FetchImage(_)));
+    carry_out(&first, &steps, &mut world, image.unwrap() + 1);
+    let (name, is_present) = fetched(&first, &world);
+    assert!(is_present, "{name}");
+    let plain = fetched(&single("cores: 2"), &world);
+    assert_eq!(name, plain.0.replace(".qcow2", "-aaaaaaaaaaaa.qcow2"));
+    assert!(!plain.1, "what nobody pinned is another file");
+    let (other, is_present) = fetched(&pinned("b"), &world);
+    assert!(!is_present && other != name, "{other}");
+}
+
+#[test]
+fn a_vm_that_does_not_run_and_changed_since_is_told_with_the_way_out() {
+    let mut world = settled(&home());
+    world.pve.vms.get_mut(&vmid(303)).unwrap().is_running = false;
+    world.nodes.insert("wk-1".to_owned(), TalosSeen::Nothing("timed out".to_owned()));
+    let changed = home_with("name: wk-1", "memory: 8192, name: wk-1");
+    let told = |desired: &Desired, was_up: bool| {
+        let plan = planning::plan(desired, &world, PlanOptions { has_client_files: true, was_up });
+        let told = plan.findings.into_iter().find(|finding| finding.subject == "wk-1");
+        told.and_then(|finding| finding.hint).unwrap_or_default()
+    };
+    let hint = told(&changed, false);
+    assert!(hint.contains("undo the change in the inventory"), "{hint}");
+    assert!(!hint.contains("qm destroy"), "it may hold data: {hint}");
+    assert_eq!(told(&changed, true), "", "it was in the cluster");
+    assert_eq!(told(&home(), false), "", "it is started");
+}

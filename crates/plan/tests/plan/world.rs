@@ -1,0 +1,318 @@
+//! Worlds, and what steps do to them, so that plans can be followed without anybody to follow them.
+
+use std::collections::BTreeMap;
+
+use talmox_plan::desired::Desired;
+use talmox_plan::observed::{Configured, EtcdSeen, IdSeen, Observed, Pve, TalosSeen, VmSeen};
+use talmox_plan::plan::{Action, Plan, Step};
+use talmox_pve_types::api::access::Permissions;
+use talmox_pve_types::api::cluster::{Guest, HostSeen, Resources, StorageSeen, Version};
+use talmox_pve_types::api::qemu::Vm;
+use talmox_pve_types::api::storage::Volume;
+use talmox_pve_types::config::{VmConfig, VmOptions};
+use talmox_pve_types::id::{DiskSlot, NodeName, VmId};
+use talmox_pve_types::property::{Drive, DriveSource};
+
+use crate::support::plan;
+
+const GIB: u64 = 1 << 30;
+
+pub(crate) fn host(name: &str) -> NodeName {
+    name.parse().unwrap()
+}
+
+pub(crate) fn vmid(number: u32) -> VmId {
+    VmId::new(number).unwrap()
+}
+
+/// Rights on everything.
+fn all_rights() -> Permissions {
+    let rights = [
+        "Datastore.Allocate",
+        "Datastore.AllocateSpace",
+        "Datastore.AllocateTemplate",
+        "Datastore.Audit",
+        "Mapping.Modify",
+        "Mapping.Use",
+        "Pool.Allocate",
+        "Pool.Audit",
+        "SDN.Use",
+        "Sys.AccessNetwork",
+        "VM.Allocate",
+        "VM.Audit",
+        "VM.Clone",
+        "VM.Config.CDROM",
+        "VM.Config.CPU",
+        "VM.Config.Cloudinit",
+        "VM.Config.Disk",
+        "VM.Config.HWType",
+        "VM.Config.Memory",
+        "VM.Config.Network",
+        "VM.Config.Options",
+        "VM.PowerMgmt",
+    ];
+    let rights = rights.map(|right| (right.to_owned(), true)).into();
+    Permissions(BTreeMap::from([("/".to_owned(), rights)]))
+}
+
+/// Two hosts without a VM.
+pub(crate) fn empty() -> Observed {
+    let storage = |node: &str, name: &str, content: &[&str]| StorageSeen {
+        storage: name.parse().unwrap(),
+        node: host(node),
+        status: "available".to_owned(),
+        shared: false,
+        kind: None,
+        content: content.iter().map(|one| (*one).to_owned()).collect(),
+        total: Some(900 * GIB),
+        used: Some(100 * GIB),
+    };
+    let pools = vec!["talos".parse().unwrap()];
+    let mut resources = Resources { pools, ..Resources::default() };
+    for node in ["pve1", "pve2"] {
+        resources.hosts.push(HostSeen {
+            node: host(node),
+            status: "online".to_owned(),
+            cpu: Some(0.1),
+            max_cpu: Some(16),
+            memory: Some(8 * GIB),
+            max_memory: Some(64 * GIB),
+        });
+        resources.storages.push(storage(node, "local", &["iso", "import"]));
+        resources.storages.push(storage(node, "local-lvm", &["images"]));
+    }
+    let version = Version { version: "9.2.6".to_owned(), release: "9.2".to_owned() };
+    let pve =
+        Pve { version: Some(version), permissions: all_rights(), resources, ..Pve::default() };
+    Observed { pve, ..Observed::default() }
+}
+
+/// The world after all of a plan.
+pub(crate) fn settled(desired: &Desired) -> Observed {
+    let mut world = empty();
+    let plan = plan(desired, &world);
+    assert_eq!(plan.errors().count(), 0, "{:#?}", plan.findings);
+    carry_out(desired, &plan, &mut world, usize::MAX);
+    world
+}
+
+/// Does the first `count` steps of a plan.
+pub(crate) fn carry_out(desired: &Desired, plan: &Plan, world: &mut Observed, count: usize) {
+    for step in plan.steps.iter().take(count) {
+        carry_out_step(desired, step, world);
+    }
+}
+
+fn carry_out_step(desired: &Desired, step: &Step, world: &mut Observed) {
+    let pve = &mut world.pve;
+    match &step.action {
+        Action::FetchImage(fetch) => {
+            let volume = Volume {
+                volid: fetch.volume.clone(),
+                format: None,
+                size: Some(1 << 28),
+                created: None,
+                vmid: None,
+            };
+            let place = (fetch.host.clone(), fetch.volume.storage().clone());
+            pve.contents.entry(place).or_insert_with(|| Ok(vec![])).as_mut().unwrap().push(volume);
+        }
+        Action::CreateVm(create) => {
+            let config = stored(create.own.vm.vmid, &VmConfig::default(), &create.options);
+            appear(pve, &create.own.vm, config);
+        }
+        Action::CloneVm(clone) => {
+            let template = pve.vms[&clone.template.vmid].config.clone().unwrap();
+            let options = template.iter().filter(|(key, _)| *key != "template");
+            let options = options.fold(VmOptions::new(), |set, (key, value)| set.set(key, value));
+            let options = options
+                .set("smbios1", "uuid=11111111-2222-4333-8444-555555555555")
+                .name(&clone.clone.name)
+                .description(&clone.clone.description);
+            let config = stored(clone.own.vm.vmid, &VmConfig::default(), &options);
+            appear(pve, &clone.own.vm, config);
+        }
+        Action::ResizeDisk(resize) => {
+            let config = config_of(pve, resize.own.vm.vmid);
+            let mut drive = config.drive(&resize.slot).unwrap();
+            drive.options.set("size", format!("{}G", resize.gib));
+            let options = VmOptions::new().drive(&resize.slot, &drive);
+            put(pve, resize.own.vm.vmid, &options, &[]);
+        }
+        Action::FinishVm(finish) => {
+            put(pve, finish.own.vm.vmid, &finish.set, &finish.delete);
+            let pool = desired.node(&finish.own.identity.node).and_then(|node| node.pool.clone());
+            let mut guests = pve.resources.guests.iter_mut();
+            let guest = guests.find(|guest| guest.vmid == finish.own.vm.vmid).unwrap();
+            guest.pool = pool;
+        }
+        Action::StartVm(start) => {
+            pve.vms.get_mut(&start.own.vm.vmid).unwrap().is_running = true;
+        }
+        Action::DetachCidata(detach) => {
+            let set = VmOptions::new();
+            let set = if detach.protect { set.protection(true) } else { set };
+            put(pve, detach.own.vm.vmid, &set, &[detach.slot.to_string()]);
+        }
+        Action::StopVm(stop) => pve.vms.get_mut(&stop.own.vm.vmid).unwrap().is_running = false,
+        Action::DestroyVm(destroy) => {
+            let vmid = destroy.own.vm.vmid;
+            pve.vms.remove(&vmid).unwrap();
+            pve.resources.guests.retain(|guest| guest.vmid != vmid);
+            world.nodes.remove(&destroy.own.identity.node);
+        }
+        Action::ApplyConfig(apply) => {
+            let node = desired.node(&apply.node.name).unwrap();
+            let configured = Configured {
+                address: node.addresses.first().copied(),
+                version: desired.talos_version.clone(),
+                schematic: node.schematic.clone(),
+                config: Some(apply.config.clone()),
+                etcd: if node.is_control_plane { EtcdSeen::Waiting } else { EtcdSeen::Unknown },
+                has_kubelet: false,
+            };
+            world.nodes.insert(node.name.clone(), TalosSeen::OwnNode(Box::new(configured)));
+        }
+        Action::BootstrapEtcd(bootstrap) => join(world, &bootstrap.node.name, true),
+        Action::AwaitMember(member) => {
+            join(world, &member.node.name, member.node.is_control_plane);
+        }
+        _ => {}
+    }
+}
+
+fn join(world: &mut Observed, name: &str, is_control_plane: bool) {
+    let Some(TalosSeen::OwnNode(found)) = world.nodes.get_mut(name) else { panic!("{name}") };
+    found.has_kubelet = true;
+    if !is_control_plane {
+        return;
+    }
+    found.etcd = EtcdSeen::Member { names: vec![] };
+    // Every member knows all of them.
+    let lists = world.nodes.iter_mut().filter_map(|(name, seen)| match seen {
+        TalosSeen::OwnNode(found) => match &mut found.etcd {
+            EtcdSeen::Member { names } => Some((name.clone(), names)),
+            _ => None,
+        },
+        _ => None,
+    });
+    let (all, lists): (Vec<String>, Vec<&mut Vec<String>>) = lists.unzip();
+    for names in lists {
+        names.clone_from(&all);
+    }
+}
+
+pub(crate) fn config_of(pve: &Pve, vmid: VmId) -> VmConfig {
+    pve.vms[&vmid].config.clone().unwrap()
+}
+
+/// Puts a VM into the world.
+pub(crate) fn appear(pve: &mut Pve, vm: &Vm, config: VmConfig) {
+    pve.ids.remove(&vm.vmid);
+    pve.resources.guests.push(Guest {
+        vmid: vm.vmid,
+        node: vm.node.clone(),
+        is_vm: true,
+        name: config.name().map(str::to_owned),
+        status: "stopped".to_owned(),
+        template: config.is_template(),
+        tags: vec![],
+        lock: config.lock().map(str::to_owned),
+        pool: None,
+        ha_state: None,
+        max_memory: None,
+        max_cpu: None,
+        uptime: None,
+    });
+    let host = vm.node.clone();
+    let seen = VmSeen { host, is_running: false, config: Ok(config), pending: vec![] };
+    pve.vms.insert(vm.vmid, seen);
+}
+
+/// Changes a VM as a PUT does. Drives that are there stay.
+pub(crate) fn put(pve: &mut Pve, vmid: VmId, set: &VmOptions, delete: &[String]) {
+    let old = config_of(pve, vmid);
+    let is_new = |key: &str, value: &str| {
+        key.parse::<DiskSlot>().is_err()
+            || old.get(key).is_none()
+            || Drive::parse(value).volume_id().is_some()
+    };
+    let set = set.iter().filter(|(key, value)| is_new(key, value));
+    let set = set.fold(VmOptions::new(), |all, (key, value)| all.set(key, value));
+    let config = stored(vmid, &old, &set);
+    let kept = config.iter().filter(|(key, _)| !delete.iter().any(|gone| gone == key));
+    let kept = kept.map(|(key, value)| (key.to_owned(), value.to_owned()));
+    pve.vms.get_mut(&vmid).unwrap().config = Ok(VmConfig::new(kept));
+}
+
+/// The config as Proxmox keeps it: in its own spelling.
+fn stored(vmid: VmId, old: &VmConfig, set: &VmOptions) -> VmConfig {
+    let mut all: BTreeMap<String, String> =
+        old.iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect();
+    let mut number = 0;
+    for (key, value) in set.iter() {
+        let value = match key {
+            "tags" => value.replace(';', "; ").to_uppercase(),
+            "agent" => "1".to_owned(),
+            "machine" => format!("type={value}"),
+            _ if key.parse::<DiskSlot>().is_ok() => drive(vmid, value, &mut number),
+            _ if key.starts_with("net") => format!("{},firewall=0", value.to_lowercase()),
+            _ => value.trim_end().to_owned(),
+        };
+        all.insert(key.to_owned(), value);
+    }
+    all.insert("vmgenid".to_owned(), "b3e6e2b0-0000-4000-8000-000000000000".to_owned());
+    all.insert("digest".to_owned(), "0123456789abcdef0123456789abcdef01234567".to_owned());
+    VmConfig::new(all)
+}
+
+fn drive(vmid: VmId, text: &str, number: &mut u32) -> String {
+    let drive = Drive::parse(text);
+    let volume = |name: String| format!("{}:{name}", drive.storage().unwrap());
+    let size = match &drive.source {
+        DriveSource::New { gib, .. } => format!("{gib}G"),
+        DriveSource::Import { .. } => "4M".to_owned(),
+        DriveSource::Cloudinit { .. } => {
+            return format!("{},media=cdrom", volume(format!("vm-{vmid}-cloudinit")));
+        }
+        _ => return text.to_owned(),
+    };
+    let name = volume(format!("vm-{vmid}-disk-{number}"));
+    *number += 1;
+    let options = drive.options.to_string();
+    let comma = if options.is_empty() { "" } else { "," };
+    format!("{name}{comma}{options},size={size}")
+}
+
+/// Says of a number that somebody has it.
+pub(crate) fn taken(world: &mut Observed, number: u32) {
+    let seen = IdSeen::Taken { making: None, made_by_login: false, lock: None };
+    world.pve.ids.insert(vmid(number), seen);
+}
+
+/// A VM of somebody else's.
+pub(crate) fn foreign(world: &mut Observed, number: u32, name: &str, description: &str) {
+    let options = VmOptions::new().name(name).description(description);
+    let config = stored(vmid(number), &VmConfig::default(), &options);
+    appear(&mut world.pve, &Vm::new(&host("pve1"), vmid(number)), config);
+    taken(world, number);
+}
+
+/// A template as people make it by hand, on pve1.
+pub(crate) fn template(world: &mut Observed, number: u32, name: &str) {
+    described_template(world, number, name, "");
+}
+
+/// A template with these notes.
+pub(crate) fn described_template(world: &mut Observed, number: u32, name: &str, notes: &str) {
+    let options = VmOptions::new()
+        .name(name)
+        .description(notes)
+        .set("template", 1)
+        .set("scsi0", "local-lvm:base-9000-disk-1,size=10G")
+        .set("efidisk0", "local-lvm:base-9000-disk-0,efitype=4m,pre-enrolled-keys=0,size=4M")
+        .set("net0", "virtio=BC:24:11:00:00:01,bridge=vmbr0")
+        .set("net1", "virtio=BC:24:11:00:00:02,bridge=vmbr0");
+    let config = stored(vmid(number), &VmConfig::default(), &options);
+    appear(&mut world.pve, &Vm::new(&host("pve1"), vmid(number)), config);
+}

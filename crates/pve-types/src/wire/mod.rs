@@ -1,0 +1,134 @@
+//! Answers, read leniently: servers of different ages give numbers as texts, texts as numbers,
+//! booleans as anything, leave fields out, or say nothing at all. What is missed is told as
+//! [`Unreadable`].
+
+mod fields;
+
+use serde_json::Value;
+
+use crate::id::{BadId, Upid};
+
+pub use fields::Fields;
+pub(crate) use fields::split;
+
+/// What a server said to a request that it took.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Answer {
+    pub data: Value,
+    /// How many entries there are, in answers that give a part of a list.
+    pub total: Option<u64>,
+}
+
+/// An answer that does not say what it should.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the answer cannot be read: {0}")]
+pub struct Unreadable(pub String);
+
+impl From<BadId> for Unreadable {
+    fn from(bad: BadId) -> Self {
+        Self(bad.to_string())
+    }
+}
+
+/// What can be read from an answer.
+pub trait Decode: Sized {
+    fn decode(data: &Value) -> Result<Self, Unreadable>;
+
+    fn decode_answer(answer: &Answer) -> Result<Self, Unreadable> {
+        Self::decode(&answer.data)
+    }
+}
+
+/// For calls whose answer says nothing.
+impl Decode for () {
+    fn decode(_data: &Value) -> Result<Self, Unreadable> {
+        Ok(())
+    }
+}
+
+impl<T: Decode> Decode for Vec<T> {
+    fn decode(data: &Value) -> Result<Self, Unreadable> {
+        match data {
+            Value::Null => Ok(vec![]),
+            Value::Array(items) => items.iter().map(T::decode).collect(),
+            _ => Err(Unreadable("a list is missing".to_owned())),
+        }
+    }
+}
+
+impl Decode for Upid {
+    fn decode(data: &Value) -> Result<Self, Unreadable> {
+        let text = text(data).ok_or_else(|| Unreadable("the task is missing".to_owned()))?;
+        Ok(text.parse()?)
+    }
+}
+
+/// A scalar as text; `None` for nothing, lists and objects.
+pub fn text(value: &Value) -> Option<String> {
+    match value {
+        Value::String(text) => Some(text.clone()),
+        Value::Number(number) => Some(number.to_string()),
+        Value::Bool(flag) => Some(u8::from(*flag).to_string()),
+        Value::Null | Value::Array(_) | Value::Object(_) => None,
+    }
+}
+
+/// A whole number, however it is written; fractions are cut.
+pub(crate) fn number(value: &Value) -> Option<u64> {
+    let text = text(value)?;
+    let text = text.trim();
+    text.parse().ok().or_else(|| whole(text.parse().ok()?))
+}
+
+/// The whole part of a number that is given as a fraction, such as `1e9`.
+fn whole(number: f64) -> Option<u64> {
+    // Up to here every whole number has an exact double.
+    const EXACT: f64 = 9_007_199_254_740_992.0;
+    if !(0.0..=EXACT).contains(&number) {
+        return None;
+    }
+    format!("{:.0}", number.trunc()).parse().ok()
+}
+
+/// A flag, however it is written.
+pub(crate) fn flag(value: &Value) -> Option<bool> {
+    match text(value)?.trim() {
+        "1" | "true" | "yes" | "on" => Some(true),
+        "0" | "" | "false" | "no" | "off" => Some(false),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn scalars_are_read_in_any_spelling() {
+        assert_eq!(number(&json!("4096")), Some(4096));
+        assert_eq!(number(&json!(4096)), Some(4096));
+        assert_eq!(number(&json!(1.9)), Some(1));
+        assert_eq!(number(&json!("1e3")), Some(1000));
+        assert_eq!(number(&json!(u64::MAX)), Some(u64::MAX));
+        for odd in [json!(-1), json!("x"), json!(null), json!([1]), json!(1e300)] {
+            assert_eq!(number(&odd), None, "{odd}");
+        }
+        for yes in [json!(1), json!("1"), json!(true), json!("on")] {
+            assert_eq!(flag(&yes), Some(true), "{yes}");
+        }
+        for no in [json!(0), json!("0"), json!(false), json!("")] {
+            assert_eq!(flag(&no), Some(false), "{no}");
+        }
+        assert_eq!(flag(&json!("maybe")), None);
+        assert_eq!(text(&json!(300)).as_deref(), Some("300"));
+    }
+
+    #[test]
+    fn nothing_is_an_empty_list_and_no_task() {
+        assert_eq!(Vec::<()>::decode(&json!(null)), Ok(vec![]));
+        assert!(Vec::<()>::decode(&json!({})).is_err());
+        assert!(Upid::decode(&json!(null)).is_err());
+    }
+}
