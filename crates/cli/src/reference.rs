@@ -247,7 +247,12 @@ pub(crate) fn program(command: &SecretCommand) -> String {
 fn variable(name: &str, setting: Name<'_>) -> Result<SecretText, CommandError> {
     let value = environment::raw(name).ok_or_else(|| {
         let message = format!("{setting}: the environment variable {name} is not set");
-        CommandError::failed(message).hint("set it, or refer to another place")
+        let hint = if setting == Name::Cluster("proxmox.token") {
+            format!("`export {name}=…`; `talmox init --role` prints how to make the token")
+        } else {
+            format!("`export {name}=…`, or refer to another place")
+        };
+        CommandError::failed(message).hint(hint)
     })?;
     value.into_string().map(SecretText::new).map_err(|_| {
         CommandError::failed(format!("{setting}: the environment variable {name} is not text"))

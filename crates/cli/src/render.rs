@@ -5,7 +5,7 @@ use std::ops::Range;
 use annotate_snippets::renderer::DecorStyle;
 use annotate_snippets::{AnnotationKind, Level, Origin, Renderer, Snippet};
 use serde_json::{Value as Json, json};
-use talmox_model::{Diagnostic, Inventory, Label, Severity, Source, Sources};
+use talmox_model::{Diagnostic, Inventory, Label, Severity, Source, Sources, Span};
 
 use crate::visible::{plain, styled_by_library};
 
@@ -17,20 +17,71 @@ pub(crate) fn text(inventory: &Inventory, color: bool) -> String {
     let renderer = if color { Renderer::styled() } else { Renderer::plain() };
     let renderer = renderer.decor_style(DecorStyle::Ascii);
     let mut out = String::new();
-    let mut shown: Vec<&Diagnostic> = inventory.diagnostics.iter().collect();
+    let mut shown = alike(&inventory.diagnostics);
+    let hidden = shown.len().saturating_sub(MOST_SHOWN) + inventory.unlisted;
     if shown.len() > MOST_SHOWN {
         // The sort is stable: within each severity the order of the files stays.
-        shown.sort_by_key(|diagnostic| diagnostic.severity);
+        shown.sort_by_key(|group| group[0].severity);
     }
-    for diagnostic in shown.into_iter().take(MOST_SHOWN) {
-        out.push_str(&styled_by_library(&one(diagnostic, &inventory.sources, &renderer)));
+    for group in shown.into_iter().take(MOST_SHOWN) {
+        let diagnostic = merged(&group);
+        out.push_str(&styled_by_library(&one(&diagnostic, &inventory.sources, &renderer)));
         out.push_str("\n\n");
     }
-    let hidden = inventory.diagnostics.len().saturating_sub(MOST_SHOWN) + inventory.unlisted;
     if hidden > 0 {
         out.push_str(&format!("… and {hidden} more; `--format json` lists up to 1,000\n\n"));
     }
     out
+}
+
+/// How many findings of a severity [`text`] shows.
+pub(crate) fn count(inventory: &Inventory, severity: Severity) -> usize {
+    alike(&inventory.diagnostics).iter().filter(|group| group[0].severity == severity).count()
+}
+
+/// The findings in groups: one setting that is wrong for several nodes makes one finding for each, which differ in nothing but the
+/// name of the node.
+fn alike(diagnostics: &[Diagnostic]) -> Vec<Vec<&Diagnostic>> {
+    let mut groups: Vec<Vec<&Diagnostic>> = vec![];
+    for diagnostic in diagnostics {
+        // Findings stand in the order of their places, so that those of one place are neighbours.
+        let place = |one: &Diagnostic| one.primary.as_ref().map(|label| label.span);
+        let mut here =
+            groups.iter_mut().rev().take_while(|group| place(group[0]) == place(diagnostic));
+        match here.find(|group| is_alike(group[0], diagnostic)) {
+            Some(group) => group.push(diagnostic),
+            None => groups.push(vec![diagnostic]),
+        }
+    }
+    groups
+}
+
+fn is_alike(a: &Diagnostic, b: &Diagnostic) -> bool {
+    let related =
+        |one: &Diagnostic| -> Vec<Span> { one.related.iter().map(|label| label.span).collect() };
+    let (Some((_, of_a)), Some((_, of_b))) = (subject(&a.message), subject(&b.message)) else {
+        return false;
+    };
+    (a.severity, a.code, &a.hint, of_a) == (b.severity, b.code, &b.hint, of_b)
+        && related(a) == related(b)
+}
+
+/// What a message begins with in backticks, and the rest of it.
+fn subject(message: &str) -> Option<(&str, &str)> {
+    message.strip_prefix('`')?.split_once('`')
+}
+
+/// One finding for a group.
+fn merged(group: &[&Diagnostic]) -> Diagnostic {
+    let mut diagnostic = group[0].clone();
+    let others: Vec<String> = group[1..]
+        .iter()
+        .filter_map(|other| Some(format!("`{}`", subject(&other.message)?.0)))
+        .collect();
+    if !others.is_empty() {
+        diagnostic.message.push_str(&format!(" (also {})", others.join(", ")));
+    }
+    diagnostic
 }
 
 fn one(diagnostic: &Diagnostic, sources: &Sources, renderer: &Renderer) -> String {
@@ -194,6 +245,34 @@ mod tests {
         let line = r#"1 | {"a\u{202e}b": 1, wrong: 2}"#;
         assert!(text.contains(&format!("{line}\n  |  ^^^^^^^^^^^^\n")), "{text}");
         assert!(text.contains(&format!("{line}\n  | {:18}^^^^^\n", "")), "{text}");
+    }
+
+    #[test]
+    fn what_is_wrong_for_several_nodes_is_said_once_with_their_names() {
+        let nodes = "controlplane:\n  - {name: cp-1, ip: 10.0.0.11}\n  - {name: cp-2, ip: 10.0.0.12}\n\
+                     workers:\n  - {name: wk-1, ip: 10.0.0.21}\n";
+        let head = "talos_version: v1.11.2\nboot: template\n\
+                    network: {subnet: 10.0.0.0/24, gateway: 10.0.0.1}\n\
+                    proxmox: {endpoint: 'https://pve:8006', token: {env: T}, node: pve}\n";
+        let found = inventory("cluster.yaml", &format!("{head}{nodes}"));
+        let text = text(&found, false);
+        assert_eq!(text.matches("names no template").count(), 1, "{text}");
+        assert!(text.contains("`cp-1` names no template (also `cp-2`, `wk-1`)\n"), "{text}");
+        // `template` is not a key of the top level, where `boot` stands.
+        let hint =
+            "add `template: talos-vX.Y.Z-base` to the node, its class, its role or `machine:`";
+        assert!(
+            found
+                .diagnostics
+                .iter()
+                .any(|one| { one.hint.as_ref().is_some_and(|known| known.starts_with(hint)) })
+        );
+        let fixed = format!("{head}machine: {{template: talos-v1.11.2-base}}\n{nodes}");
+        assert!(!inventory("cluster.yaml", &fixed).has_errors());
+        assert_eq!(count(&found, Severity::Error), 1);
+        let all = json(&found);
+        let named = |one: &&Json| one["message"].as_str().unwrap().ends_with("names no template");
+        assert_eq!(all.as_array().unwrap().iter().filter(named).count(), 3, "programs see all");
     }
 
     proptest! {

@@ -1,11 +1,12 @@
 //! Whom to trust, and TLS made of it.
 
 use std::collections::BTreeSet;
+use std::io;
 use std::sync::Arc;
 
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
-use rustls::{ClientConfig, RootCertStore};
+use rustls::{CertificateError, ClientConfig, OtherError, RootCertStore};
 use talmox_tls::ByLeaf;
 
 use crate::fingerprint::Fingerprint;
@@ -37,6 +38,22 @@ pub enum TrustError {
     Setup(#[source] rustls::Error),
 }
 
+/// A server showed a certificate that is not pinned, with this fingerprint.
+#[derive(Debug, thiserror::Error)]
+#[error("its certificate has the fingerprint {0}, which is not pinned")]
+pub(crate) struct NotPinned(pub(crate) Fingerprint);
+
+impl NotPinned {
+    /// The fingerprint behind a failed handshake, if that is what it failed at.
+    pub(crate) fn find(handshake: &io::Error) -> Option<Fingerprint> {
+        let error = handshake.get_ref()?.downcast_ref::<rustls::Error>()?;
+        let rustls::Error::InvalidCertificate(CertificateError::Other(other)) = error else {
+            return None;
+        };
+        other.0.downcast_ref::<Self>().map(|found| found.0)
+    }
+}
+
 /// TLS as a client, for HTTP/1.1, which is all that Proxmox speaks.
 pub(crate) fn config(trust: &Trust) -> Result<ClientConfig, TrustError> {
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
@@ -53,7 +70,13 @@ pub(crate) fn config(trust: &Trust) -> Result<ClientConfig, TrustError> {
                 return Err(TrustError::NoFingerprint);
             }
             let pins = pins.clone();
-            let verifier = ByLeaf::new(move |leaf| pins.contains(&Fingerprint::of(leaf)));
+            let verifier = ByLeaf::judging(move |leaf| {
+                let shown = Fingerprint::of(leaf);
+                if pins.contains(&shown) {
+                    return Ok(());
+                }
+                Err(CertificateError::Other(OtherError(Arc::new(NotPinned(shown)))))
+            });
             builder.dangerous().with_custom_certificate_verifier(verifier).with_no_client_auth()
         }
         Trust::Insecure => {

@@ -28,6 +28,9 @@ const TELLING: &[&str] = &[
 /// Words that end as if they did.
 const HARMLESS: [&str; 2] = ["bypass", "compass"];
 
+/// Where the labels of a node stand.
+const LABELS: &str = "machine.nodeLabels";
+
 /// One value.
 #[derive(Clone, Debug)]
 pub struct Leaf<'a> {
@@ -122,6 +125,7 @@ impl<'a> Walk<'a> {
         let is_name = matches!(ty, Type::Scalar(_) | Type::Args | Type::Any);
         for entry in node.as_map().into_iter().flat_map(|map| &map.entries) {
             let key = entry.key.as_str().unwrap_or_default();
+            let is_telling = if path == LABELS { is_telling_label } else { is_telling };
             let named = if is_name && is_telling(key) { Sight::Named } else { Sight::Open };
             self.value(&entry.value, ty, &within(path, key), sight.max(named));
         }
@@ -160,6 +164,14 @@ pub fn is_telling(name: &str) -> bool {
             && words.get(at + 1).is_none_or(|next| next != "through");
         is_pass || word == "env"
     })
+}
+
+/// Whether the name of a label says that it holds a secret. Labels are public in Kubernetes, and many harmless ones have a name
+/// such as `environment` or `keyboard`: only whole words count.
+fn is_telling_label(name: &str) -> bool {
+    const WORDS: [&str; 7] =
+        ["token", "secret", "password", "passwd", "passphrase", "credential", "credentials"];
+    words(name).iter().any(|word| WORDS.contains(&word.as_str()))
 }
 
 /// `dbPass` and `DB_PASS` are both `db` and `pass`.

@@ -34,6 +34,8 @@ machine:
     state: {provider: luks2, keys: [{slot: 0, static: {passphrase: hidden-14}}, {slot: 1, kms: {endpoint: 'https://kms.example'}}]}
   sysctls: {vm.swappiness: '10', net.ipv4.tcp_fastopen_key: hidden-15}
   features: {apidCheckExtKeyUsage: true}
+  nodeLabels: {environment: seen-7, example.com/keyboard: seen-8, api-token: hidden-35, db.password: hidden-36}
+  nodeAnnotations: {example.com/apikey: hidden-37}
   pods: [{spec: {containers: [{name: hidden-16}]}}]
   logging: {destinations: [{endpoint: 'tcp://a.example:1?t=hidden-17', format: json_lines}]}
 cluster:
@@ -83,7 +85,7 @@ fn what_gives_access_is_never_shown_and_the_rest_is() {
         all.iter().filter_map(|leaf| Some(format!("{} {}", leaf.path, leaf.shown()?))).collect();
     let text = shown.join("\n");
     assert!(!text.contains("hidden") && !text.contains("aGlkZGVu"), "{text}");
-    for number in 1..=34 {
+    for number in 1..=37 {
         let is_there = |leaf: &Leaf<'_>| leaf.text.contains(&format!("hidden-{number}"));
         assert!(all.iter().any(is_there), "hidden-{number}");
     }
@@ -103,6 +105,8 @@ fn what_gives_access_is_never_shown_and_the_rest_is() {
         "machine.systemDiskEncryption.state.keys[1].kms.endpoint https://kms.example",
         "machine.sysctls.vm.swappiness 10",
         "machine.features.apidCheckExtKeyUsage true",
+        "machine.nodeLabels.environment seen-7",
+        "machine.nodeLabels.example.com/keyboard seen-8",
         "cluster.controlPlane.endpoint https://10.0.0.2:6443",
         "cluster.network.cni.flannel.extraArgs[0] --iface=eth1",
         "cluster.network.cni.flannel.extraArgs[5] --bypass=seen-6",

@@ -9,18 +9,31 @@ use rustls::crypto::{CryptoProvider, aws_lc_rs, verify_tls12_signature, verify_t
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{CertificateError, DigitallySignedStruct, SignatureScheme};
 
-type Accepts = Box<dyn Fn(&CertificateDer<'_>) -> bool + Send + Sync>;
+type Judge = Box<dyn Fn(&CertificateDer<'_>) -> Result<(), CertificateError> + Send + Sync>;
 
 /// Judges by the server's own certificate alone. Signatures are checked all the same: what is judged
 /// belongs to the key that answers.
 pub struct ByLeaf {
     provider: CryptoProvider,
-    accepts: Accepts,
+    judge: Judge,
 }
 
 impl ByLeaf {
     pub fn new(accepts: impl Fn(&CertificateDer<'_>) -> bool + Send + Sync + 'static) -> Arc<Self> {
-        Arc::new(Self { provider: aws_lc_rs::default_provider(), accepts: Box::new(accepts) })
+        Self::judging(move |leaf| {
+            if accepts(leaf) {
+                Ok(())
+            } else {
+                Err(CertificateError::ApplicationVerificationFailure)
+            }
+        })
+    }
+
+    /// The same with an error that says more.
+    pub fn judging(
+        judge: impl Fn(&CertificateDer<'_>) -> Result<(), CertificateError> + Send + Sync + 'static,
+    ) -> Arc<Self> {
+        Arc::new(Self { provider: aws_lc_rs::default_provider(), judge: Box::new(judge) })
     }
 
     /// Takes every certificate.
@@ -44,11 +57,8 @@ impl ServerCertVerifier for ByLeaf {
         _ocsp_response: &[u8],
         _now: UnixTime,
     ) -> Result<ServerCertVerified, rustls::Error> {
-        if (self.accepts)(end_entity) {
-            Ok(ServerCertVerified::assertion())
-        } else {
-            Err(CertificateError::ApplicationVerificationFailure.into())
-        }
+        (self.judge)(end_entity)?;
+        Ok(ServerCertVerified::assertion())
     }
 
     fn verify_tls12_signature(

@@ -126,11 +126,29 @@ fn span_of(span: &granit_parser::Span) -> Span {
 fn syntax(text: &str, error: &ScanError, limits: Limits) -> ReadError {
     use granit_parser::ErrorKind as Kind;
     let at = error.marker().byte_offset().unwrap_or(text.len()).min(text.len());
+    let at = match error.kind() {
+        Kind::TabInPlainScalar => indenting_tab(text, at).unwrap_or(at),
+        _ => at,
+    };
     let kind = match error.kind() {
         Kind::RecursionLimitExceeded => ReadErrorKind::TooDeep(limits.depth),
         _ => ReadErrorKind::Syntax(error.info()),
     };
     ReadError { kind, span: Span::new(at, at) }
+}
+
+/// The first tab that indents a line, from this place on. The parser takes such a line for the continuation of the text before it,
+/// and reports the beginning of that text.
+fn indenting_tab(text: &str, from: usize) -> Option<usize> {
+    let mut start = from + text.get(from..)?.find('\n')? + 1;
+    for line in text[start..].split_inclusive('\n') {
+        let indent = &line[..line.len() - line.trim_start_matches([' ', '\t']).len()];
+        if let Some(tab) = indent.find('\t') {
+            return Some(start + tab);
+        }
+        start += line.len();
+    }
+    None
 }
 
 struct Builder<'s> {
@@ -411,6 +429,21 @@ mod tests {
         assert_eq!(&text[list.span.start..list.span.end], "- b: 1\n    c: 2");
         let flow = root.as_map().unwrap().get("d").unwrap();
         assert_eq!(&text[flow.span.start..flow.span.end], "{e: 3}");
+    }
+
+    #[test]
+    fn a_tab_is_reported_where_it_stands() {
+        for (text, line) in [
+            ("a:\n\tb: 1\n", 2),
+            ("a:\n  b: 1\n\tc: 2\nd: 3\n", 3),
+            ("a:\n  b: 1\n  \tc: 2\n", 3),
+            ("a:\n  - b: x\n    c: y\n\t- d: z\n", 4),
+            ("a:\n  b: long\n    text\n\n\tc: 2\n", 5),
+        ] {
+            let error = read(text).expect_err("tabs do not indent");
+            let before = &text[..error.span.start];
+            assert_eq!(before.matches('\n').count() + 1, line, "{text:?}: {error:?}");
+        }
     }
 
     #[test]

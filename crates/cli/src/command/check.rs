@@ -139,15 +139,14 @@ fn find_node<'a>(
 
 /// One line for each cluster.
 fn summary(inventory: &Inventory) -> String {
-    let count =
-        |severity| inventory.diagnostics.iter().filter(|found| found.severity == severity).count();
     let mut out = String::new();
     for cluster in &inventory.clusters {
         let description =
             if cluster.is_readable() { describe(cluster) } else { "could not be read".to_owned() };
         out.push_str(&format!("{}: {description}\n", cluster.name));
     }
-    let (errors, warnings) = (count(Severity::Error), count(Severity::Warning));
+    let [errors, warnings] =
+        [Severity::Error, Severity::Warning].map(|severity| render::count(inventory, severity));
     let findings = match (errors, warnings) {
         (0, 0) => "no problems".to_owned(),
         (0, warnings) => plural(warnings, "warning"),

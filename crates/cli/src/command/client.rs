@@ -6,6 +6,7 @@ use std::time::Duration;
 use clap::Args;
 use serde_json::json;
 use talmox_engine::access::ClientFiles;
+use talmox_talos_api::Reach;
 use talmox_talos_config::client::{ClientError, Merged, Role, kubeconfig, talosconfig};
 use talmox_talos_config::secret::SecretText;
 use talmox_talos_config::secrets::{Bundle, CertificateAndKey};
@@ -18,6 +19,7 @@ use crate::disk::{self, Before};
 use crate::environment;
 use crate::error::{CommandError, Exit};
 use crate::printer::Printer;
+use crate::rehearsal;
 use crate::secrets;
 use crate::session::client_files;
 
@@ -42,6 +44,26 @@ pub(crate) struct ClientArgs {
     /// How long the certificate is valid, such as 12h or 30d
     #[arg(long, value_name = "DURATION", default_value = "8760h", value_parser = duration)]
     pub(super) ttl: Duration,
+
+    /// Write it for a lab that runs: the file with the line that `talmox lab serve --format json` printed
+    #[arg(long, value_name = "FILE")]
+    lab_at: Option<PathBuf>,
+}
+
+/// The lab that a client file leads to: where its addresses are found from here, and its time.
+pub(super) struct LabWay {
+    pub(super) reach: Reach,
+    pub(super) now: UnixTime,
+}
+
+impl ClientArgs {
+    /// The lab that `--lab-at` names.
+    pub(super) fn lab(&self) -> Result<Option<LabWay>, CommandError> {
+        let Some(file) = &self.lab_at else { return Ok(None) };
+        let stage = rehearsal::join(file)?;
+        let seconds = i64::try_from(stage.clock.unix()).unwrap_or(i64::MAX);
+        Ok(Some(LabWay { reach: stage.reach(), now: UnixTime::from_seconds(seconds) }))
+    }
 }
 
 /// A client file of one kind.

@@ -30,7 +30,8 @@ Examples:
 /// Stop and delete the VMs of a cluster, and nothing else
 ///
 /// Only VMs that carry talmox's marker and the UUID that goes with it are touched, each looked at once more right before
-/// it is deleted. The secrets stay: a second `up` gives the same vmids, MACs and addresses back.
+/// it is deleted. The secrets stay: a second `up` gives the same MACs and addresses back, and the same vmids where the inventory
+/// sets `vmid:`; other nodes get the first free vmids.
 #[derive(Debug, Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct DestroyArgs {

@@ -3,6 +3,7 @@
 mod nodes_json;
 mod tfvars;
 
+use std::io::{self, IsTerminal as _};
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
@@ -19,7 +20,8 @@ use crate::secrets::SecretsFile;
 const AFTER_HELP: &str = "\
 Examples:
   talmox export tfvars
-  talmox export nodes-json --output -";
+  talmox export tfvars > dev.auto.tfvars.json
+  talmox export nodes-json --output - | jq .workers";
 
 /// Write an inventory for other tools
 #[derive(Debug, Args)]
@@ -46,7 +48,8 @@ struct FormArgs {
     #[arg(value_name = "CLUSTER")]
     cluster: Option<String>,
 
-    /// The file to write; `-` for stdout [default: talos-machines.auto.tfvars.json or nodes.json]
+    /// The file to write; `-` for stdout [default: stdout if that is redirected, else talos-machines.auto.tfvars.json
+    /// or nodes.json]
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
 
@@ -66,7 +69,10 @@ pub(crate) fn run(args: &ExportArgs, global: &Global, printer: &Printer) -> Outc
         Form::NodesJson(_) => (nodes_json::FILE_NAME, nodes_json::export(cluster)),
     };
     let text = format!("{exported:#}\n");
-    let path = form.output.as_deref().unwrap_or(Path::new(file_name));
+    // A redirected stdout gets the text: `export tfvars > FILE`. `--force` is about a file.
+    let is_file = form.force || io::stdout().is_terminal();
+    let usual = if is_file { file_name } else { "-" };
+    let path = form.output.as_deref().unwrap_or(Path::new(usual));
     if path == Path::new("-") {
         printer.file(&text)?;
         return Ok(Exit::Fine);

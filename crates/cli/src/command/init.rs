@@ -1,6 +1,7 @@
 //! `talmox init`
 
 mod answers;
+mod asking;
 pub(crate) mod files;
 mod role;
 
@@ -10,9 +11,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
-use talmox_model::Severity;
 use talmox_model::load::{ClusterFiles, File, Parsed};
 use talmox_model::value::ProxmoxUrl;
+use talmox_model::{Code, Diagnostic, Inventory, Severity};
 use talmox_pve::fingerprint;
 
 use super::{Outcome, check, schema};
@@ -22,7 +23,8 @@ use crate::locate::neighbours;
 use crate::new_file::{self, write_new};
 use crate::printer::Printer;
 use crate::{gitignore, render, words};
-use answers::{Answers, Asking};
+use answers::{Answers, Certificate, Judge};
+use asking::Asking;
 
 const AFTER_HELP: &str = "\
 Examples:
@@ -103,15 +105,8 @@ pub(crate) fn run(args: &InitArgs, global: &Global, printer: &Printer) -> Outcom
     let is_asking = !args.yes && io::stdin().is_terminal() && io::stderr().is_terminal();
     let asking = Asking { printer, is_asking };
     let root = global.inventory.clone().unwrap_or_else(|| PathBuf::from("inventory"));
-    let mut answers =
-        Answers::collect(args, &asking, |cluster| refuse_existing(&root.join(cluster)))?;
+    let answers = Answers::collect(args, &asking, &Surroundings { root: &root, asking: &asking })?;
     let folder = root.join(&answers.cluster);
-    if let Some(url) = &answers.proxmox
-        && answers.fingerprint.is_none()
-    {
-        answers.fingerprint = confirm_fingerprint(url, &asking)?;
-    }
-
     let schema_path = root.join("talmox.schema.json");
     let (cluster, nodes) = (files::cluster(&answers), files::nodes(&answers));
     refuse_bad(&root, &folder, &cluster, &nodes)?;
@@ -188,6 +183,33 @@ fn refuse_existing(folder: &Path) -> Result<(), CommandError> {
     new_file::refuse_existing(&names, "choose another cluster name; init never overwrites")
 }
 
+/// The clusters beside the new one, and the person who answers.
+struct Surroundings<'a> {
+    root: &'a Path,
+    asking: &'a Asking<'a>,
+}
+
+impl Judge for Surroundings<'_> {
+    fn name(&self, cluster: &str) -> Result<(), CommandError> {
+        let folder = self.root.join(cluster);
+        refuse_existing(&folder)?;
+        // Another folder may hold a cluster of this name.
+        let text = format!("cluster_name: {cluster}\n");
+        refuse(&checked(self.root, &folder, &text, ""), |found| found.code == Code::SharedClash)
+    }
+
+    fn certificate(&self, url: &ProxmoxUrl) -> Result<Certificate, CommandError> {
+        confirm_fingerprint(url, self.asking)
+    }
+
+    fn addresses(&self, answers: &Answers) -> Result<(), CommandError> {
+        let folder = self.root.join(&answers.cluster);
+        let inventory =
+            checked(self.root, &folder, &files::cluster(answers), &files::nodes(answers));
+        refuse(&inventory, |found| found.code == Code::SharedClash)
+    }
+}
+
 /// Answers that make no good inventory, or one that clashes with the clusters beside it, are refused
 /// before anything is written.
 pub(super) fn refuse_bad(
@@ -196,6 +218,11 @@ pub(super) fn refuse_bad(
     cluster: &str,
     nodes: &str,
 ) -> Result<(), CommandError> {
+    refuse(&checked(root, folder, cluster, nodes), |_| true)
+}
+
+/// The inventory that these files would be, beside the clusters that exist.
+fn checked(root: &Path, folder: &Path, cluster: &str, nodes: &str) -> Inventory {
     let file = |name: &str, text: &str| {
         Some(File { path: folder.join(name), content: Ok(text.as_bytes().to_vec()) })
     };
@@ -205,8 +232,16 @@ pub(super) fn refuse_bad(
         ..ClusterFiles::default()
     }];
     files.extend(neighbours(root));
-    let inventory = Parsed::new(files).check(&BTreeMap::new());
-    match inventory.diagnostics.iter().find(|found| found.severity == Severity::Error) {
+    Parsed::new(files).check(&BTreeMap::new())
+}
+
+/// The first error of this kind.
+fn refuse(
+    inventory: &Inventory,
+    is_meant: impl Fn(&Diagnostic) -> bool,
+) -> Result<(), CommandError> {
+    let is_error = |found: &&Diagnostic| found.severity == Severity::Error && is_meant(found);
+    match inventory.diagnostics.iter().find(is_error) {
         None => Ok(()),
         Some(found) => {
             let error = CommandError::usage(&found.message);
@@ -220,10 +255,7 @@ pub(super) fn refuse_bad(
 
 /// Shows the certificate that the Proxmox presents. Only a person can tell whether it is the right
 /// one, so without a person there is no pin.
-fn confirm_fingerprint(
-    url: &ProxmoxUrl,
-    asking: &Asking<'_>,
-) -> Result<Option<String>, CommandError> {
+fn confirm_fingerprint(url: &ProxmoxUrl, asking: &Asking<'_>) -> Result<Certificate, CommandError> {
     let printer = asking.printer;
     let found = match fingerprint::probe(&url.host, url.port, Duration::from_secs(5)) {
         Ok(found) => found.to_string(),
@@ -231,20 +263,21 @@ fn confirm_fingerprint(
             let reason = CommandError::failed(format!("no fingerprint from {url}")).because(error);
             printer.say(&format!("{} {}", printer.paint("warning:", "1;33"), reason.chain()));
             printer.say("Add `fingerprint:` to cluster.yaml once it is reachable.\n");
-            return Ok(None);
+            return Ok(Certificate::Unconfirmed);
         }
     };
     printer.say(&format!("\n{url} shows a certificate with this SHA-256 fingerprint:"));
     printer.say(&format!("  {found}"));
     printer.say("Compare it with the one in Proxmox: the host, System, Certificates.");
     if !asking.is_asking {
-        printer.say("It is not pinned, since nobody can confirm it here; if it is right, pass");
+        printer
+            .say("It is not pinned, because no person can confirm it here; if it is right, pass");
         printer.say("it with --fingerprint, or add it to cluster.yaml.\n");
-        return Ok(None);
+        return Ok(Certificate::Unconfirmed);
     }
-    if asking.yes_or_no("Is it the same?", false)? {
-        return Ok(Some(found));
-    }
-    let error = CommandError::failed("the certificate was not confirmed; nothing was written");
-    Err(error.hint("somebody may be in between; look at the host's own screen"))
+    Ok(if asking.yes_or_no("Is it the same?", false)? {
+        Certificate::Confirmed(found)
+    } else {
+        Certificate::Declined
+    })
 }

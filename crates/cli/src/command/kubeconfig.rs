@@ -4,6 +4,7 @@ use std::env;
 use std::path::PathBuf;
 
 use clap::Args;
+use talmox_engine::access::kubernetes_server;
 use talmox_talos_config::client::kubeconfig::{self, Request};
 
 use super::Outcome;
@@ -13,11 +14,13 @@ use crate::choose;
 use crate::environment;
 use crate::error::CommandError;
 use crate::printer::Printer;
+use crate::session::client_files;
 
 const AFTER_HELP: &str = "\
 Examples:
   talmox kubeconfig --merge
-  talmox kubeconfig --ttl 12h --output for-today.kubeconfig";
+  talmox kubeconfig --ttl 12h --output for-today.kubeconfig
+  talmox kubeconfig --lab-at lab.json --output lab.kubeconfig";
 
 /// Write an admin kubeconfig, without contacting the cluster
 ///
@@ -41,17 +44,22 @@ pub(crate) fn run(args: &KubeconfigArgs, global: &Global, printer: &Printer) -> 
         CommandError::failed(format!("nobody says where the API of `{}` is", cluster.name))
             .hint("give `endpoint:` or `network.vip:`, or the first control plane an address")
     })?;
-    let server = server.to_string();
+    let lab = args.client.lab()?;
+    let (server, tls_server_name) = match &lab {
+        Some(lab) => kubernetes_server(&server.to_string(), &lab.reach),
+        None => (server.to_string(), None),
+    };
     let request = Request {
         cluster: &cluster.name,
         server: &server,
-        tls_server_name: None,
+        tls_server_name: tls_server_name.as_deref(),
         groups: &args.groups,
         ttl: args.client.ttl,
     };
-    let now = environment::now();
+    let now = lab.as_ref().map_or_else(environment::now, |lab| lab.now);
     let text = kubeconfig::generate(&bundle, &request, now, &mut environment::Kernel)
         .map_err(|error| CommandError::failed("cannot make the kubeconfig").because(error))?;
+    let text = if lab.is_some() { client_files::marked_for_lab(&text) } else { text };
     let file = ClientFile {
         kind: "kubeconfig",
         text,

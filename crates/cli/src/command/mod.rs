@@ -13,6 +13,7 @@ pub(crate) mod init;
 pub(crate) mod kubeconfig;
 pub(crate) mod lab;
 pub(crate) mod man;
+mod mistaken;
 pub(crate) mod node;
 pub(crate) mod output;
 pub(crate) mod plan;
@@ -47,7 +48,7 @@ pub(crate) type Outcome = Result<Exit, CommandError>;
 pub(crate) fn run() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
-        Err(error) => return usage(&error).into(),
+        Err(error) => return usage(&mistaken::explained(error)).into(),
     };
     let printer = Printer::new(cli.global.format, cli.global.color);
     let outcome = match cli.command {

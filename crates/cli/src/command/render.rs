@@ -17,6 +17,7 @@ use talmox_talos_config::client::{Role as ClientRole, talosconfig};
 use talmox_talos_config::secret::SecretText;
 use talmox_talos_config::secrets::Bundle;
 
+use super::check::plural;
 use super::{Outcome, talosconfig as client};
 use crate::args::{Format, Global};
 use crate::boundary::Boundary;
@@ -71,14 +72,14 @@ pub(crate) fn run(args: &RenderArgs, global: &Global, printer: &Printer) -> Outc
     let chosen = choose::one(global, args.cluster.as_deref(), printer)?;
     say_warnings(&chosen, printer);
     let mut output = Output::open(&args.output)?;
-    // What can fail comes before secrets are made on a first run.
     let files = read_files(&chosen)?;
     let secrets = Resolver::new(&chosen, printer).by_place(&needed_secrets(chosen.cluster()))?;
-    let bundle = if output.is_rendered() {
-        // Configs that exist were made of secrets that exist: they are never made anew.
-        secrets::bundle_of(&chosen)?
+    // Secrets of a first run are written once everything is rendered: a run that fails leaves none behind.
+    let (bundle, draft) = if output.is_rendered() {
+        // Configs that exist were made of secrets that exist: they are never generated again.
+        (secrets::bundle_of(&chosen)?, None)
     } else {
-        secrets::bundle_or_make(&chosen, args.new_cluster, printer)?
+        secrets::bundle_or_draft(&chosen, args.new_cluster, printer)?
     };
     output.claim(&bundle.cluster.id)?;
     let mut warnings = vec![];
@@ -103,6 +104,10 @@ pub(crate) fn run(args: &RenderArgs, global: &Global, printer: &Printer) -> Outc
         }
     }
     add_talosconfig(&mut output, &chosen, &bundle, printer)?;
+    output.refuse_foreign_files()?;
+    if let Some(draft) = draft {
+        draft.keep(&chosen, &bundle, printer)?;
+    }
     let summary = output.write()?;
 
     warnings.sort();
@@ -146,7 +151,7 @@ pub(crate) fn run(args: &RenderArgs, global: &Global, printer: &Printer) -> Outc
 fn say_warnings(chosen: &Chosen, printer: &Printer) {
     match chosen.inventory().diagnostics.len() {
         0 => {}
-        count => printer.warn(&format!("`talmox check` finds {count} things to look at")),
+        count => printer.warn(&format!("`talmox check` reports {}", plural(count, "finding"))),
     }
 }
 
@@ -289,7 +294,7 @@ fn add_talosconfig(
         output.add(NAME, &existing);
         return Ok(());
     }
-    let text = request.generate(bundle, &[ClientRole::Admin], YEAR)?;
+    let text = request.generate(bundle, &[ClientRole::Admin], YEAR, environment::now())?;
     output.add(NAME, &text);
     Ok(())
 }

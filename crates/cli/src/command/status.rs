@@ -8,7 +8,7 @@ use std::time::Duration;
 use clap::Args;
 use serde_json::{Value as Json, json};
 use talmox_engine::status::{
-    NodeRole, NodeStatus, ObservedCluster, Part, Status, StatusSources, Subject, gather,
+    NodeRole, NodeStatus, ObservedCluster, Part, Status, StatusSources, Subject, VmState, gather,
 };
 use talmox_plan::observed::{KubernetesSeen, Observed};
 use talmox_plan::plan::OwnVm;
@@ -31,7 +31,7 @@ Examples:
 /// Show how a cluster is, and what differs from the inventory
 ///
 /// A line for each node: VM, Talos, Kubernetes, etcd, certificate, drift. Everybody is asked at the same time. What does not answer is shown as `?`, with the
-/// reason below the table; where Proxmox or all nodes are silent, the exit code is 1. Nothing is changed.
+/// reason below the table; where Proxmox or all nodes are silent, or a VM is missing, the exit code is 1. Nothing is changed.
 #[derive(Debug, Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct StatusArgs {
@@ -107,7 +107,13 @@ async fn show(args: &StatusArgs, session: &Session, printer: &Printer) -> Outcom
             printer.result(&table::text(&status, now, trouble.as_deref(), columns))?;
         }
     }
-    Ok(if is_silent(&status, trouble.is_none()) { Exit::Failed } else { Exit::Fine })
+    let is_fine = !is_silent(&status, trouble.is_none()) && !lacks_vm(&status);
+    Ok(if is_fine { Exit::Fine } else { Exit::Failed })
+}
+
+/// Whether a node has no VM: the cluster is not what the inventory describes, also if everything else answers.
+fn lacks_vm(status: &Status) -> bool {
+    status.nodes.iter().any(|node| matches!(node.vm, VmState::Absent(_)))
 }
 
 /// Whether a whole part does not answer: Proxmox, or Talos on every node. Nobody expects an answer of nodes that
@@ -130,11 +136,8 @@ fn subjects(session: &Session, world: Option<&Observed>) -> Vec<Subject> {
     let foreign_vms = world.map(|world| foreign_vms(desired, &world.pve)).unwrap_or_default();
     let subject = |(node, vm): (&talmox_plan::desired::DesiredNode, Option<Vm>)| Subject {
         name: node.name.clone(),
-        role: match (node.is_talos, node.is_control_plane) {
-            (false, _) => NodeRole::Ubuntu,
-            (true, true) => NodeRole::ControlPlane,
-            (true, false) => NodeRole::Worker,
-        },
+        role: if node.is_control_plane { NodeRole::ControlPlane } else { NodeRole::Worker },
+        is_talos: node.is_talos,
         stranger: foreign_vms.get(&node.name).cloned(),
         own: vm.map(|vm| OwnVm { vm, identity: desired.identity_of(&node.name) }),
         contact: node.contact,
@@ -144,7 +147,7 @@ fn subjects(session: &Session, world: Option<&Observed>) -> Vec<Subject> {
 
 #[cfg(test)]
 mod tests {
-    use talmox_engine::status::{Known, TalosStatus, Unreachable, VmState};
+    use talmox_engine::status::{Known, TalosStatus, Unreachable};
 
     use super::*;
 
@@ -157,7 +160,7 @@ mod tests {
         };
         let node = |vmid: Option<u32>, talos: Option<Known<TalosStatus>>| NodeStatus {
             name: "node".to_owned(),
-            role: if talos.is_some() { NodeRole::Worker } else { NodeRole::Ubuntu },
+            role: NodeRole::Worker,
             vmid,
             address: Known::Unknown(unknown()),
             vm: VmState::Unknown(unknown()),
@@ -190,6 +193,10 @@ mod tests {
         let reason = unknown();
         let unreachable = vec![Unreachable { part: Part::Proxmox, nodes: vec![], reason }];
         assert!(is_silent(&Status { unreachable, ..ubuntu }, true));
+
+        assert!(!lacks_vm(&all), "nobody knows");
+        let gone = NodeStatus { vm: VmState::Absent(unknown()), ..node(None, Some(answer())) };
+        assert!(lacks_vm(&status(vec![node(Some(1), Some(answer())), gone])));
     }
 
     #[test]

@@ -7,10 +7,13 @@ use std::path::PathBuf;
 use clap::Args;
 use talmox_model::Node;
 use talmox_model::value::Role as NodeRole;
+use talmox_talos_api::address::PORT;
+use talmox_talos_api::{Address, Reach};
 use talmox_talos_config::client::Role;
 use talmox_talos_config::client::talosconfig::{self, Request};
 use talmox_talos_config::secret::SecretText;
 use talmox_talos_config::secrets::Bundle;
+use talmox_talos_config::time::UnixTime;
 
 use super::Outcome;
 use super::client::{self, ClientArgs, ClientFile};
@@ -23,7 +26,8 @@ use crate::printer::Printer;
 const AFTER_HELP: &str = "\
 Examples:
   talmox talosconfig --merge
-  talmox talosconfig --role os:reader --ttl 30d --output reader.talosconfig";
+  talmox talosconfig --role os:reader --ttl 30d --output reader.talosconfig
+  talmox talosconfig --lab-at lab.json --output lab.talosconfig";
 
 /// Write a talosconfig, without contacting the cluster
 ///
@@ -42,7 +46,13 @@ pub(crate) struct TalosconfigArgs {
 pub(crate) fn run(args: &TalosconfigArgs, global: &Global, printer: &Printer) -> Outcome {
     let chosen = choose::one(global, args.client.cluster.as_deref(), printer)?;
     let bundle = client::bundle_of(&chosen)?;
-    let text = Access::of(&chosen, printer).generate(&bundle, &args.roles, args.client.ttl)?;
+    let lab = args.client.lab()?;
+    let now = lab.as_ref().map_or_else(environment::now, |lab| lab.now);
+    let mut access = Access::of(&chosen, printer);
+    if let Some(lab) = &lab {
+        access.lead_through(&lab.reach);
+    }
+    let text = access.generate(&bundle, &args.roles, args.client.ttl, now)?;
     let file = ClientFile {
         kind: "talosconfig",
         text,
@@ -51,7 +61,7 @@ pub(crate) fn run(args: &TalosconfigArgs, global: &Global, printer: &Printer) ->
         merge: talosconfig::merge,
         authority: &bundle.certs.os,
     };
-    client::deliver(&args.client, &file, environment::now(), printer)
+    client::deliver(&args.client, &file, now, printer)
 }
 
 /// How the Talos API of a cluster is reached.
@@ -76,11 +86,20 @@ impl<'a> Access<'a> {
         Self { context: &chosen.cluster().name, endpoints, nodes }
     }
 
+    /// Names the endpoints as they are found from here.
+    fn lead_through(&mut self, reach: &Reach) {
+        for endpoint in &mut self.endpoints {
+            let target = reach.target(&Address::new(endpoint.as_str()));
+            *endpoint = if target.port == PORT { target.host } else { target.to_string() };
+        }
+    }
+
     pub(crate) fn generate(
         &self,
         bundle: &Bundle,
         roles: &[Role],
         ttl: Duration,
+        now: UnixTime,
     ) -> Result<SecretText, CommandError> {
         let request = Request {
             context: self.context,
@@ -89,7 +108,7 @@ impl<'a> Access<'a> {
             roles,
             ttl,
         };
-        talosconfig::generate(bundle, &request, environment::now(), &mut environment::Kernel)
+        talosconfig::generate(bundle, &request, now, &mut environment::Kernel)
             .map_err(|error| CommandError::failed("cannot make the talosconfig").because(error))
     }
 

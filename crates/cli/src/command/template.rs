@@ -117,7 +117,7 @@ pub(crate) fn run(args: &TemplateArgs, global: &Global, printer: &Printer) -> Ou
 async fn create(args: &CreateArgs, session: &Session, printer: &Printer) -> Outcome {
     if session.desired.nodes.iter().all(|node| node.template.is_none()) {
         return Err(CommandError::usage("no node of the inventory is cloned from a template")
-            .hint("set `boot: template` and `template: talos-vX.Y.Z-base`"));
+            .hint("set `machine: {boot: template, template: talos-vX.Y.Z-base}`, or the same in a role, a class or a node"));
     }
     let _lock = session.lock("template create")?;
     let world = session.observe().await?;

@@ -22,7 +22,7 @@ use crate::rehearsal::RehearsalArgs;
 use crate::report::Tally;
 use crate::secrets::read_input;
 use crate::session::{RunLocks, Session, client_files};
-use crate::{ask, gitignore, runtime};
+use crate::{ask, gitignore, runtime, words};
 use summary::End;
 
 const AFTER_HELP: &str = "\
@@ -95,14 +95,14 @@ fn run_one(
     printer: &Printer,
 ) -> Result<(), CommandError> {
     runtime::run(async {
-        let session = Session::open(global, cluster, &args.rehearsal, printer).await?;
+        let session = Session::open_shown(global, cluster, &args.rehearsal, printer).await?;
         let again = again(global, cluster, &args.rehearsal);
         let ended = up(args, again, &session, printer).await;
         if args.keep && ended.is_ok() {
             // Before it is said: who reads it may be quick.
             let _heed = interrupt::heed();
             let mut stops = Stops::new()?;
-            printer.say("\nThe lab stays up until Ctrl-C.");
+            printer.say(&kept(client_paths(args, &session).as_ref()));
             stops.wanted().await;
         }
         session.close().await?;
@@ -230,6 +230,23 @@ async fn locked(
     session.keep_secrets(printer)?;
     let tally = carry_out(session, &plan, "up", write, locks.fences(), printer).await?;
     Ok((Some(tally), world))
+}
+
+/// How a lab that stays is used: this terminal is busy until it ends.
+fn kept(files: Option<&ClientPaths>) -> String {
+    let mut text = "\nThe lab stays up until Ctrl-C.".to_owned();
+    if let Some(files) = files {
+        let path = |path: &Path| {
+            let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+            words::quoted(&path.display().to_string())
+        };
+        text.push_str(&format!(
+            " Use it from a second terminal:\n\n  export KUBECONFIG={}\n  export TALOSCONFIG={}\n  kubectl get nodes",
+            path(&files.kubeconfig),
+            path(&files.talosconfig)
+        ));
+    }
+    text
 }
 
 /// What stands in the way is said before anything is begun.

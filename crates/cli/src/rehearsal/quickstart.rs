@@ -35,3 +35,18 @@ impl Quickstart {
         &self.folder
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use talmox_model::release;
+
+    use super::*;
+
+    /// Who rehearses first and runs `init` then gets the same versions.
+    #[test]
+    fn the_version_is_the_one_that_init_writes() {
+        let line = format!("\ntalos_version: {}\n", release::default_talos());
+        assert!(INVENTORY.contains(&line), "{line}");
+        assert!(!INVENTORY.contains("kubernetes_version"), "Talos brings it");
+    }
+}

@@ -112,13 +112,13 @@ impl Live {
     }
 
     fn block(&self, now: f64, size: Size) -> Vec<String> {
-        let (ended, steps) = self.plain.count();
+        let (done, steps) = self.plain.count();
         let columns = size.columns.saturating_sub(1);
         let seconds = self.plain.elapsed(now).max(0.0);
         let mut lines = vec![if self.is_stopping {
-            format!("Stopping: Ctrl-C again quits at once. {ended} of {steps} steps, {seconds:.0}s")
+            format!("Stopping: Ctrl-C again quits at once. {done} of {steps} steps, {seconds:.0}s")
         } else {
-            format!("{ended} of {steps} steps, {seconds:.0}s")
+            format!("{done} of {steps} steps, {seconds:.0}s")
         }];
         let most = MOST.min(size.rows.saturating_sub(4));
         let width = self.rows.iter().take(most).map(|row| row.step.chars().count()).max();
@@ -258,6 +258,20 @@ mod tests {
         };
         live.take(&Stamped { time: 102.0, what: never_begun });
         assert!(!live.draw(102.0, SIZE, &printer).contains("vm/c"));
+    }
+
+    #[test]
+    fn the_counter_of_a_stopped_run_counts_what_is_done() {
+        let ended = |step: &str, end| Event::StepEnded { step: step.to_owned(), end, seconds: 1.0 };
+        let mut events = begun();
+        events.push((102.0, ended("vm/a/create", StepEnd::Done)));
+        events.push((102.0, Event::RunStopping));
+        events.push((103.0, ended("vm/b/create", StepEnd::Cancelled)));
+        let mut live = live(events);
+        let printer = Printer::new(Format::Text, Color::Never);
+        let drawn = live.draw(103.0, Size { columns: 80, rows: 24 }, &printer);
+        assert!(drawn.ends_with("quits at once. 1 of 2 steps, 3s\n"), "{drawn}");
+        assert!(!drawn.contains("2/2"), "{drawn}");
     }
 
     #[test]

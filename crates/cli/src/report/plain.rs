@@ -29,7 +29,8 @@ pub(super) struct Line {
 pub(super) struct Plain {
     begun: Option<f64>,
     steps: usize,
-    ended: usize,
+    /// Steps that are done. What was cancelled or skipped is not, so that this agrees with the last line of the run.
+    done: usize,
     /// What goes on.
     running: BTreeSet<String>,
     width: usize,
@@ -38,9 +39,9 @@ pub(super) struct Plain {
 }
 
 impl Plain {
-    /// How far it is: steps that have ended, and all of them.
+    /// How far it is: steps that are done, and all of them.
     pub(super) fn count(&self) -> (usize, usize) {
-        (self.ended, self.steps)
+        (self.done, self.steps)
     }
 
     /// Seconds since the run began.
@@ -93,9 +94,9 @@ impl Plain {
                 is_due.then(|| Line { is_passing: true, ..line("·", "2", step, text) })
             }
             Event::StepEnded { step, end, seconds } => {
-                self.ended += 1;
+                self.done += usize::from(matches!(end, StepEnd::Done | StepEnd::Already));
                 let has_begun = self.running.remove(step);
-                let count = format!("{}/{}", self.ended, self.steps);
+                let count = format!("{}/{}", self.done, self.steps);
                 Some(match end {
                     StepEnd::Already => line("✓", "2", step, format!("already  {count}")),
                     StepEnd::Done => line("✓", "32", step, format!("done {seconds:.1}s  {count}")),

@@ -21,6 +21,7 @@ pub(crate) use keys::Keyring;
 pub(crate) use lock::lock;
 
 use audience::Audience;
+use lock::SecretsLock;
 
 use crate::boundary::{Boundary, RefusedFile};
 use crate::choose::Chosen;
@@ -183,26 +184,47 @@ pub(crate) fn bundle_of(chosen: &Chosen) -> Result<Bundle, CommandError> {
     })
 }
 
-/// The bundle of a cluster, which is generated if there is none and nothing shows that the cluster exists.
-pub(crate) fn bundle_or_make(
+/// A bundle that was generated for a cluster and is not written yet. Other writers wait until it is.
+#[derive(Debug)]
+pub(crate) struct DraftBundle {
+    _lock: SecretsLock,
+    /// The secrets file, if it exists without a bundle.
+    file: Option<SecretsFile>,
+}
+
+impl DraftBundle {
+    /// Writes the bundle.
+    pub(crate) fn keep(
+        self,
+        chosen: &Chosen,
+        bundle: &Bundle,
+        printer: &Printer,
+    ) -> Result<(), CommandError> {
+        put(chosen, self.file, bundle, &[], printer).map(drop)
+    }
+}
+
+/// The bundle of a cluster, which is generated if there is none and nothing shows that the cluster exists. One that was
+/// generated is written by [`DraftBundle::keep`].
+pub(crate) fn bundle_or_draft(
     chosen: &Chosen,
     is_new: bool,
     printer: &Printer,
-) -> Result<Bundle, CommandError> {
+) -> Result<(Bundle, Option<DraftBundle>), CommandError> {
     let known = |file: Option<&SecretsFile>| -> Result<Option<Bundle>, CommandError> {
         Ok(file.map(SecretsFile::bundle).transpose()?.flatten())
     };
     // Who only reads needs no lock, and may not be able to write one.
     if let Some(bundle) = known(SecretsFile::open(chosen)?.as_ref())? {
-        return Ok(bundle);
+        return Ok((bundle, None));
     }
-    let _lock = lock(chosen, printer)?;
+    let lock = lock(chosen, printer)?;
     let file = SecretsFile::open(chosen)?;
     if let Some(bundle) = known(file.as_ref())? {
-        return Ok(bundle);
+        return Ok((bundle, None));
     }
     witness::refuse_offline(chosen, is_new, printer)?;
-    Ok(make(chosen, file, &[], printer)?.1)
+    Ok((generate()?, Some(DraftBundle { _lock: lock, file })))
 }
 
 /// Makes the bundle of a cluster that has none, and writes it. The caller has the lock.

@@ -5,6 +5,7 @@ pub(crate) mod client_files;
 mod cluster_lock;
 mod manifests;
 pub(crate) mod proxmox;
+mod reading;
 pub(crate) mod secrets;
 pub(crate) mod templates;
 
@@ -45,6 +46,7 @@ use crate::secrets::witness;
 use crate::{disk, environment};
 
 pub(crate) use cluster_lock::RunLocks;
+use reading::Reading;
 
 /// How long a certificate lives that a command makes for itself. Long runs outlast short ones.
 const TTL: Duration = Duration::from_hours(12);
@@ -79,6 +81,7 @@ pub(crate) struct Session {
     pub(crate) is_draft: bool,
     /// The built-in inventory, for as long as it is in use.
     quickstart: Option<Quickstart>,
+    reading: Reading,
 }
 
 impl Session {
@@ -94,6 +97,19 @@ impl Session {
         Self::open_with(global, name, rehearsal, printer, NoSecrets::Draft).await
     }
 
+    /// The same, and shows what it reads.
+    pub(crate) async fn open_shown(
+        global: &Global,
+        name: Option<&str>,
+        rehearsal: &RehearsalArgs,
+        printer: &Printer,
+    ) -> Result<Self, CommandError> {
+        let reading = Reading::Shown(printer.clone());
+        let session =
+            Self::open_reading(global, name, rehearsal, printer, NoSecrets::Draft, reading).await?;
+        session.prepared(printer).await
+    }
+
     /// The same, with something else done about a cluster that has no secrets.
     pub(crate) async fn open_with(
         global: &Global,
@@ -103,10 +119,14 @@ impl Session {
         no_secrets: NoSecrets,
     ) -> Result<Self, CommandError> {
         let session = Self::open_bare(global, name, rehearsal, printer, no_secrets).await?;
-        if session.is_alone() {
-            templates::make_missing(&session, printer).await?;
+        session.prepared(printer).await
+    }
+
+    async fn prepared(self, printer: &Printer) -> Result<Self, CommandError> {
+        if self.is_alone() {
+            templates::make_missing(&self, printer).await?;
         }
-        Ok(session)
+        Ok(self)
     }
 
     /// The same without any preparation.
@@ -116,6 +136,18 @@ impl Session {
         rehearsal: &RehearsalArgs,
         printer: &Printer,
         no_secrets: NoSecrets,
+    ) -> Result<Self, CommandError> {
+        let reading = Reading::Silent;
+        Self::open_reading(global, name, rehearsal, printer, no_secrets, reading).await
+    }
+
+    async fn open_reading(
+        global: &Global,
+        name: Option<&str>,
+        rehearsal: &RehearsalArgs,
+        printer: &Printer,
+        no_secrets: NoSecrets,
+        reading: Reading,
     ) -> Result<Self, CommandError> {
         let quickstart = match (rehearsal.lab, name, choose::has_inventory(global)) {
             (true, None, false) => Some(Quickstart::new()?),
@@ -136,13 +168,24 @@ impl Session {
             }
             (None, _, _) => crate::secrets::generate()?,
         };
+        if rehearsal.lab {
+            reading.announce("starting the lab");
+        }
         let stage = rehearsal.stage(cluster, &bundle.cluster.id, printer)?;
         let clock = stage.as_ref().map_or_else(Clock::real, |stage| stage.clock);
+        if let Some(endpoint) = proxmox::endpoint(&chosen, stage.as_ref())
+            && !rehearsal.lab
+        {
+            reading.announce(&format!("reading {endpoint}"));
+        }
         let (pve, login) = proxmox::client(&chosen, stage.as_ref(), clock, printer)?;
         match (is_draft, rehearsal.lab, no_secrets) {
-            (true, false, NoSecrets::Draft) => witness::refuse(&chosen, &pve).await?,
+            (true, false, NoSecrets::Draft) => {
+                reading.watch(&pve, Box::pin(witness::refuse(&chosen, &pve))).await?;
+            }
             (false, false, NoSecrets::Draft) => {
-                witness::refuse_second(&chosen, &pve, &bundle).await?;
+                let refuse = Box::pin(witness::refuse_second(&chosen, &pve, &bundle));
+                reading.watch(&pve, refuse).await?;
             }
             _ => {}
         }
@@ -169,7 +212,19 @@ impl Session {
         });
         let web = web.map_err(|error| CommandError::failed("cannot use TLS").because(error))?;
         let bundle = Arc::new(bundle);
-        Ok(Self { chosen, bundle, desired, pve, access, web, clock, stage, is_draft, quickstart })
+        Ok(Self {
+            chosen,
+            bundle,
+            desired,
+            pve,
+            access,
+            web,
+            clock,
+            stage,
+            is_draft,
+            quickstart,
+            reading,
+        })
     }
 
     /// Writes down the secrets of a new cluster, before anything is made of them. Those for a lab of our own die
@@ -222,7 +277,8 @@ impl Session {
         let kube = self.kube()?;
         let sources =
             Sources { pve: &self.pve, talos: &self.access, kube: &kube, web: &self.web, is_making };
-        let seen = observe::observe(&self.desired, &sources).await;
+        let observed = Box::pin(observe::observe(&self.desired, &sources));
+        let seen = self.reading.watch(&self.pve, observed).await;
         let seen = seen.map_err(proxmox::unreachable)?;
         Ok(Observed { are_secrets_new: self.is_draft, ..seen })
     }

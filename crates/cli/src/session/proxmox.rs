@@ -15,6 +15,9 @@ use crate::printer::Printer;
 use crate::reference::{Name, Reference, Resolver};
 use crate::rehearsal::Stage;
 
+/// Where Proxmox listens unless it was configured otherwise.
+const USUAL_PORT: u16 = 8006;
+
 pub(crate) fn client(
     chosen: &Chosen,
     stage: Option<&Stage>,
@@ -52,13 +55,22 @@ pub(crate) fn client(
     Ok((client, login))
 }
 
+/// Where Proxmox is, as the inventory or the lab names it.
+pub(super) fn endpoint(chosen: &Chosen, stage: Option<&Stage>) -> Option<String> {
+    let named = chosen.cluster().file.proxmox.endpoint.get();
+    match stage {
+        Some(stage) => Some(stage.ready.pve.url.clone()),
+        None => named.and_then(|named| named.0.first()).map(|url| url.value.to_string()),
+    }
+}
+
 type Way = (Vec<Endpoint>, Trust, Credentials);
 
 fn lab(stage: &Stage) -> Result<Way, CommandError> {
     let pve = &stage.ready.pve;
     let authority = pve.url.trim_start_matches("https://");
-    let (host, port) = authority.rsplit_once(':').unwrap_or((authority, "8006"));
-    let port = port.parse().unwrap_or(8006);
+    let (host, port) = authority.rsplit_once(':').unwrap_or((authority, ""));
+    let port = port.parse().unwrap_or(USUAL_PORT);
     let endpoint = Endpoint::new(host.trim_matches(['[', ']']), port);
     let credentials = if pve.token_id.is_empty() {
         Credentials::Password {
@@ -127,7 +139,7 @@ fn credentials(chosen: &Chosen, printer: &Printer) -> Result<Credentials, Comman
     }
     let Some(token) = proxmox.token.spanned() else {
         return Err(CommandError::failed("the inventory has no credentials for Proxmox").hint(
-            "add `proxmox: {token: {secret: proxmox.token}}` and `talmox secrets set proxmox.token`; \
+            "add `proxmox: {token: {env: PROXMOX_TOKEN}}` and `export PROXMOX_TOKEN=…`; \
              `talmox init --role` prints how to make the token",
         ));
     };
@@ -142,28 +154,33 @@ fn credentials(chosen: &Chosen, printer: &Printer) -> Result<Credentials, Comman
 /// Names what stands between us and Proxmox, and what to do about it.
 pub(crate) fn unreachable(error: PveError) -> CommandError {
     let failed = CommandError::failed("cannot look at Proxmox");
+    let port = error.port().unwrap_or(USUAL_PORT);
     if let Some(distrust) = error.distrust() {
         let hint = match distrust {
             Distrust::Fingerprint => {
-                "its certificate is not the one that `proxmox.fingerprint` pins. If Proxmox got a new one, take the \
-                 SHA-256 fingerprint that pve-proxy-ssl.pem or pve-ssl.pem has on the host (Certificates in the web \
-                 interface); if not, somebody else answers"
+                "`proxmox.fingerprint` pins another one. Compare the fingerprint above with the SHA-256 fingerprint that \
+                 pve-proxy-ssl.pem or pve-ssl.pem has on the host (Certificates in the web interface): if it is the same, \
+                 put it into `proxmox.fingerprint`; if not, another machine answers"
+                    .to_owned()
             }
             Distrust::Authority => {
-                "nobody here knows the authority of its certificate: pin it with `proxmox: {fingerprint: …}` \
+                "this machine does not know the authority of its certificate: pin it with `proxmox: {fingerprint: …}` \
                  (`talmox init` shows it), or name its authority with `ca_file: …` (/etc/pve/pve-root-ca.pem on a host)"
+                    .to_owned()
             }
             Distrust::Time => {
                 "its certificate is over, or not valid yet: look at the clocks of both machines, then renew it on the \
                  host (pvecm updatecerts --force, and restart pveproxy)"
+                    .to_owned()
             }
             Distrust::Name => {
                 "its certificate is for another name: use that one in `proxmox.endpoint`, with `reach:` if it leads \
                  nowhere, or pin the certificate with `fingerprint: …`"
+                    .to_owned()
             }
-            Distrust::NoTls => {
-                "does `proxmox.endpoint` name the port of Proxmox? It is 8006 unless somebody changed it"
-            }
+            Distrust::NoTls => format!(
+                "is {port} the port of Proxmox? Correct it in `proxmox.endpoint`; it is {USUAL_PORT} unless it was changed"
+            ),
         };
         return failed.because(error).hint(hint);
     }
@@ -171,15 +188,19 @@ pub(crate) fn unreachable(error: PveError) -> CommandError {
         error if error.is_auth() => {
             "Proxmox does not know the token, or not this secret of it: is `proxmox.token` user@realm!name=secret, and \
              is the token there and not over (pveum user token list USER)? `talmox init --role` prints how to make one"
+                .to_owned()
         }
         PveError::NotSent { source: NotSent::Resolve { .. }, .. } => {
             "is the name in `proxmox.endpoint` right? `reach: {NAME: ADDRESS}` says where a name leads"
+                .to_owned()
         }
-        PveError::NotSent { .. } => {
-            "is `proxmox.endpoint` right, is the host up, and is there a way to its port 8006 from here?"
+        PveError::NotSent { .. } => format!(
+            "is `proxmox.endpoint` right, is the host up, and is there a way to its port {port} from here?"
+        ),
+        PveError::Rejected(_) => {
+            "may the token look? `talmox init --role` prints what it needs".to_owned()
         }
-        PveError::Rejected(_) => "may the token look? `talmox init --role` prints what it needs",
-        _ => "try again",
+        _ => "try again".to_owned(),
     };
     failed.because(error).hint(hint)
 }

@@ -6,6 +6,7 @@ use talmox_talos_config::client::{kubeconfig, talosconfig};
 use talmox_talos_config::pki::Certificate;
 use talmox_talos_config::time::UnixTime;
 
+use crate::lab::{IN_FILE, Served};
 use crate::support::Cluster;
 
 /// The certificate behind a key of a client file.
@@ -152,4 +153,27 @@ fn what_is_no_file_is_left_alone() {
         assert_eq!(run.code, 1, "{path}");
         assert!(run.stderr.contains("no regular file"), "{}", run.stderr);
     }
+}
+
+#[test]
+fn client_files_for_a_lab_lead_into_it() {
+    let cluster = Cluster::of_one_node();
+    let _lab = Served::in_file(&cluster, "--inventory inventory/dev --speed 20");
+    let up = cluster.run(&format!("up --yes {IN_FILE}"));
+    assert_eq!(up.code, 0, "{}", up.stderr);
+    for kind in ["kubeconfig", "talosconfig"] {
+        let run = cluster.run(&format!("{kind} --output - {IN_FILE}"));
+        assert_eq!(run.code, 0, "{}", run.stderr);
+        // The places are those that `up` found: the real addresses lead nowhere.
+        let places = |text: &str| -> Vec<String> {
+            let is_place = |line: &&str| line.contains("127.") || line.contains("tls-server-name");
+            text.lines().filter(is_place).map(str::to_owned).collect()
+        };
+        let written = cluster.folder.read(&format!("inventory/dev/{kind}"));
+        assert!(!places(&written).is_empty(), "{kind}");
+        assert_eq!(places(&run.stdout), places(&written), "{kind}");
+    }
+    let kubeconfig = cluster.run(&format!("kubeconfig --output - {IN_FILE}")).stdout;
+    assert!(kubeconfig.ends_with("it does not lead to a real cluster.\n"), "it is not marked");
+    assert_eq!(cluster.run("kubeconfig --output - --lab-at no-such-file").code, 1);
 }

@@ -97,10 +97,21 @@ fn only_talos_nodes_are_exported() {
 fn files_are_written_once_and_replaced_on_request() {
     let folder = Folder::new();
     let args = format!("export nodes-json -i {}", examples("em-dev"));
+    // What is redirected is printed, as with `--output -`; on a terminal it becomes a file.
+    let piped = folder.talmox(&args);
+    assert_eq!((piped.code, piped.stderr.as_str()), (0, ""));
+    assert_eq!(piped.stdout, folder.talmox(&format!("{args} --output -")).stdout);
+    assert!(!folder.path().join("nodes.json").exists());
+    if let Some((code, shown)) = folder.typed(&args, "") {
+        assert_eq!((code, shown.trim_end()), (Some(0), "wrote nodes.json"));
+        assert_eq!(folder.read("nodes.json"), piped.stdout);
+    }
+    let args = format!("{args} -o nodes.json");
     let run = folder.talmox(&args);
-    assert_eq!((run.code, run.stderr.as_str()), (0, "wrote nodes.json\n"));
+    assert_eq!(run.code, 0, "{}", run.stderr);
     assert_eq!(folder.talmox(&args).stderr, "nodes.json is up to date\n");
     let text = folder.read("nodes.json");
+    assert_eq!(text, piped.stdout);
     folder.write("nodes.json", "mine\n");
     let run = folder.talmox(&args);
     assert_eq!(run.code, 1);
@@ -111,7 +122,7 @@ fn files_are_written_once_and_replaced_on_request() {
 
     let run = folder.talmox(&format!("export tfvars -o tf/dev/ -i {}", examples("em-dev")));
     assert_eq!(run.code, 0, "{}", run.stderr);
-    let run = folder.talmox(&format!("export tfvars -i {}", examples("em-dev")));
+    let run = folder.talmox(&format!("export tfvars --force -i {}", examples("em-dev")));
     assert_eq!(run.code, 0, "{}", run.stderr);
     let text = folder.read("talos-machines.auto.tfvars.json");
     assert_eq!(text, folder.read("tf/dev/talos-machines.auto.tfvars.json"));

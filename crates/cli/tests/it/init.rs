@@ -1,6 +1,7 @@
 //! `talmox init`
 
-use crate::support::Folder;
+use crate::lab::Served;
+use crate::support::{Cluster, Folder};
 use insta::assert_snapshot;
 
 #[test]
@@ -124,4 +125,128 @@ fn a_person_is_asked_until_the_answer_is_good() {
     let nodes = folder.read("inventory/lab/nodes.yaml");
     assert!(nodes.contains("{name: lab-wk-1, ip: 10.9.0.21}"), "{nodes}");
     assert!(folder.read("inventory/lab/cluster.yaml").contains("  node: pve7\n"));
+}
+
+/// Ten answers are not lost because the eleventh is wrong.
+#[test]
+fn only_the_answer_that_is_wrong_is_asked_for_again() {
+    let folder = Folder::new();
+    assert_eq!(folder.talmox("init home --subnet 10.0.0.0/24").code, 0);
+    let answers = [
+        "home",
+        "lab",
+        "",
+        "",
+        "10.0.0.0/24",
+        "",
+        "300",
+        "1",
+        "1",
+        "",
+        "10.0.0.51",
+        "10.0.0.20",
+        "10.0.0.60",
+        "",
+    ];
+    let Some((code, shown)) = folder.typed("init", &answers.join("\n")) else { return };
+    assert_eq!(code, Some(0), "{shown}");
+    for problem in [
+        "inventory/home/cluster.yaml exists already",
+        "10.0.0.0/24 has not enough addresses for so many",
+        "the address 10.0.0.11 of `lab-cp-1` is `home-cp-1`'s of the cluster `home` too",
+        "the VIP 10.0.0.20 is the VIP of the cluster `home` too",
+    ] {
+        assert_eq!(shown.matches(&format!("  {problem}")).count(), 1, "{problem}: {shown}");
+    }
+    let nodes = folder.read("inventory/lab/nodes.yaml");
+    assert!(nodes.contains("{name: lab-cp-1, ip: 10.0.0.51}"), "{nodes}");
+    assert!(folder.read("inventory/lab/cluster.yaml").contains("  vip: 10.0.0.60"));
+    assert_eq!(folder.talmox("check").code, 0);
+}
+
+#[test]
+fn answers_can_be_edited_before_they_are_entered() {
+    let folder = Folder::new();
+    let Some(mut typing) = folder.typing("init") else { return };
+    typing.wait_for("Name of the cluster [home]: ");
+    // Left, a letter, End, a wrong letter, Backspace, a digit; Home, a wrong letter, Delete from behind it.
+    typing.write("lb\x1b[Da\x1b[Fx\x7f2\x1b[Hzz\x1b[D\x1b[D\x1b[3~\x1b[3~\n");
+    typing.wait_for("Address of the Proxmox");
+    typing.write("\n\n10.9.0.0/24\n\n1\n1\n\n\n");
+    let (code, shown) = typing.end();
+    assert_eq!(code, Some(0), "{shown}");
+    assert!(folder.path().join("inventory/lab2/nodes.yaml").exists(), "{shown}");
+}
+
+#[test]
+fn who_stops_it_finds_nothing_written_and_the_terminal_as_it_was() {
+    for (keys, said) in [("lab\x03", "stopped: nothing was written"), ("\x04", "no answer")] {
+        let folder = Folder::new();
+        let Some(mut typing) = folder.typing("init; stty -a") else { return };
+        typing.wait_for("Name of the cluster [home]: ");
+        typing.write(keys);
+        let (_, shown) = typing.end();
+        assert!(shown.contains(said), "{shown}");
+        assert!(shown.contains(" icanon") && shown.contains(" echo "), "{shown}");
+        assert!(shown.contains("isig") && !shown.contains("-isig"), "{shown}");
+        assert!(!folder.path().join("inventory").exists());
+    }
+}
+
+#[test]
+fn a_certificate_that_is_declined_leads_back_to_the_address() {
+    let cluster = Cluster::new();
+    let lab = Served::in_file(&cluster, "");
+    let folder = Folder::new();
+    let Some(mut typing) = folder.typing("init") else { return };
+    typing.write(&format!("lab\n{}\n", lab.pve("url")));
+    typing.wait_for("Is it the same?");
+    typing.write("n\n");
+    typing.wait_for("Address of the Proxmox");
+    typing.write(&format!("{}\n", lab.pve("url")));
+    typing.wait_for("Is it the same?");
+    typing.write("y\npve7\n10.9.0.0/24\n\n1\n1\n\n\n");
+    let (code, shown) = typing.end();
+    assert_eq!(code, Some(0), "{shown}");
+    let written = folder.read("inventory/lab/cluster.yaml");
+    assert!(written.contains(&format!("endpoint: {}\n", lab.pve("url"))), "{written}");
+    assert!(written.contains(lab.pve("fingerprint")), "{written}");
+    // A flag cannot be asked for again.
+    let args = format!("init dev --proxmox {} --subnet 10.8.0.0/24", lab.pve("url"));
+    let (code, shown) = folder.typed(&args, "n\n").unwrap();
+    assert_eq!(code, Some(1), "{shown}");
+    assert!(shown.contains("the certificate was not confirmed; nothing was written"), "{shown}");
+    assert!(!folder.path().join("inventory/dev").exists());
+}
+
+/// Where `init` has the token, `init --role`, `check --live` and `check` say it should be.
+#[test]
+fn all_commands_mean_the_same_place_for_the_token() {
+    let folder = Folder::new();
+    folder.talmox("init home --subnet 10.0.0.0/24 --proxmox 127.0.0.1:1");
+    let role = folder.talmox("init --role");
+    assert_eq!(role.code, 0, "{}", role.stderr);
+    assert!(role.stderr.contains("The last line prints the token"), "{}", role.stderr);
+    assert!(
+        role.stderr.contains("`export PROXMOX_TOKEN='talmox@pve!talmox=…'`"),
+        "{}",
+        role.stderr
+    );
+    assert!(!role.stderr.contains("secrets set"), "{}", role.stderr);
+    let last = role.stdout.lines().last().unwrap();
+    assert!(last.starts_with("echo \"$token\" |"), "{last}");
+    let made = role.stdout.lines().position(|line| line.contains("user token add")).unwrap();
+    let given = role.stdout.lines().position(|line| line.contains("--tokens")).unwrap();
+    assert!(made < given, "rights are given to a token that exists");
+    let live = folder.talmox("check --live");
+    assert!(live.stderr.contains("`export PROXMOX_TOKEN=…`"), "{}", live.stderr);
+    let path = "inventory/home/cluster.yaml";
+    let text = folder.read(path);
+    let secret = text.replace("{env: PROXMOX_TOKEN}", "{secret: proxmox.token}");
+    folder.write(path, &secret);
+    let role = folder.talmox("init --role");
+    assert!(role.stderr.contains("`talmox secrets set proxmox.token`"), "{}", role.stderr);
+    folder.write(path, &text.replace("  token: ", "  # token: "));
+    let check = folder.talmox("check");
+    assert!(check.stderr.contains("add `token: {env: PROXMOX_TOKEN}`"), "{}", check.stderr);
 }

@@ -33,6 +33,16 @@ fn a_lab_that_is_kept_leaves_a_kubeconfig_for_kubectl_and_ends_with_ctrl_c() {
     while !said.contains("The lab stays up until Ctrl-C.") {
         assert_ne!(errors.read_line(&mut said).unwrap(), 0, "it ended: {said}");
     }
+    // This terminal is busy: another one needs whole paths.
+    let second = folder.canonicalize().unwrap().join("talmox-lab");
+    while !said.contains("kubectl get nodes\n") {
+        assert_ne!(errors.read_line(&mut said).unwrap(), 0, "it ended: {said}");
+    }
+    assert!(said.contains("Use it from a second terminal:\n"), "{said}");
+    for (variable, file) in [("KUBECONFIG", "kubeconfig"), ("TALOSCONFIG", "talosconfig")] {
+        let line = format!("\n  export {variable}={}\n", second.join(file).display());
+        assert!(said.contains(&line), "{said}");
+    }
     let printed = cluster.folder.read("printed");
     assert!(printed.contains("export KUBECONFIG=talmox-lab/kubeconfig\n"), "{printed}");
     assert_eq!(cluster.mode("talmox-lab/kubeconfig"), 0o600);

@@ -19,6 +19,7 @@ mod life;
 mod node;
 mod plan;
 mod reach;
+mod reading;
 mod readme;
 mod real;
 mod render;

@@ -34,7 +34,7 @@ fn says(cluster: &Cluster, words: &[&str]) {
 #[test]
 fn an_endpoint_where_nobody_is_is_named() {
     let closed = cluster("endpoint: https://127.0.0.1:1");
-    says(&closed, &["cannot connect to 127.0.0.1:1", "is there a way to its port"]);
+    says(&closed, &["cannot connect to 127.0.0.1:1", "is there a way to its port 1 from here"]);
     let unknown = cluster("endpoint: https://pve.invalid:8006");
     says(&unknown, &["pve.invalid", "`proxmox.endpoint`"]);
 }
@@ -45,7 +45,8 @@ fn a_certificate_that_is_not_trusted_is_named() {
     let endpoint = format!("endpoint: {}", lab.pve("url"));
     says(&cluster(&endpoint), &["UnknownIssuer", "pin it with `proxmox: {fingerprint: …}`"]);
     let pinned = format!("{endpoint}, fingerprint: '{}'", vec!["AB"; 32].join(":"));
-    says(&cluster(&pinned), &["not the one that `proxmox.fingerprint` pins"]);
+    let shown = format!("fingerprint {}, which is not the pinned one", lab.pve("fingerprint"));
+    says(&cluster(&pinned), &[&shown, "`proxmox.fingerprint` pins another one"]);
 }
 
 #[test]

@@ -66,3 +66,23 @@ fn the_transcripts_are_real() {
         }
     }
 }
+
+/// docs/TIMEOUTS.md has every key of `timeouts:` with the default that the program has.
+#[test]
+fn the_documented_timeouts_are_the_built_in_ones() {
+    let read = |path: &str| fs::read_to_string(repository().join(path)).unwrap();
+    let builtin = read("crates/model/src/builtin.yaml");
+    let line = builtin.lines().find_map(|line| line.strip_prefix("timeouts: {")).unwrap();
+    let documented = read("docs/TIMEOUTS.md");
+    let all: Vec<(&str, &str)> = line
+        .trim_end_matches('}')
+        .split(", ")
+        .map(|entry| entry.split_once(": ").unwrap())
+        .collect();
+    assert_eq!(all.len(), 5, "{line}");
+    for (key, default) in all {
+        let row = format!("\n| `{key}` | {default} | ");
+        assert!(documented.contains(&row), "{row}");
+    }
+    assert!(read("README.md").contains("](docs/TIMEOUTS.md)"), "nobody would find it");
+}

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use insta::assert_snapshot;
 
-use crate::support::Cluster;
+use crate::support::{Cluster, SECRETS};
 
 fn files(folder: &Path) -> Vec<String> {
     let mut found = vec![];
@@ -178,4 +178,37 @@ fn values_of_a_refused_patch_are_not_shown() {
     let run = cluster.run("render");
     assert!(run.stderr.contains("tokn: …"), "{}", run.stderr);
     assert!(!run.stderr.contains("hunter2"), "{}", run.stderr);
+}
+
+/// The secrets are the identity of a cluster: a run that makes nothing of them leaves none behind.
+#[test]
+fn a_first_run_that_fails_writes_no_secrets() {
+    let cluster = Cluster::new();
+    let (folder, path) = (&cluster.folder, "inventory/dev/cluster.yaml");
+    let text = folder.read(path);
+    folder.write("inventory/dev/bad.yaml", "machine: {kernal: {}}\n");
+    folder.write(path, &format!("{text}patches: {{all: [bad.yaml]}}\n"));
+    let run = cluster.run("render");
+    assert_eq!(run.code, 1);
+    assert!(run.stderr.contains("kernal"), "{}", run.stderr);
+    assert!(!folder.path().join(SECRETS).exists(), "{}", run.stderr);
+    folder.write(path, &text);
+    folder.write("generated/cp-1.yaml", "mine\n");
+    let run = cluster.run("render");
+    assert_eq!(run.code, 1);
+    assert!(run.stderr.contains("generated/cp-1.yaml exists already"), "{}", run.stderr);
+    assert!(!folder.path().join(SECRETS).exists(), "{}", run.stderr);
+    fs::remove_file(folder.path().join("generated/cp-1.yaml")).unwrap();
+    assert_eq!(cluster.run("render").code, 0);
+    assert!(folder.path().join(SECRETS).exists());
+}
+
+#[test]
+fn findings_of_the_inventory_are_counted_in_good_english() {
+    let cluster = Cluster::with_secrets();
+    let path = "inventory/dev/cluster.yaml";
+    let text = cluster.folder.read(path).replace("token: {secret: proxmox.token}, ", "");
+    cluster.folder.write(path, &text);
+    let run = cluster.run("render");
+    assert!(run.stderr.contains("warning: `talmox check` reports 1 finding\n"), "{}", run.stderr);
 }

@@ -529,3 +529,29 @@ fn a_copy_of_an_inventory_is_told_that_it_copied_the_secrets() {
         assert!(told.contains("talmox secrets init"), "{command}: {told}");
     }
 }
+
+#[test]
+fn a_value_is_asked_for_on_a_terminal_and_not_shown() {
+    let cluster = Cluster::with_secrets();
+    let Some(mut typing) = cluster.folder.typing("secrets set proxmox.token") else { return };
+    typing.wait_for("Value of proxmox.token (not shown): ");
+    typing.write("talmox@pve!ci=hunter3\x7f2\n");
+    let (code, shown) = typing.end();
+    assert_eq!(code, Some(0), "{shown}");
+    assert!(shown.contains("set `proxmox.token` in "), "{shown}");
+    assert!(!shown.contains("hunter") && !shown.contains("talmox@pve"), "{shown}");
+    let editor = cluster.script("show", "cat \"$1\" > seen");
+    let mut reader = cluster;
+    reader.set("EDITOR", &editor);
+    reader.run("secrets edit");
+    let seen = reader.folder.read("seen");
+    assert!(seen.contains("talmox@pve!ci=hunter2"), "{seen}");
+    for keys in ["\n", "abc\x03"] {
+        let mut typing = reader.folder.typing("secrets set values.x").unwrap();
+        typing.wait_for("(not shown): ");
+        typing.write(keys);
+        let (code, shown) = typing.end();
+        assert_eq!(code, Some(1), "{shown}");
+        assert!(shown.contains("nothing was written"), "{shown}");
+    }
+}

@@ -2,10 +2,10 @@
 
 use std::ffi::OsString;
 use std::fs;
-use std::io::Write as _;
+use std::io::{Read as _, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Output, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Output, Stdio};
 use std::sync::OnceLock;
 
 use assert_cmd::Command;
@@ -59,11 +59,22 @@ impl Folder {
     /// Types the answers into a real terminal, which util-linux's `script` provides: how it ended, and all that was shown.
     /// None, loudly, where there is no such program.
     pub(crate) fn typed(&self, args: &str, answers: &str) -> Option<(Option<i32>, String)> {
+        let mut typing = self.typing(args)?;
+        typing.write(answers);
+        Some(typing.end())
+    }
+
+    /// The same, answered step by step.
+    pub(crate) fn typing(&self, args: &str) -> Option<Typing> {
+        // A terminal that `script` opens without one of its own has no size.
         let program = env!("CARGO_BIN_EXE_talmox");
+        // A program that waits for an answer which no test gives must fail, not hang.
+        let command = format!("stty rows 30 cols 100; timeout --foreground 120 {program} {args}");
         let child = std::process::Command::new("script")
-            .args(["--quiet", "--return", "--command", &format!("{program} {args}"), "/dev/null"])
+            .args(["--quiet", "--return", "--flush", "--command", &command, "/dev/null"])
             .current_dir(self.path())
             .env("HOME", self.path().join("home"))
+            .env("TERM", "xterm")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn();
@@ -74,9 +85,50 @@ impl Folder {
                 return None;
             }
         };
-        child.stdin.take().unwrap().write_all(answers.as_bytes()).unwrap();
-        let output = child.wait_with_output().unwrap();
-        Some((output.status.code(), String::from_utf8_lossy(&output.stdout).into_owned()))
+        let (keys, screen) = (child.stdin.take(), child.stdout.take().unwrap());
+        Some(Typing { child, keys, screen, shown: vec![], waited: 0 })
+    }
+}
+
+/// A program on a terminal, and a person who types.
+pub(crate) struct Typing {
+    child: Child,
+    keys: Option<ChildStdin>,
+    screen: ChildStdout,
+    shown: Vec<u8>,
+    /// Where the next wait begins to look.
+    waited: usize,
+}
+
+impl Typing {
+    pub(crate) fn write(&mut self, keys: &str) {
+        self.keys.as_mut().unwrap().write_all(keys.as_bytes()).unwrap();
+    }
+
+    /// Waits until the terminal shows this, after all that was waited for before.
+    pub(crate) fn wait_for(&mut self, text: &str) {
+        let found =
+            |shown: &[u8]| shown.windows(text.len()).position(|part| part == text.as_bytes());
+        loop {
+            if let Some(at) = found(&self.shown[self.waited..]) {
+                self.waited += at + text.len();
+                return;
+            }
+            let mut bytes = [0; 4096];
+            let count = self.screen.read(&mut bytes).unwrap_or_default();
+            let shown = String::from_utf8_lossy(&self.shown);
+            assert_ne!(count, 0, "it ended before it showed {text:?}: {shown}");
+            self.shown.extend(&bytes[..count]);
+        }
+    }
+
+    /// How it ended, and all that was shown.
+    pub(crate) fn end(mut self) -> (Option<i32>, String) {
+        drop(self.keys.take());
+        // A terminal whose program has ended reports that as an error.
+        self.screen.read_to_end(&mut self.shown).ok();
+        let status = self.child.wait().unwrap();
+        (status.code(), String::from_utf8_lossy(&self.shown).into_owned())
     }
 }
 

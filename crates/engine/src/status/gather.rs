@@ -105,8 +105,7 @@ pub async fn gather(
             address: inside.address,
             vm,
             talos: inside.talos,
-            kubernetes: (subject.role != NodeRole::Ubuntu)
-                .then(|| registered_as(&registered, subject)),
+            kubernetes: subject.is_talos.then(|| registered_as(&registered, subject)),
             etcd: inside.etcd,
             drift: drift(changes, |node| node == Some(&subject.name)),
         })
@@ -314,8 +313,8 @@ async fn inside(subject: &Subject, sources: &Asking) -> Inside {
         }
     })
     .await;
-    let (talos, etcd) = match (subject.role, &address) {
-        (NodeRole::Ubuntu, _) => (None, None),
+    let (talos, etcd) = match (subject.is_talos, &address) {
+        (false, _) => (None, None),
         (_, Known::Unknown(why)) => {
             (Some(Known::Unknown(why.clone())), Some(Known::Unknown(why.clone())))
         }

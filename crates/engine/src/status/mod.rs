@@ -42,8 +42,6 @@ impl<T> Known<T> {
 pub enum NodeRole {
     ControlPlane,
     Worker,
-    /// It runs another system.
-    Ubuntu,
 }
 
 /// A node to be asked about.
@@ -51,6 +49,8 @@ pub enum NodeRole {
 pub struct Subject {
     pub name: String,
     pub role: NodeRole,
+    /// Whether it runs Talos, or another system.
+    pub is_talos: bool,
     /// Nothing if it has no VM, or nobody knows which.
     pub own: Option<OwnVm>,
     /// What is there in place of its VM, and is not ours.

@@ -9,7 +9,7 @@ use talmox_talos_api::Look;
 use tokio::task::JoinSet;
 
 use super::gather::{Asking, in_order, kubernetes, registered_as, soon};
-use super::{Known, NodeRole, StatusSources, Subject};
+use super::{Known, StatusSources, Subject};
 use crate::kube::NodeFacts;
 use crate::locate::{confirm, locate};
 use crate::other_system::door;
@@ -45,7 +45,7 @@ pub async fn running(subjects: &[Subject], sources: &StatusSources) -> Running {
         let asking = Arc::clone(&asking);
         asked.spawn(async move { (at, Box::pin(itself(&subject, &asking)).await) });
     }
-    let has_talos = subjects.iter().any(|subject| subject.role != NodeRole::Ubuntu);
+    let has_talos = subjects.iter().any(|subject| subject.is_talos);
     let cluster = async {
         if has_talos {
             return kubernetes(&asking).await;
@@ -65,7 +65,7 @@ type Itself = (Known<IpAddr>, Option<Known<String>>);
 
 fn one(subject: &Subject, own: Itself, registered: &Known<Vec<NodeFacts>>) -> NodeRunning {
     let (address, talos) = own;
-    if subject.role == NodeRole::Ubuntu {
+    if !subject.is_talos {
         return NodeRunning { address, talos: None, kubernetes: None };
     }
     let registered_at = registered.get().and_then(|nodes| {
@@ -97,18 +97,15 @@ fn why(talos: Option<&Known<String>>) -> String {
 async fn itself(subject: &Subject, asking: &Asking) -> Itself {
     let Some(own) = &subject.own else {
         let none = || "it has no VM that runs".to_owned();
-        let is_talos = subject.role != NodeRole::Ubuntu;
-        return (Known::Unknown(none()), is_talos.then(|| Known::Unknown(none())));
+        return (Known::Unknown(none()), subject.is_talos.then(|| Known::Unknown(none())));
     };
     let reach = &asking.cluster.settings.reach;
     let address = soon(asking.end, async {
-        let look = match (subject.role, subject.contact) {
-            (NodeRole::Ubuntu, Contact::At(address)) => {
-                match confirm(address, &own.vm, &asking.pve).await {
-                    Look::Done(address) => Look::Done(address),
-                    Look::NotYet(_) => door(address, reach).await.map(|()| address),
-                }
-            }
+        let look = match (subject.is_talos, subject.contact) {
+            (false, Contact::At(address)) => match confirm(address, &own.vm, &asking.pve).await {
+                Look::Done(address) => Look::Done(address),
+                Look::NotYet(_) => door(address, reach).await.map(|()| address),
+            },
             (_, contact) => locate(contact, &own.vm, &asking.pve).await,
         };
         match look {
@@ -117,7 +114,7 @@ async fn itself(subject: &Subject, asking: &Asking) -> Itself {
         }
     })
     .await;
-    if subject.role == NodeRole::Ubuntu {
+    if !subject.is_talos {
         return (address, None);
     }
     let talos = match &address {

@@ -141,6 +141,7 @@ impl Whole {
         let subject = |node: &talmox_plan::desired::DesiredNode| Subject {
             name: node.name.clone(),
             role: if node.is_control_plane { NodeRole::ControlPlane } else { NodeRole::Worker },
+            is_talos: node.is_talos,
             own: Some(OwnVm {
                 vm: Vm::new(&"pve1".parse().unwrap(), node.vmid.unwrap()),
                 identity: self.desired.identity_of(&node.name),

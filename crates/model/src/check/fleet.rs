@@ -17,10 +17,11 @@ pub(crate) fn fleet(
     for (index, cluster) in clusters.iter().enumerate() {
         for other in clusters[..index].iter().chain(neighbours) {
             same_name(cluster, other, out);
-            if shares_proxmox(cluster, other) {
-                clashes(cluster, other, sources, out);
-                devices(cluster, other, sources, out);
-                vmid_ranges(cluster, other, sources, out);
+            if let Some(common) = common_proxmox(cluster, other) {
+                let neighbour = Neighbour { other, common, sources };
+                clashes(cluster, &neighbour, out);
+                devices(cluster, &neighbour, out);
+                vmid_ranges(cluster, &neighbour, out);
             }
         }
     }
@@ -43,9 +44,38 @@ fn same_name(cluster: &Cluster, other: &Cluster, out: &mut Findings) {
     );
 }
 
+/// What two clusters have in common that makes them share a Proxmox.
+#[derive(Clone, Debug)]
+enum Common {
+    /// An endpoint: it is one Proxmox.
+    Endpoint,
+    /// The name of a host, where one of them names no endpoint: it may be one Proxmox.
+    Host(String),
+}
+
+/// Another cluster that shares a Proxmox, or may.
+struct Neighbour<'a> {
+    other: &'a Cluster,
+    common: Common,
+    sources: &'a Sources,
+}
+
+impl Neighbour<'_> {
+    /// What a clash with something at `span` of the other cluster is about.
+    fn hint(&self, span: Span) -> String {
+        let place = self.sources.locate(span);
+        match &self.common {
+            Common::Endpoint => format!("both live on one Proxmox; see {place}"),
+            Common::Host(host) => format!(
+                "both name the Proxmox host `{host}`; if these are two hosts, give each cluster its `proxmox.endpoint`; see {place}"
+            ),
+        }
+    }
+}
+
 /// Two clusters share a Proxmox if they have an endpoint in common; where one of them names none,
-/// if they live on the same host.
-fn shares_proxmox(a: &Cluster, b: &Cluster) -> bool {
+/// they may if they live on a host of the same name.
+fn common_proxmox(a: &Cluster, b: &Cluster) -> Option<Common> {
     let endpoints = |cluster: &Cluster| -> Vec<(String, u16)> {
         let endpoint = cluster.file.proxmox.endpoint.get();
         let urls = endpoint.into_iter().flat_map(OneOrMany::values);
@@ -56,12 +86,13 @@ fn shares_proxmox(a: &Cluster, b: &Cluster) -> bool {
         let host = |cluster: &Cluster| {
             cluster.file.proxmox.node.get().map(|host| host.as_str().to_lowercase())
         };
-        return host(a).is_some() && host(a) == host(b);
+        return host(a).filter(|_| host(a) == host(b)).map(Common::Host);
     }
-    of_a.iter().any(|url| of_b.contains(url))
+    of_a.iter().any(|url| of_b.contains(url)).then_some(Common::Endpoint)
 }
 
-fn clashes(cluster: &Cluster, other: &Cluster, sources: &Sources, out: &mut Findings) {
+fn clashes(cluster: &Cluster, neighbour: &Neighbour<'_>, out: &mut Findings) {
+    let other = neighbour.other;
     let mut theirs: HashMap<Identity, (Span, Option<&str>)> = HashMap::new();
     for (identity, span, node) in all_identities(other) {
         theirs.entry(identity).or_insert((span, node));
@@ -85,7 +116,7 @@ fn clashes(cluster: &Cluster, other: &Cluster, sources: &Sources, out: &mut Find
             )
             .at(span)
             .related(*their_span, "used there")
-            .hint(format!("both live on one Proxmox; see {}", sources.locate(*their_span))),
+            .hint(neighbour.hint(*their_span)),
         );
     }
 }
@@ -98,7 +129,8 @@ fn all_identities(cluster: &Cluster) -> impl Iterator<Item = (Identity, Span, Op
 }
 
 /// Two clusters that take new vmids from one range will take the same ones.
-fn vmid_ranges(cluster: &Cluster, other: &Cluster, sources: &Sources, out: &mut Findings) {
+fn vmid_ranges(cluster: &Cluster, neighbour: &Neighbour<'_>, out: &mut Findings) {
+    let other = neighbour.other;
     let range = |cluster: &Cluster| cluster.file.proxmox.vmid_range.spanned().cloned();
     let (Some(ours), Some(theirs)) = (range(cluster), range(other)) else {
         return;
@@ -116,13 +148,14 @@ fn vmid_ranges(cluster: &Cluster, other: &Cluster, sources: &Sources, out: &mut 
             )
             .at(ours.span)
             .related(theirs.span, "the other range")
-            .hint(format!("both live on one Proxmox; see {}", sources.locate(theirs.span))),
+            .hint(neighbour.hint(theirs.span)),
         );
     }
 }
 
 /// One device cannot be in machines of two clusters.
-fn devices(cluster: &Cluster, other: &Cluster, sources: &Sources, out: &mut Findings) {
+fn devices(cluster: &Cluster, neighbour: &Neighbour<'_>, out: &mut Findings) {
+    let other = neighbour.other;
     let mut theirs: HashMap<_, Vec<Device<'_>>> = HashMap::new();
     for device in Device::all(other) {
         theirs.entry(device.slot()).or_default().push(device);
@@ -140,7 +173,7 @@ fn devices(cluster: &Cluster, other: &Cluster, sources: &Sources, out: &mut Find
             Diagnostic::error(Code::SharedClash, message)
                 .at(ours.pci.span)
                 .related(theirs.pci.span, "used there")
-                .hint(format!("both live on one Proxmox; see {}", sources.locate(theirs.pci.span))),
+                .hint(neighbour.hint(theirs.pci.span)),
         );
     }
 }

@@ -138,7 +138,9 @@ fn boot(cluster: &Cluster, node: &Node, out: &mut Findings) {
                         format!("`{}` names no template", node.name.value),
                     )
                     .at(system.boot.span())
-                    .hint("add `template: talos-vX.Y.Z-base`; `talmox template create` makes one"),
+                    .hint(
+                        "add `template: talos-vX.Y.Z-base` to the node, its class, its role or `machine:`; `talmox template create` makes one",
+                    ),
                 );
             }
         }
@@ -182,7 +184,7 @@ fn boot(cluster: &Cluster, node: &Node, out: &mut Findings) {
             )
             .at(template.span)
             .related(system.boot.span(), "this way of booting")
-            .hint("use `boot: template` to clone it"),
+            .hint("set `boot: template` at the top level of the file, or beside `template`, to clone it"),
         );
     }
 }

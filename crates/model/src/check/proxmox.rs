@@ -46,7 +46,7 @@ fn credentials(cluster: &Cluster, out: &mut Findings) {
         out.push(
             Diagnostic::warning(Code::NeededLater, "no credentials for the Proxmox")
                 .at(proxmox.endpoint.span())
-                .hint("add `token: {secret: proxmox.token}`"),
+                .hint("add `token: {env: PROXMOX_TOKEN}`; `talmox init --role` prints how to make the token"),
         );
     } else if password.is_given() && username.is_absent() {
         out.push(

@@ -20,6 +20,15 @@ pub(crate) fn looks_secret(key: &str) -> bool {
     ["token", "secret", "pass", "key", "credential"].iter().any(|part| key.contains(part))
 }
 
+/// True for the keys of labels that say of themselves to hold a secret. Labels are public in Kubernetes, and many harmless ones
+/// have a name such as `keyboard` or `compass`: only whole words count.
+fn is_secret_label(key: &str) -> bool {
+    const WORDS: [&str; 7] =
+        ["token", "secret", "password", "passwd", "passphrase", "credential", "credentials"];
+    let key = key.to_ascii_lowercase();
+    key.split(|c: char| !c.is_ascii_alphanumeric()).any(|word| WORDS.contains(&word))
+}
+
 /// True if a message would give a part of a hidden text away.
 pub(crate) fn repeats(message: &str, text: &str) -> bool {
     text.split(|c: char| !c.is_alphanumeric()).any(|word| word.len() > 2 && message.contains(word))
@@ -29,14 +38,15 @@ pub(crate) fn repeats(message: &str, text: &str) -> bool {
 pub(crate) fn hide_in_tree(documents: &[Node], source: SourceId, sources: &mut Sources) {
     let mut found = vec![];
     for document in documents {
-        look(document, sources.get(source).text(), &mut found);
+        look(document, sources.get(source).text(), looks_secret, &mut found);
     }
     for place in found {
         sources.hide(Span::of(source, place));
     }
 }
 
-fn look(node: &Node, text: &str, found: &mut Vec<talmox_yaml::Span>) {
+/// `is_secret` judges the keys of this mapping; those below it are judged as usual.
+fn look(node: &Node, text: &str, is_secret: fn(&str) -> bool, found: &mut Vec<talmox_yaml::Span>) {
     match &node.value {
         Value::Scalar(_) => {
             let written = text.get(node.span.start..node.span.end).unwrap_or_default();
@@ -44,7 +54,9 @@ fn look(node: &Node, text: &str, found: &mut Vec<talmox_yaml::Span>) {
                 talmox_yaml::Span::new(node.span.start + start, node.span.start + end)
             }));
         }
-        Value::Seq(seq) => seq.items.iter().for_each(|item| look(item, text, found)),
+        Value::Seq(seq) => {
+            seq.items.iter().for_each(|item| look(item, text, looks_secret, found));
+        }
         Value::Map(map) => {
             if SecretRef::well_formed(node).is_some() {
                 return;
@@ -53,13 +65,14 @@ fn look(node: &Node, text: &str, found: &mut Vec<talmox_yaml::Span>) {
             let is_taint = map.get("effect").is_some();
             for entry in &map.entries {
                 let key = entry.key.as_str().unwrap_or_default();
-                let is_secret = looks_secret(key) && !(is_taint && key == "key");
-                if is_secret && !entry.value.is_null() {
+                if is_secret(key) && !(is_taint && key == "key") && !entry.value.is_null() {
                     if SecretRef::well_formed(&entry.value).is_none() {
                         found.push(entry.value.span);
                     }
                 } else {
-                    look(&entry.value, text, found);
+                    let is_labels = key == "labels" && entry.value.as_map().is_some();
+                    let below = if is_labels { is_secret_label } else { looks_secret };
+                    look(&entry.value, text, below, found);
                 }
             }
         }
@@ -153,6 +166,9 @@ mod tests {
             "'api-key': hunter2\nx: [",
             "PASSWORD=hunter2\nx: [",
             "u: https://root:hunter2@pve\nx: [",
+            "labels: {example.com/token: hunter2, db-password: hunter2}",
+            "labels: {a: {token: hunter2}}",
+            "labels: [{my_key: hunter2}]",
         ] {
             assert!(!hidden(text).contains("hunter2"), "{text} -> {}", hidden(text));
         }
@@ -167,6 +183,7 @@ mod tests {
             "ssh_authorized_keys: [ssh-ed25519 AAAA me@host]",
             "taints: [{key: gpu, effect: NoSchedule}]",
             "a: root@pam",
+            "labels: {example.com/keyboard: qwertz, monkey: \"1\", compass: north}",
         ] {
             assert_eq!(hidden(text), text);
         }

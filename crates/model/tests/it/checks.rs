@@ -471,6 +471,15 @@ fn clusters_on_one_proxmox_do_not_take_each_others_things() {
     // Another Proxmox, another world; and a neighbour's own mistakes are not ours.
     assert_eq!(clash(GOOD, &GOOD.replace("https://pve:", "https://other:")), Vec::<String>::new());
     assert_eq!(clash(GOOD, "a: ["), Vec::<String>::new());
+    // One that names no endpoint may be on another Proxmox that has a host of the same name.
+    let hint = |other: &str| {
+        let clusters = vec![cluster("one", GOOD, false), cluster("other", other, true)];
+        load_clusters(clusters).diagnostics.into_iter().find_map(|found| found.hint).unwrap()
+    };
+    assert_eq!(hint(GOOD), "both live on one Proxmox; see other.yaml:5:12");
+    let unnamed = GOOD.replace("endpoint: https://pve:8006, ", "");
+    let said = hint(&unnamed);
+    assert!(said.starts_with("both name the Proxmox host `pve`; if these are two hosts"), "{said}");
     // Both asked for: each clash is told once.
     let both = load_clusters(vec![cluster("one", GOOD, false), cluster("two", GOOD, false)]);
     assert_eq!(codes(&both), ["error shared-clash", "error shared-clash"]);

@@ -3,7 +3,7 @@
 use insta::assert_snapshot;
 use talmox_plan::desired::Desired;
 use talmox_plan::observed::{EtcdSeen, KubernetesSeen, Observed, Registered, TalosSeen};
-use talmox_plan::plan::show;
+use talmox_plan::plan::{Finding, Severity, show};
 use talmox_plan::planning::{DestroyOptions, destroy};
 use talmox_talos_config::secret::SecretText;
 
@@ -23,6 +23,34 @@ fn a_fresh_cluster() {
 fn nothing_to_do() {
     let desired = home();
     assert_snapshot!(text(&desired, &settled(&desired)), @"home: nothing to do");
+}
+
+/// What is wrong with several nodes for one reason is one finding, and a plan that cannot be made is not one without anything to do.
+#[test]
+fn the_same_finding_of_several_nodes_is_shown_once() {
+    let desired = home();
+    let mut plan = plan(&desired, &settled(&desired));
+    let finding = |subject: &str, hint: &str| Finding {
+        severity: Severity::Error,
+        subject: subject.to_owned(),
+        message: "the host pve1 is down".to_owned(),
+        hint: Some(hint.to_owned()),
+    };
+    plan.findings = vec![
+        finding("cp-1", "start it"),
+        finding("wk-1", "start it"),
+        finding("wk-2", "replace it"),
+    ];
+    assert_snapshot!(show::text(&plan), @r"
+    error: cp-1, wk-1: the host pve1 is down
+      hint: start it
+    error: wk-2: the host pve1 is down
+      hint: replace it
+
+    home: no plan because of 2 errors
+    ");
+    assert_eq!(show::count_findings(&plan), (2, 0));
+    assert_eq!(show::json(&plan)["findings"].as_array().unwrap().len(), 3, "programs see all");
 }
 
 #[test]

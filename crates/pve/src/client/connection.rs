@@ -18,6 +18,7 @@ use tokio_rustls::TlsConnector;
 use super::body::Outgoing;
 use super::endpoint::Endpoint;
 use crate::error::{Lost, NotSent};
+use crate::tls::NotPinned;
 
 /// An answer bigger than this is none.
 const MOST: usize = 64 << 20;
@@ -49,7 +50,10 @@ pub(super) async fn open(
     let (host, port) = endpoint.reach.clone().unwrap_or((endpoint.host.clone(), endpoint.port));
     let silent = |_| NotSent::Silent { host: host.clone(), port };
     let resolve = |source| NotSent::Resolve { host: host.clone(), source };
-    let refused = |source| NotSent::Tls { host: host.clone(), port, source };
+    let refused = |source| match NotPinned::find(&source) {
+        Some(shown) => NotSent::NotPinned { host: host.clone(), port, shown },
+        None => NotSent::Tls { host: host.clone(), port, source },
+    };
     let addresses = timeout(limit, lookup_host((host.as_str(), port))).await.map_err(silent)?;
     let mut failure = NotSent::Silent { host: host.clone(), port };
     for address in addresses.map_err(resolve)? {

@@ -4,6 +4,7 @@
 //! whose answer was lost is asked again; a write whose answer was lost is an error that says so. It
 //! prints nothing and waits for nothing but sockets, room, and tasks.
 
+mod activity;
 mod auth;
 mod body;
 mod connection;
@@ -31,6 +32,7 @@ use crate::error::PveError;
 use crate::tls::{self, TrustError};
 
 pub use crate::tls::Trust;
+pub use activity::Activity;
 pub use auth::{ApiToken, BadToken, Credentials};
 pub use endpoint::Endpoint;
 pub use limits::{Limits, Permits};
@@ -92,6 +94,7 @@ struct Inner {
     clock: Clock,
     chance: Chance,
     uploads: AtomicU64,
+    activity: activity::Tracker,
 }
 
 impl Client {
@@ -112,12 +115,18 @@ impl Client {
             clock,
             chance: Chance::new(seed),
             uploads: AtomicU64::new(0),
+            activity: activity::Tracker::default(),
         })))
     }
 
     /// Whether servers are not checked at all: whoever runs this client must warn the user.
     pub fn is_insecure(&self) -> bool {
         self.0.is_insecure
+    }
+
+    /// What was asked so far, and what has no answer yet.
+    pub fn activity(&self) -> Activity {
+        self.0.activity.now()
     }
 
     /// Says which storages are shared: room on them is counted for all hosts together.
@@ -147,6 +156,7 @@ impl Client {
 
     async fn send_now<T>(&self, request: &Request<T>) -> Result<T, PveError> {
         let call = send::Call::of(request);
+        let _asked = self.0.activity.begin(request.path());
         let answer = self.0.call(&call).await?;
         request.decode(&answer).map_err(|error| PveError::lost(&call.operation, error))
     }

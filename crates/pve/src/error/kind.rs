@@ -27,6 +27,9 @@ impl PveError {
     pub fn distrust(&self) -> Option<Distrust> {
         let source = match self {
             Self::NotSent { source: NotSent::Login(error), .. } => return error.distrust(),
+            Self::NotSent { source: NotSent::NotPinned { .. }, .. } => {
+                return Some(Distrust::Fingerprint);
+            }
             Self::NotSent { source: NotSent::Tls { source, .. }, .. } => source,
             _ => return None,
         };
@@ -35,7 +38,6 @@ impl PveError {
             return Some(Distrust::NoTls);
         };
         Some(match error {
-            CertificateError::ApplicationVerificationFailure => Distrust::Fingerprint,
             CertificateError::Expired
             | CertificateError::ExpiredContext { .. }
             | CertificateError::NotValidYet
@@ -45,6 +47,19 @@ impl PveError {
             }
             _ => Distrust::Authority,
         })
+    }
+
+    /// The port of the server that could not be asked.
+    pub fn port(&self) -> Option<u16> {
+        let Self::NotSent { source, .. } = self else { return None };
+        match source {
+            NotSent::Connect { port, .. }
+            | NotSent::Tls { port, .. }
+            | NotSent::NotPinned { port, .. }
+            | NotSent::Silent { port, .. } => Some(*port),
+            NotSent::Login(error) => error.port(),
+            NotSent::Resolve { .. } | NotSent::Closed | NotSent::Node { .. } => None,
+        }
     }
 
     /// Something holds a lock that it will let go of: worth another try later.
@@ -100,7 +115,7 @@ impl PveError {
                 NotSent::Login(error) => error.is_unanswered(),
                 // What was said and not believed is an answer.
                 NotSent::Tls { source, .. } => source.kind() != io::ErrorKind::InvalidData,
-                NotSent::Node { .. } => false,
+                NotSent::NotPinned { .. } | NotSent::Node { .. } => false,
             },
             Self::MaybeApplied { source, .. } => match source {
                 Lost::Cut(_) | Lost::Silent => true,

@@ -11,6 +11,8 @@ use std::{fmt, io};
 use talmox_pve_types::id::Upid;
 use talmox_pve_types::wire::Unreadable;
 
+use crate::fingerprint::Fingerprint;
+
 pub use kind::Distrust;
 
 #[derive(Debug, thiserror::Error)]
@@ -38,6 +40,11 @@ pub enum NotSent {
     Connect { host: String, port: u16, source: io::Error },
     #[error("no trusted TLS connection to {host}:{port}")]
     Tls { host: String, port: u16, source: io::Error },
+    /// The server is there, and shows another certificate than the one that is pinned.
+    #[error(
+        "{host}:{port} shows a certificate with the fingerprint {shown}, which is not the pinned one"
+    )]
+    NotPinned { host: String, port: u16, shown: Fingerprint },
     #[error("{host}:{port} did not answer in time")]
     Silent { host: String, port: u16 },
     #[error("the connection was closed before the request went out")]

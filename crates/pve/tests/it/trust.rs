@@ -3,7 +3,7 @@ use std::error::Error as _;
 
 use talmox_pve::api::cluster;
 use talmox_pve::client::{Client, Settings, Trust};
-use talmox_pve::error::{NotSent, PveError};
+use talmox_pve::error::{Distrust, NotSent, PveError};
 use talmox_pve::fingerprint::Fingerprint;
 
 use crate::server::{Server, data};
@@ -25,11 +25,18 @@ async fn the_pinned_server_is_trusted_and_no_other() {
     assert_eq!(version.major(), Some(9));
 
     let error = ask(&server, Trust::Pinned([other].into())).await.unwrap_err();
-    assert!(matches!(error, PveError::NotSent { source: NotSent::Tls { .. }, .. }), "{error:?}");
+    let PveError::NotSent { source: NotSent::NotPinned { shown, port, .. }, .. } = &error else {
+        panic!("{error:?}");
+    };
+    assert_eq!(*shown, server.fingerprint);
+    assert_eq!(error.port(), Some(*port));
+    assert_eq!(error.distrust(), Some(Distrust::Fingerprint));
+    assert!(!error.is_unanswered(), "another server is there");
     assert_eq!(error.to_string(), "GET /version was not sent");
-    assert!(
-        error.source().unwrap().to_string().starts_with("no trusted TLS connection to 127.0.0.1:")
-    );
+    let reason = error.source().unwrap().to_string();
+    assert!(reason.starts_with("127.0.0.1:"), "{reason}");
+    let told = format!("fingerprint {}, which is not the pinned one", server.fingerprint);
+    assert!(reason.ends_with(&told), "{reason}");
     assert_eq!(server.lines().len(), 1, "nothing was sent to the one who was not trusted");
 }
 

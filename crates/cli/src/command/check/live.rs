@@ -48,15 +48,14 @@ async fn report(session: &Session, printer: &Printer) -> Outcome {
         }
         Format::Text => {
             printer.say_raw(&show::findings(&plan));
-            printer.result(&summary(session, &plan, errors))?;
+            printer.result(&summary(session, &plan))?;
         }
     }
     Ok(if errors > 0 { Exit::Failed } else { Exit::Fine })
 }
 
-fn summary(session: &Session, plan: &Plan, errors: usize) -> String {
-    let warnings = plan.findings.len() - errors;
-    let found = match (errors, warnings) {
+fn summary(session: &Session, plan: &Plan) -> String {
+    let found = match show::count_findings(plan) {
         (0, 0) => "nothing stands in the way".to_owned(),
         (0, warnings) => plural(warnings, "warning"),
         (errors, 0) => plural(errors, "error"),

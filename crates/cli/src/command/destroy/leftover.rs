@@ -65,7 +65,7 @@ impl Leftovers {
         changes.extend(self.secrets.as_ref().map(|file| {
             let note = match file.other_paths().as_slice() {
                 [] => "without it nobody gets into backups of the cluster".to_owned(),
-                others => format!("the cluster's own secrets; {} stay", others.join(", ")),
+                others => format!("the cluster's own secrets; {}", staying(others)),
             };
             gone(&file.path, &note)
         }));
@@ -100,13 +100,19 @@ impl Leftovers {
             Some(file) if file.other_paths().is_empty() => remove(&file.path, printer),
             Some(mut file) => {
                 file.forget_bundle()?;
-                let stay = file.other_paths().join(", ");
+                let rest = staying(&file.other_paths());
                 let path = file.path.display();
-                printer.say(&format!("took the cluster's secrets out of {path}; {stay} stay"));
+                printer.say(&format!("took the cluster's secrets out of {path}; {rest}"));
                 Ok(())
             }
         }
     }
+}
+
+/// The secrets that are not deleted.
+fn staying(paths: &[String]) -> String {
+    let verb = if paths.len() == 1 { "stays" } else { "stay" };
+    format!("{} {verb}", paths.join(", "))
 }
 
 /// Whether a file holds an authority of this cluster.

@@ -1,6 +1,5 @@
 //! What `init` wants to know: from flags, from a person, or by default.
 
-use std::io::{self, BufRead, Write};
 use std::net::Ipv4Addr;
 use std::str::FromStr;
 
@@ -8,11 +7,11 @@ use talmox_model::release;
 use talmox_model::value::ProxmoxUrl;
 
 use super::InitArgs;
+use super::asking::{Asking, Problem};
 use crate::error::CommandError;
-use crate::printer::Printer;
 
 /// Everything that the files are written from.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Answers {
     pub(super) cluster: String,
     pub(super) talos_version: String,
@@ -83,21 +82,91 @@ impl std::fmt::Display for Subnet {
     }
 }
 
+/// What `init` knows beside the answers, to judge each of them at once.
+pub(super) trait Judge {
+    /// Refuses the name of a cluster that exists.
+    fn name(&self, cluster: &str) -> Result<(), CommandError>;
+    /// Shows the certificate of a Proxmox. Only a person can confirm it.
+    fn certificate(&self, url: &ProxmoxUrl) -> Result<Certificate, CommandError>;
+    /// Refuses addresses that clash with those of another cluster.
+    fn addresses(&self, answers: &Answers) -> Result<(), CommandError>;
+}
+
+/// What became of the certificate that a Proxmox showed.
+#[derive(Debug)]
+pub(super) enum Certificate {
+    Confirmed(String),
+    /// Nothing could be read, or nobody could be asked.
+    Unconfirmed,
+    /// A person said that it is another one.
+    Declined,
+}
+
+/// What is asked before addresses are.
+struct Basics {
+    cluster: String,
+    talos_version: String,
+    proxmox: Option<ProxmoxUrl>,
+    fingerprint: Option<String>,
+    node: String,
+    subnet: Subnet,
+    gateway: Ipv4Addr,
+    controlplanes: u16,
+    workers: u16,
+}
+
+impl Basics {
+    /// All answers, with the nodes at addresses from `first` on.
+    fn with_nodes(&self, first: Ipv4Addr, vip: Option<Ipv4Addr>) -> Result<Answers, CommandError> {
+        let (subnet, gateway) = (self.subnet, self.gateway);
+        let too_small = || {
+            CommandError::usage(format!("{subnet} has not enough addresses from {first} on"))
+                .hint("choose a larger --subnet or a lower --first-address")
+        };
+        let controlplanes =
+            subnet.free_from(first, self.controlplanes, &[gateway]).ok_or_else(too_small)?;
+        let mut taken = controlplanes.clone();
+        taken.push(gateway);
+        taken.extend(vip);
+        // Workers start ten further on, as people do by hand, if there is room.
+        let after = Ipv4Addr::from_bits(first.to_bits().saturating_add(10));
+        let workers = subnet
+            .free_from(after, self.workers, &taken)
+            .or_else(|| subnet.free_from(first, self.workers, &taken))
+            .ok_or_else(too_small)?;
+        Ok(Answers {
+            cluster: self.cluster.clone(),
+            talos_version: self.talos_version.clone(),
+            subnet,
+            gateway,
+            vip,
+            controlplanes,
+            workers,
+            proxmox: self.proxmox.clone(),
+            fingerprint: self.fingerprint.clone(),
+            node: self.node.clone(),
+        })
+    }
+}
+
 impl Answers {
-    /// `is_free` refuses the name of a cluster that exists, before anything else is asked.
+    /// Asks for everything. An answer that is not good is asked for again, and all others are kept.
     pub(super) fn collect(
         args: &InitArgs,
         asking: &Asking<'_>,
-        is_free: impl Fn(&str) -> Result<(), CommandError>,
+        judge: &dyn Judge,
     ) -> Result<Self, CommandError> {
-        let cluster =
-            asking.ask("Name of the cluster", args.cluster.as_deref(), Some("home"), name)?;
-        is_free(&cluster)?;
-        let proxmox = asking.ask_optional(
-            "Address of the Proxmox (empty: later)",
-            args.proxmox.as_deref(),
-            ProxmoxUrl::from_str,
+        let cluster = asking.ask(
+            "Name of the cluster",
+            args.cluster.as_deref(),
+            Some("home"),
+            |text| -> Result<String, Problem> {
+                let cluster = name(text)?;
+                judge.name(&cluster)?;
+                Ok(cluster)
+            },
         )?;
+        let (proxmox, fingerprint) = proxmox(args, asking, judge)?;
         let node =
             asking.ask("Name of the Proxmox host", args.node.as_deref(), Some("pve"), host)?;
         let subnet: Subnet = asking.ask(
@@ -106,99 +175,159 @@ impl Answers {
             None,
             Subnet::from_str,
         )?;
-        let inside = |text: &str| -> Result<Ipv4Addr, String> {
-            let address: Ipv4Addr =
-                text.parse().map_err(|_| format!("`{text}` is not an address"))?;
-            let problem =
-                || format!("{address} is not an address of {subnet} that a machine can have");
-            subnet.contains(address).then_some(address).ok_or_else(problem)
-        };
         let default = |n: u32| subnet.nth(n).map(|address| address.to_string());
         let gateway =
-            asking.ask("Gateway", args.gateway.as_deref(), default(1).as_deref(), inside)?;
-        let count =
-            |text: &str| text.parse::<u16>().map_err(|_| format!("`{text}` is not a number"));
-        let flag = |number: Option<u16>| number.map(|number| number.to_string());
-        let controlplane_count = asking.ask(
-            "How many control planes",
-            flag(args.controlplanes).as_deref(),
-            Some("3"),
-            |text| {
-                count(text).and_then(|n| if n > 0 { Ok(n) } else { Err("at least one".to_owned()) })
-            },
-        )?;
-        let worker_count =
-            asking.ask("How many workers", flag(args.workers).as_deref(), Some("2"), count)?;
+            asking.ask("Gateway", args.gateway.as_deref(), default(1).as_deref(), |text| {
+                inside(subnet, text)
+            })?;
+        let (controlplanes, workers) = counts(args, asking, subnet, gateway)?;
+        let talos_version =
+            args.talos_version.clone().unwrap_or_else(|| release::default_talos().to_string());
+        let basics = Basics {
+            cluster,
+            talos_version,
+            proxmox,
+            fingerprint,
+            node,
+            subnet,
+            gateway,
+            controlplanes,
+            workers,
+        };
         let first = asking.ask(
             "Address of the first control plane",
             args.first_address.as_deref(),
             default(11).or_else(|| default(2)).as_deref(),
-            inside,
-        )?;
-        let too_small = || {
-            CommandError::usage(format!("{subnet} has not enough addresses from {first} on"))
-                .hint("choose a larger --subnet or a lower --first-address")
-        };
-        let controlplanes =
-            subnet.free_from(first, controlplane_count, &[gateway]).ok_or_else(too_small)?;
-        let vip = Self::vip(args, asking, subnet, gateway, &controlplanes, &inside)?;
-        let mut taken = controlplanes.clone();
-        taken.push(gateway);
-        taken.extend(vip);
-        // Workers start ten further on, as people do by hand, if there is room.
-        let after = Ipv4Addr::from_bits(first.to_bits().saturating_add(10));
-        let workers = subnet
-            .free_from(after, worker_count, &taken)
-            .or_else(|| subnet.free_from(first, worker_count, &taken))
-            .ok_or_else(too_small)?;
-        Ok(Self {
-            cluster,
-            talos_version: args
-                .talos_version
-                .clone()
-                .unwrap_or_else(|| release::default_talos().to_string()),
-            subnet,
-            gateway,
-            vip,
-            controlplanes,
-            workers,
-            proxmox,
-            fingerprint: args.fingerprint.clone(),
-            node,
-        })
-    }
-
-    fn vip(
-        args: &InitArgs,
-        asking: &Asking<'_>,
-        subnet: Subnet,
-        gateway: Ipv4Addr,
-        controlplanes: &[Ipv4Addr],
-        inside: &dyn Fn(&str) -> Result<Ipv4Addr, String>,
-    ) -> Result<Option<Ipv4Addr>, CommandError> {
-        let mut taken = controlplanes.to_vec();
-        taken.push(gateway);
-        let twentieth = subnet.nth(20).filter(|address| !taken.contains(address));
-        let suggestion = twentieth
-            .or_else(|| Some(subnet.free_from(controlplanes[0], 1, &taken)?[0]))
-            .filter(|_| controlplanes.len() > 1)
-            .map_or_else(|| "none".to_owned(), |address| address.to_string());
-        asking.ask(
-            "A free address for the control plane as a whole (VIP), or none",
-            args.vip.as_deref(),
-            Some(&suggestion),
-            |text| match text {
-                "none" => Ok(None),
-                text => {
-                    let address = inside(text)?;
-                    if taken.contains(&address) {
-                        return Err(format!("{address} is taken by a node or the gateway"));
-                    }
-                    Ok(Some(address))
-                }
+            |text| -> Result<Ipv4Addr, Problem> {
+                let first = inside(subnet, text)?;
+                judge.addresses(&basics.with_nodes(first, None)?)?;
+                Ok(first)
             },
-        )
+        )?;
+        let vip = vip(args, asking, judge, &basics, first)?;
+        basics.with_nodes(first, vip)
     }
+}
+
+/// Where Proxmox is, and the certificate that it is known by. A person who declines the certificate is asked for the
+/// address again.
+fn proxmox(
+    args: &InitArgs,
+    asking: &Asking<'_>,
+    judge: &dyn Judge,
+) -> Result<(Option<ProxmoxUrl>, Option<String>), CommandError> {
+    loop {
+        let url = asking.ask_optional(
+            "Address of the Proxmox (empty: later)",
+            args.proxmox.as_deref(),
+            ProxmoxUrl::from_str,
+        )?;
+        let Some(named) = url.as_ref().filter(|_| args.fingerprint.is_none()) else {
+            return Ok((url, args.fingerprint.clone()));
+        };
+        match judge.certificate(named)? {
+            Certificate::Confirmed(fingerprint) => return Ok((url, Some(fingerprint))),
+            Certificate::Unconfirmed => return Ok((url, None)),
+            Certificate::Declined if args.proxmox.is_some() => {
+                let message = "the certificate was not confirmed; nothing was written";
+                return Err(CommandError::failed(message).hint(DECLINED));
+            }
+            Certificate::Declined => asking.printer.say(&format!(
+                "  not confirmed: {DECLINED}\n  Enter another address, or leave it empty for now."
+            )),
+        }
+    }
+}
+
+const DECLINED: &str =
+    "another machine may answer in place of Proxmox; look at the host's own screen";
+
+/// How many control planes and workers there are; all of them must fit into the network.
+fn counts(
+    args: &InitArgs,
+    asking: &Asking<'_>,
+    subnet: Subnet,
+    gateway: Ipv4Addr,
+) -> Result<(u16, u16), CommandError> {
+    let flag = |number: Option<u16>| number.map(|number| number.to_string());
+    let fits = |count: u32| -> Result<(), String> {
+        let first = subnet.nth(1).ok_or_else(|| format!("{subnet} has no addresses"))?;
+        let count = u16::try_from(count).ok();
+        let has_room =
+            count.is_some_and(|count| subnet.free_from(first, count, &[gateway]).is_some());
+        if has_room {
+            Ok(())
+        } else {
+            Err(format!("{subnet} has not enough addresses for so many"))
+        }
+    };
+    let count = |text: &str| text.parse::<u16>().map_err(|_| format!("`{text}` is not a number"));
+    let controlplanes = asking.ask(
+        "How many control planes",
+        flag(args.controlplanes).as_deref(),
+        Some("3"),
+        |text| -> Result<u16, String> {
+            let controlplanes = count(text)?;
+            if controlplanes == 0 {
+                return Err("at least one".to_owned());
+            }
+            fits(u32::from(controlplanes))?;
+            Ok(controlplanes)
+        },
+    )?;
+    let workers = asking.ask(
+        "How many workers",
+        flag(args.workers).as_deref(),
+        Some("2"),
+        |text| -> Result<u16, String> {
+            let workers = count(text)?;
+            fits(u32::from(controlplanes) + u32::from(workers))?;
+            Ok(workers)
+        },
+    )?;
+    Ok((controlplanes, workers))
+}
+
+/// The address that control planes share, if there is one.
+fn vip(
+    args: &InitArgs,
+    asking: &Asking<'_>,
+    judge: &dyn Judge,
+    basics: &Basics,
+    first: Ipv4Addr,
+) -> Result<Option<Ipv4Addr>, CommandError> {
+    let subnet = basics.subnet;
+    let controlplanes = basics.with_nodes(first, None)?.controlplanes;
+    let mut taken = controlplanes.clone();
+    taken.push(basics.gateway);
+    let twentieth = subnet.nth(20).filter(|address| !taken.contains(address));
+    let suggestion = twentieth
+        .or_else(|| Some(subnet.free_from(controlplanes[0], 1, &taken)?[0]))
+        .filter(|_| controlplanes.len() > 1)
+        .map_or_else(|| "none".to_owned(), |address| address.to_string());
+    asking.ask(
+        "A free address for the control plane as a whole (VIP), or none",
+        args.vip.as_deref(),
+        Some(&suggestion),
+        |text| -> Result<Option<Ipv4Addr>, Problem> {
+            if text == "none" {
+                return Ok(None);
+            }
+            let address = inside(subnet, text)?;
+            if taken.contains(&address) {
+                return Err(format!("{address} is taken by a node or the gateway").into());
+            }
+            judge.addresses(&basics.with_nodes(first, Some(address))?)?;
+            Ok(Some(address))
+        },
+    )
+}
+
+/// An address of the network that a machine can have.
+fn inside(subnet: Subnet, text: &str) -> Result<Ipv4Addr, String> {
+    let address: Ipv4Addr = text.parse().map_err(|_| format!("`{text}` is not an address"))?;
+    let problem = || format!("{address} is not an address of {subnet} that a machine can have");
+    subnet.contains(address).then_some(address).ok_or_else(problem)
 }
 
 /// Hosts may have upper-case letters.
@@ -218,78 +347,6 @@ fn name(text: &str) -> Result<String, String> {
         Ok(text.to_owned())
     } else {
         Err(format!("`{text}` is not a name: lower-case letters, digits and `-`"))
-    }
-}
-
-/// Asks on the terminal, or goes by flags and defaults.
-pub(super) struct Asking<'a> {
-    pub(super) printer: &'a Printer,
-    pub(super) is_asking: bool,
-}
-
-impl Asking<'_> {
-    /// A flag wins; then a person is asked until the answer is good; then the default stands.
-    fn ask<T>(
-        &self,
-        question: &str,
-        flag: Option<&str>,
-        default: Option<&str>,
-        parse: impl Fn(&str) -> Result<T, String>,
-    ) -> Result<T, CommandError> {
-        if let Some(flag) = flag {
-            return parse(flag).map_err(CommandError::usage);
-        }
-        if !self.is_asking {
-            let Some(default) = default else {
-                let error = CommandError::usage(format!("{question}: not given"));
-                return Err(error.hint(
-                    "without a terminal, --subnet CIDR is needed; see `talmox init --help`",
-                ));
-            };
-            return parse(default).map_err(CommandError::usage);
-        }
-        loop {
-            let line = self.line(question, default)?;
-            let answer = if line.is_empty() { default.unwrap_or_default() } else { &line };
-            match parse(answer) {
-                Ok(value) => return Ok(value),
-                Err(problem) => self.printer.say(&format!("  {problem}")),
-            }
-        }
-    }
-
-    fn ask_optional<T>(
-        &self,
-        question: &str,
-        flag: Option<&str>,
-        parse: impl Fn(&str) -> Result<T, String>,
-    ) -> Result<Option<T>, CommandError> {
-        self.ask(question, flag, Some(""), |text| {
-            if text.is_empty() { Ok(None) } else { parse(text).map(Some) }
-        })
-    }
-
-    pub(super) fn yes_or_no(&self, question: &str, default: bool) -> Result<bool, CommandError> {
-        let shown = if default { "Y/n" } else { "y/N" };
-        match self.line(question, Some(shown))?.to_lowercase().as_str() {
-            "" => Ok(default),
-            answer => Ok(matches!(answer, "y" | "yes")),
-        }
-    }
-
-    fn line(&self, question: &str, default: Option<&str>) -> Result<String, CommandError> {
-        let shown = match default {
-            Some(default) if !default.is_empty() => format!("{question} [{default}]: "),
-            _ => format!("{question}: "),
-        };
-        let lost = |error| CommandError::failed("cannot read the answer").because(error);
-        self.printer.say_raw(&shown);
-        io::stderr().flush().map_err(lost)?;
-        let mut line = String::new();
-        if io::stdin().lock().read_line(&mut line).map_err(lost)? == 0 {
-            return Err(CommandError::failed("no answer; nothing was written"));
-        }
-        Ok(line.trim().to_owned())
     }
 }
 

@@ -2,6 +2,7 @@
 
 use serde_json::json;
 use talmox_model::Node;
+use talmox_model::value::SecretRef;
 use talmox_plan::desired::Login;
 use talmox_plan::rights::Grants;
 
@@ -23,12 +24,13 @@ pub(super) fn run(cluster: Option<&str>, global: &Global, printer: &Printer) -> 
         Format::Json => printer.result(&format!("{:#}\n", json!({"commands": lines})))?,
         Format::Text => {
             printer.result(&format!("{}\n", lines.join("\n")))?;
-            printer.say(
+            printer.say(&format!(
                 "\nRun these as root on a Proxmox host; they can be repeated. The last line prints the token, which\n\
-                 Proxmox shows only once: keep it with `talmox secrets set proxmox.token`, and set\n\
-                 `proxmox: {token: {secret: proxmox.token}}` in the inventory. A token that exists already is not\n\
-                 shown again: delete it first with `pveum user token delete talmox@pve talmox`.",
-            );
+                 Proxmox shows only once. {}\n\
+                 A token that exists already is not shown again: delete it first with\n\
+                 `pveum user token delete talmox@pve talmox`.",
+                keeping(cluster.file.proxmox.token.get())
+            ));
         }
     }
     let is_in_pool = |node: &Node| node.settings().placement.pool.is_given();
@@ -39,4 +41,29 @@ pub(super) fn run(cluster: Option<&str>, global: &Global, printer: &Printer) -> 
         );
     }
     Ok(Exit::Fine)
+}
+
+/// Where the inventory reads the token from, and so where the user puts it.
+fn keeping(token: Option<&SecretRef>) -> String {
+    match token {
+        Some(SecretRef::Env(name)) => format!(
+            "The inventory reads it from the environment:\n\
+             `export {name}='{USER}!{TOKEN}=…'`."
+        ),
+        Some(SecretRef::Secret(path)) => {
+            format!("The inventory reads it from the secrets:\n`talmox secrets set {path}`.")
+        }
+        Some(SecretRef::Command(_)) => {
+            "The inventory reads it from a command: put it\nwhere that command finds it.".to_owned()
+        }
+        Some(SecretRef::Clear(_)) => {
+            "The inventory has a token in clear text: replace\nit with `token: {env: PROXMOX_TOKEN}`, and \
+             `export PROXMOX_TOKEN=…`."
+                .to_owned()
+        }
+        None => format!(
+            "Add `proxmox: {{token: {{env: PROXMOX_TOKEN}}}}` to\nthe inventory, and \
+             `export PROXMOX_TOKEN='{USER}!{TOKEN}=…'`."
+        ),
+    }
 }

@@ -217,11 +217,8 @@ fn subject(session: &Session, node: &DesiredNode, vm: Option<&Vm>, pve: Option<&
     let vm = vm.filter(|vm| !is_stopped(vm)).cloned();
     Subject {
         name: node.name.clone(),
-        role: match (node.is_talos, node.is_control_plane) {
-            (false, _) => NodeRole::Ubuntu,
-            (true, true) => NodeRole::ControlPlane,
-            (true, false) => NodeRole::Worker,
-        },
+        role: if node.is_control_plane { NodeRole::ControlPlane } else { NodeRole::Worker },
+        is_talos: node.is_talos,
         own: vm.map(|vm| OwnVm { vm, identity: session.desired.identity_of(&node.name) }),
         stranger: None,
         contact: node.contact,

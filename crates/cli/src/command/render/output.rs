@@ -117,20 +117,31 @@ impl Output {
         disk::read_secret(&self.folder.join(path))
     }
 
+    /// Refuses a folder in which a file stands in the place of one of these that talmox did not write.
+    pub(super) fn refuse_foreign_files(&self) -> Result<(), CommandError> {
+        for (path, text) in &self.files {
+            let full = self.folder.join(path);
+            self.refuse_links(path)?;
+            let current = disk::read_secret(&full)?;
+            let is_other = current.is_some_and(|current| current.expose() != text.expose());
+            if is_other && !self.before.contains_key(path) {
+                return Err(CommandError::failed(format!("{} exists already", full.display()))
+                    .hint("talmox did not write it; move it away or choose another --output"));
+            }
+        }
+        Ok(())
+    }
+
     /// Writes what differs, removes what is stale. A file that somebody else put there is refused
     /// before anything is written.
     pub(super) fn write(self) -> Result<Summary, CommandError> {
+        self.refuse_foreign_files()?;
         let mut summary = Summary::default();
         let mut changes = vec![];
         for (path, text) in &self.files {
             let full = self.folder.join(path);
-            self.refuse_links(path)?;
             match disk::read_secret(&full)? {
                 Some(current) if current.expose() == text.expose() => summary.unchanged += 1,
-                Some(_) if !self.before.contains_key(path) => {
-                    return Err(CommandError::failed(format!("{} exists already", full.display()))
-                        .hint("talmox did not write it; move it away or choose another --output"));
-                }
                 current => {
                     let known = self.before.get(path);
                     let is_edited =

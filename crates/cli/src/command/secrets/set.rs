@@ -13,9 +13,12 @@ use crate::choose;
 use crate::command::Outcome;
 use crate::error::CommandError;
 use crate::printer::Printer;
+use crate::prompt;
 use crate::secrets::{self, SecretsFile, read_input};
 
-/// Set one secret to what stands on stdin, such as proxmox.token
+/// Set one secret, such as proxmox.token, to what stands on stdin
+///
+/// On a terminal it asks for the value, and does not show it.
 #[derive(Debug, Args)]
 pub(crate) struct SetArgs {
     /// Its path in secrets.sops.yaml: proxmox.token, tailscale.auth_key, values.…
@@ -29,14 +32,15 @@ pub(super) fn run(args: &SetArgs, global: &Global, printer: &Printer) -> Outcome
     let path = args.path.as_str();
     refuse_path(path)?;
     let chosen = choose::one(global, args.cluster.cluster.as_deref(), printer)?;
-    if io::stdin().is_terminal() {
-        return Err(CommandError::usage("the value is read from stdin, and that is a terminal")
-            .hint(format!("`… | talmox secrets set {path}`, or `talmox secrets edit`")));
-    }
-    let input = read_input(Path::new("-"))?;
-    let value = SecretText::new(input.expose().trim_end_matches(['\n', '\r']));
+    let value = if io::stdin().is_terminal() {
+        let value = prompt::secret(&format!("Value of {path} (not shown): "), printer)?;
+        SecretText::new(value.expose().trim())
+    } else {
+        let input = read_input(Path::new("-"))?;
+        SecretText::new(input.expose().trim_end_matches(['\n', '\r']))
+    };
     if value.is_empty() {
-        return Err(CommandError::failed("there is nothing on stdin"));
+        return Err(CommandError::failed("the value is empty; nothing was written"));
     }
     let _lock = secrets::lock(&chosen, printer)?;
     let mut file = match SecretsFile::open(&chosen)? {

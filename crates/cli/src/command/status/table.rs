@@ -22,6 +22,8 @@ const TITLES: [&str; 13] = [
     "DRIFT",
 ];
 const DAY: i64 = 86_400;
+/// Certificates with less than that are shown in hours.
+const HOURS: i64 = 2 * DAY;
 /// Certificates with less than that are worth a word.
 const SOON: i64 = 30 * DAY;
 
@@ -54,16 +56,18 @@ pub(super) fn text(
     let mut out = format!("{head}\n\n{}", words::aligned(&rows));
     out.push_str(&no_room(&left_out));
     let mut below: Vec<String> = status.unreachable.iter().map(unreachable).collect();
-    below.extend(trouble.map(|why| format!("drift is not known: {why}")));
+    below.extend(trouble.map(|why| drift_unknown(why, &status.unreachable)));
     below.extend(status.errors.iter().map(|error| format!("error: {error}")));
     below.extend(status.health.iter().find_map(unwell));
     below.extend(status.unknown_nodes.iter().map(|name| {
         format!("{name}: Kubernetes lists it as a node, and the inventory does not have it")
     }));
+    below.extend(unknowns(status));
     for node in &status.nodes {
         below.extend(remarks(node, now));
     }
     below.extend(status.drift.iter().map(|line| format!("drift: {line}")));
+    below.extend(status.nodes.iter().any(|node| is_short(node, now)).then(|| RENEWED.to_owned()));
     let ending =
         status.authorities.iter().filter(|authority| has_talos && authority.not_after - now < SOON);
     below.extend(ending.map(|authority| {
@@ -81,6 +85,26 @@ pub(super) fn text(
         }
     }
     out
+}
+
+/// What is said of certificates that have only hours left.
+const RENEWED: &str = "CERT: Talos renews the certificates of its API by itself before they end";
+
+/// Whether the certificate of a node has only hours left, as those of Talos have half of the time.
+fn is_short(node: &NodeStatus, now: i64) -> bool {
+    let talos = node.talos.as_ref().and_then(Known::get);
+    let left = talos.and_then(|talos| talos.certificate_end).map(|end| end - now);
+    left.is_some_and(|left| (0..HOURS).contains(&left))
+}
+
+/// Why the drift is not known. The reason of a Proxmox that does not answer is said already.
+fn drift_unknown(why: &str, unreachable: &[Unreachable]) -> String {
+    let is_said = unreachable.iter().any(|silent| silent.part == Part::Proxmox);
+    let why = match why.split_once(": ") {
+        Some((what, _)) if is_said => what,
+        _ => why,
+    };
+    format!("drift is not known: {why}")
 }
 
 /// Which part did not answer, and why.
@@ -102,14 +126,13 @@ fn unreachable(silent: &Unreachable) -> String {
 
 /// Whether there is a Kubernetes of ours at all.
 pub(super) fn has_talos(status: &Status) -> bool {
-    status.nodes.iter().any(|node| node.role != NodeRole::Ubuntu)
+    status.nodes.iter().any(|node| node.talos.is_some())
 }
 
 fn row(node: &NodeStatus, now: i64, is_drift_unknown: bool) -> Vec<String> {
     let role = match node.role {
         NodeRole::ControlPlane => "controlplane",
         NodeRole::Worker => "worker",
-        NodeRole::Ubuntu => "ubuntu",
     };
     let vm = node.vm.get();
     let talos = cell(node.talos.as_ref(), |talos| match (&talos.version, talos.stage.as_str()) {
@@ -133,7 +156,7 @@ fn row(node: &NodeStatus, now: i64, is_drift_unknown: bool) -> Vec<String> {
         text.to_owned()
     });
     let certificate = cell(node.talos.as_ref(), |talos| match talos.certificate_end {
-        Some(end) if end - now < 2 * DAY => format!("{}h", ((end - now) / 3600).max(0)),
+        Some(end) if end - now < HOURS => format!("{}h", ((end - now) / 3600).max(0)),
         Some(end) => format!("{}d", (end - now) / DAY),
         None => "-".to_owned(),
     });
@@ -186,8 +209,36 @@ fn memory(used: u64, given: u64) -> Option<String> {
     (given > 0).then(|| format!("{}/{} GiB", tenths(used), tenths(given)))
 }
 
-/// What is unknown and why, and what is wrong.
-fn remarks(node: &NodeStatus, now: i64) -> Vec<String> {
+/// What is unknown, and why: each reason once, with the nodes and what it keeps from being known. Reasons of a whole part that does
+/// not answer are said before.
+fn unknowns(status: &Status) -> Vec<String> {
+    let is_said = |reason: &str| status.unreachable.iter().any(|silent| silent.reason == reason);
+    let mut said: Vec<(&str, Vec<&str>, Vec<&str>)> = vec![];
+    for node in &status.nodes {
+        // One cause makes several things unknown.
+        let mut reasons: Vec<(&str, Vec<&str>)> = vec![];
+        for (what, reason) in unknown_parts(node) {
+            match reasons.iter_mut().find(|(known, _)| *known == reason) {
+                Some((_, parts)) => parts.push(what),
+                None => reasons.push((reason, vec![what])),
+            }
+        }
+        reasons.retain(|(reason, _)| !is_said(reason));
+        for (reason, parts) in reasons {
+            match said.iter_mut().find(|(known, of, _)| *known == reason && *of == parts) {
+                Some((_, _, nodes)) => nodes.push(&node.name),
+                None => said.push((reason, parts, vec![&node.name])),
+            }
+        }
+    }
+    let line = |(reason, parts, nodes): (&str, Vec<&str>, Vec<&str>)| {
+        format!("{}: {}: {reason}", nodes.join(", "), parts.join(", "))
+    };
+    said.into_iter().map(line).collect()
+}
+
+/// What is not known of a node, with the reasons.
+fn unknown_parts(node: &NodeStatus) -> impl Iterator<Item = (&'static str, &str)> {
     let vm = match &node.vm {
         VmState::Is(_) => None,
         VmState::Absent(why) | VmState::Unknown(why) => Some(why.as_str()),
@@ -199,19 +250,12 @@ fn remarks(node: &NodeStatus, now: i64) -> Vec<String> {
         ("Kubernetes", unknown(node.kubernetes.as_ref())),
         ("etcd", unknown(node.etcd.as_ref())),
     ];
-    // One cause makes several things unknown; it is said once.
-    let mut said: Vec<(&str, Vec<&str>)> = vec![];
-    for (what, reason) in parts {
-        let Some(reason) = reason else { continue };
-        match said.iter_mut().find(|(known, _)| *known == reason) {
-            Some((_, parts)) => parts.push(what),
-            None => said.push((reason, vec![what])),
-        }
-    }
-    let mut lines: Vec<String> = said
-        .into_iter()
-        .map(|(reason, parts)| format!("{}: {}: {reason}", node.name, parts.join(", ")))
-        .collect();
+    parts.into_iter().filter_map(|(what, reason)| Some((what, reason?)))
+}
+
+/// What is wrong with a node.
+fn remarks(node: &NodeStatus, now: i64) -> Vec<String> {
+    let mut lines = vec![];
     if let Some(Known::Is(talos)) = &node.talos {
         lines.extend(talos.troubles.iter().map(|trouble| format!("{}: {trouble}", node.name)));
         if let Some(end) = talos.certificate_end
@@ -254,28 +298,96 @@ fn days(seconds: i64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use talmox_engine::status::TalosStatus;
+
     use super::*;
 
     #[test]
     fn what_is_not_there_is_told_from_what_is_not_known() {
-        let why = || "there is no such VM".to_owned();
         let cells = |vm: VmState| {
-            let node = NodeStatus {
-                name: "wk-1".to_owned(),
-                role: NodeRole::Worker,
-                vmid: None,
-                address: Known::Unknown(why()),
-                vm,
-                talos: None,
-                kubernetes: None,
-                etcd: None,
-                drift: vec![],
-            };
-            assert_eq!(remarks(&node, 0), ["wk-1: VM, address: there is no such VM"]);
+            let node = node("wk-1", vm);
+            assert_eq!(unknowns(&status(vec![node.clone()])), ["wk-1: VM, address: no such VM"]);
             row(&node, 0, false)[2..8].join(" ")
         };
         assert_eq!(cells(VmState::Absent(why())), "- - none - - ?");
         assert_eq!(cells(VmState::Unknown(why())), "? ? ? ? ? ?");
+    }
+
+    fn why() -> String {
+        "no such VM".to_owned()
+    }
+
+    /// One that runs another system, at an address that is not known.
+    fn node(name: &str, vm: VmState) -> NodeStatus {
+        NodeStatus {
+            name: name.to_owned(),
+            role: NodeRole::Worker,
+            vmid: None,
+            address: Known::Unknown(why()),
+            vm,
+            talos: None,
+            kubernetes: None,
+            etcd: None,
+            drift: vec![],
+        }
+    }
+
+    fn status(nodes: Vec<NodeStatus>) -> Status {
+        Status {
+            cluster: "dev".to_owned(),
+            kubernetes: Known::Unknown("no Kubernetes".to_owned()),
+            nodes,
+            unreachable: vec![],
+            authorities: vec![],
+            drift: vec![],
+            unknown_nodes: vec![],
+            health: vec![],
+            errors: vec![],
+        }
+    }
+
+    #[test]
+    fn a_reason_is_said_once() {
+        let absent = |name: &str| node(name, VmState::Absent(why()));
+        let mut all = status(vec![absent("wk-1"), absent("wk-2")]);
+        assert_eq!(unknowns(&all), ["wk-1, wk-2: VM, address: no such VM"]);
+        let silent = Unreachable { part: Part::Proxmox, nodes: vec![], reason: why() };
+        all.unreachable.push(silent);
+        let shown = text(&all, 0, Some("cannot look at Proxmox: no such VM"), None);
+        assert_eq!(shown.matches("no such VM").count(), 1, "{shown}");
+        assert!(shown.contains("\ndrift is not known: cannot look at Proxmox\n"), "{shown}");
+        all.unreachable.clear();
+        let shown = text(&all, 0, Some("cannot read: why"), None);
+        assert!(shown.contains("\ndrift is not known: cannot read: why\n"), "{shown}");
+    }
+
+    #[test]
+    fn a_certificate_of_some_hours_is_said_to_be_renewed() {
+        let talos = |end: i64| {
+            Some(Known::Is(TalosStatus {
+                stage: "running".to_owned(),
+                version: None,
+                troubles: vec![],
+                certificate_end: Some(end),
+            }))
+        };
+        let shown = |end: i64| {
+            let node = NodeStatus { talos: talos(end), ..node("cp-1", VmState::Absent(why())) };
+            text(&status(vec![node]), 0, None, None)
+        };
+        let (short, long, over) = (shown(23 * 3600), shown(3 * DAY), shown(-1));
+        assert!(short.contains("23h") && short.contains(RENEWED), "{short}");
+        assert!(!long.contains(RENEWED), "{long}");
+        assert!(!over.contains(RENEWED) && over.contains("has ended"), "{over}");
+    }
+
+    /// What a node is for has nothing to do with the system that it runs.
+    #[test]
+    fn roles_are_called_the_same_on_every_system() {
+        let ubuntu = node("cp-1", VmState::Absent(why()));
+        let ubuntu = NodeStatus { role: NodeRole::ControlPlane, ..ubuntu };
+        assert_eq!(row(&ubuntu, 0, false)[1], "controlplane");
+        assert_eq!(serde_json::to_value(&ubuntu).unwrap()["role"], "controlplane");
     }
 
     #[test]

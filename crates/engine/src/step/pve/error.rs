@@ -36,7 +36,9 @@ pub(super) fn of(doing: &str, error: PveError) -> StepError {
 fn may_pass(error: &PveError) -> bool {
     match error {
         // A certificate that is not trusted stays so.
-        PveError::NotSent { source: NotSent::Tls { .. }, .. } => error.is_unanswered(),
+        PveError::NotSent { source: NotSent::Tls { .. } | NotSent::NotPinned { .. }, .. } => {
+            error.is_unanswered()
+        }
         PveError::NotSent { .. } => !error.is_auth(),
         PveError::MaybeApplied { .. } => true,
         PveError::Rejected(_) | PveError::TaskFailed(_) => {

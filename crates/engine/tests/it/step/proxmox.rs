@@ -212,7 +212,8 @@ async fn a_vm_is_shown_as_proxmox_sees_it() {
     let rig = rig(&lab);
     let subject = Subject {
         name: name(ADDRESS),
-        role: NodeRole::Ubuntu,
+        role: NodeRole::Worker,
+        is_talos: false,
         own: Some(own_vm(&name(ADDRESS))),
         stranger: None,
         contact: Contact::AskAgent,

@@ -15,6 +15,7 @@ fn subject(address: &str, role: NodeRole) -> Subject {
     Subject {
         name: name(address),
         role,
+        is_talos: true,
         own: Some(own_vm(&name(address))),
         stranger: None,
         contact: Contact::At(address.parse().unwrap()),
@@ -39,7 +40,7 @@ async fn what_answers_is_shown_and_what_does_not_is_said() {
         subject("10.0.0.11", NodeRole::ControlPlane),
         subject("10.0.0.12", NodeRole::Worker),
         subject("10.0.0.13", NodeRole::ControlPlane),
-        subject("10.0.0.14", NodeRole::Ubuntu),
+        Subject { is_talos: false, ..subject("10.0.0.14", NodeRole::Worker) },
     ];
     let field =
         FieldChange { path: "memory".to_owned(), old: Some("1".into()), new: Some("2".into()) };
@@ -115,7 +116,7 @@ async fn what_runs_is_told_by_who_runs_it() {
         subject("10.0.0.11", NodeRole::ControlPlane),
         subject("10.0.0.13", NodeRole::Worker),
         Subject { own: None, ..subject("10.0.0.14", NodeRole::Worker) },
-        Subject { own: None, ..subject("10.0.0.15", NodeRole::Ubuntu) },
+        Subject { own: None, is_talos: false, ..subject("10.0.0.15", NodeRole::Worker) },
     ];
     // Kubernetes knows it, and it does not answer where the inventory has it.
     subjects[1].name = "wk-13".to_owned();

@@ -12,4 +12,4 @@ pub use graph::{dot, graph};
 pub use json::json;
 pub use line::{aligned, wrapped};
 pub use svg::svg;
-pub use text::{findings, text};
+pub use text::{count_findings, findings, text};

@@ -14,9 +14,7 @@ pub fn text(plan: &Plan) -> String {
         out.push_str(&block(&group));
         out.push('\n');
     }
-    for finding in &plan.findings {
-        out.push_str(&told(finding));
-    }
+    out.push_str(&findings(plan));
     if !plan.findings.is_empty() {
         out.push('\n');
     }
@@ -40,9 +38,32 @@ fn resets(plan: &Plan) -> String {
     wrapped(&text, WIDTH).iter().map(|line| format!("{line}\n")).collect::<String>() + "\n"
 }
 
-/// The findings as text.
+/// The findings as text. What is the same of several nodes is one finding.
 pub fn findings(plan: &Plan) -> String {
-    plan.findings.iter().map(told).collect()
+    alike(plan).iter().map(|findings| told(findings)).collect()
+}
+
+/// How many errors and warnings [`findings`] shows.
+pub fn count_findings(plan: &Plan) -> (usize, usize) {
+    let all = alike(plan);
+    let errors = all.iter().filter(|findings| findings[0].severity == Severity::Error).count();
+    (errors, all.len() - errors)
+}
+
+/// The findings in groups of those that differ in nothing but what they are about.
+fn alike(plan: &Plan) -> Vec<Vec<&Finding>> {
+    let mut groups: Vec<Vec<&Finding>> = vec![];
+    for finding in &plan.findings {
+        let is_same = |other: &Finding| {
+            (other.severity, &other.message, &other.hint)
+                == (finding.severity, &finding.message, &finding.hint)
+        };
+        match groups.iter_mut().find(|group| is_same(group[0])) {
+            Some(group) => group.push(finding),
+            None => groups.push(vec![finding]),
+        }
+    }
+    groups
 }
 
 fn block(group: &Group<'_>) -> String {
@@ -100,8 +121,10 @@ fn indented(text: &str) -> String {
     text.lines().map(|line| format!("{INDENT}{line}\n")).collect()
 }
 
-fn told(finding: &Finding) -> String {
-    let Finding { severity, subject, message, hint } = finding;
+fn told(alike: &[&Finding]) -> String {
+    let Finding { severity, message, hint, .. } = alike[0];
+    let subjects: Vec<&str> = alike.iter().map(|finding| finding.subject.as_str()).collect();
+    let subject = subjects.join(", ");
     let severity = match severity {
         Severity::Error => "error",
         Severity::Warning => "warning",
@@ -116,7 +139,11 @@ fn told(finding: &Finding) -> String {
 
 fn sum(plan: &Plan) -> String {
     if plan.is_empty() {
-        return format!("{}: nothing to do\n", plan.cluster);
+        return match count_findings(plan).0 {
+            0 => format!("{}: nothing to do\n", plan.cluster),
+            1 => format!("{}: no plan because of 1 error\n", plan.cluster),
+            errors => format!("{}: no plan because of {errors} errors\n", plan.cluster),
+        };
     }
     let classes = [
         (Class::Create, "to create"),

@@ -74,7 +74,7 @@ fn version(builder: &Builder<'_>, findings: &mut Vec<Finding>) {
     let needs_image = new.any(|one| one.node.image.is_some());
     if number < OLDEST || needs_image {
         let message = format!("Proxmox VE {version} is too old: 8.4 is needed");
-        let hint = "upgrade it; from 8.0 on, nodes can be clones of a template that is made by hand (`boot: template`)";
+        let hint = "upgrade it; from 8.0 on, nodes can be clones of a template that is made by hand (`machine: {boot: template, template: NAME}`)";
         findings.push(Finding::error("proxmox", message).hint(hint));
     } else if is_cloning {
         let message = format!("Proxmox VE {version} is old: nothing but clones can be made there");

@@ -1,0 +1,129 @@
+//! Answers that a user edits on the terminal before they are entered, and secrets that it does not show.
+
+use std::io::{self, BufRead as _, Read as _, Write as _};
+
+use rustix::termios::{
+    LocalModes, OptionalActions, SpecialCodeIndex, Termios, tcgetattr, tcsetattr,
+};
+use talmox_talos_config::secret::SecretText;
+
+use crate::environment;
+use crate::error::CommandError;
+use crate::line_editor::{LineEditor, LineEnd};
+use crate::printer::Printer;
+use crate::visible;
+
+/// The width of a terminal that does not report one.
+const USUAL_COLUMNS: usize = 80;
+/// An answer must have so much room beside its question, else it goes below it.
+const ROOM: usize = 16;
+
+/// Whether the text of an answer is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Echo {
+    Shown,
+    Hidden,
+}
+
+/// Asks for a line, which the user can edit. Stdin must be a terminal.
+pub(crate) fn line(question: &str, printer: &Printer) -> Result<String, CommandError> {
+    if environment::variable("TERM").is_none_or(|kind| kind == "dumb") {
+        return plain_line(question, printer);
+    }
+    edited(question, Echo::Shown, printer)
+}
+
+/// Asks for a secret, of which nothing is shown. Stdin must be a terminal.
+pub(crate) fn secret(question: &str, printer: &Printer) -> Result<SecretText, CommandError> {
+    edited(question, Echo::Hidden, printer).map(SecretText::new)
+}
+
+/// A line as the terminal itself edits it, for terminals that cannot move the cursor.
+fn plain_line(question: &str, printer: &Printer) -> Result<String, CommandError> {
+    printer.say_raw(question);
+    io::stderr().flush().map_err(unreadable)?;
+    let mut line = String::new();
+    if io::stdin().lock().read_line(&mut line).map_err(unreadable)? == 0 {
+        return Err(no_answer());
+    }
+    Ok(line)
+}
+
+fn edited(question: &str, echo: Echo, printer: &Printer) -> Result<String, CommandError> {
+    let columns = printer.terminal().map_or(USUAL_COLUMNS, |size| size.columns);
+    let question = visible::plain(question);
+    let width = question.chars().count();
+    // What is drawn again with every key must fit into one row.
+    let (prompt, room) = if width + ROOM <= columns {
+        (&*question, columns - width)
+    } else {
+        printer.say(question.trim_end());
+        ("> ", columns.saturating_sub(2))
+    };
+    let raw = RawInput::start().map_err(unreadable)?;
+    let mut line = LineEditor::default();
+    draw(prompt, &line, room, echo, printer);
+    let end = loop {
+        let mut byte = [0];
+        if io::stdin().lock().read(&mut byte).map_err(unreadable)? == 0 {
+            break LineEnd::EndOfInput;
+        }
+        if let Some(end) = line.take(byte[0]) {
+            break end;
+        }
+        draw(prompt, &line, room, echo, printer);
+    };
+    drop(raw);
+    printer.say("");
+    match end {
+        LineEnd::Entered => Ok(line.text()),
+        LineEnd::Interrupted => Err(CommandError::failed("stopped: nothing was written")),
+        LineEnd::EndOfInput => Err(no_answer()),
+    }
+}
+
+/// Draws the row again, with the cursor where the next character goes.
+fn draw(prompt: &str, line: &LineEditor, room: usize, echo: Echo, printer: &Printer) {
+    if echo == Echo::Hidden {
+        return printer.draw(&format!("\r\x1b[K{prompt}"));
+    }
+    let (shown, column) = line.window(room);
+    let behind = shown.chars().count() - column;
+    let back = if behind == 0 { String::new() } else { format!("\x1b[{behind}D") };
+    printer.draw(&format!("\r\x1b[K{prompt}{}{back}", visible::plain(&shown)));
+}
+
+/// The terminal hands over every key at once and shows none, for as long as this exists.
+struct RawInput {
+    before: Termios,
+}
+
+impl RawInput {
+    fn start() -> io::Result<Self> {
+        let before = tcgetattr(io::stdin())?;
+        let mut raw = before.clone();
+        // Ctrl-C comes as a key: a signal would end the program and leave the terminal without echo.
+        raw.local_modes -=
+            LocalModes::ICANON | LocalModes::ECHO | LocalModes::ISIG | LocalModes::IEXTEN;
+        raw.special_codes[SpecialCodeIndex::VMIN] = 1;
+        raw.special_codes[SpecialCodeIndex::VTIME] = 0;
+        // Flushing would lose what the user typed ahead.
+        tcsetattr(io::stdin(), OptionalActions::Now, &raw)?;
+        Ok(Self { before })
+    }
+}
+
+impl Drop for RawInput {
+    fn drop(&mut self) {
+        // A terminal that is gone needs no settings.
+        tcsetattr(io::stdin(), OptionalActions::Now, &self.before).ok();
+    }
+}
+
+fn unreadable(error: io::Error) -> CommandError {
+    CommandError::failed("cannot read the answer").because(error)
+}
+
+fn no_answer() -> CommandError {
+    CommandError::failed("no answer; nothing was written")
+}
