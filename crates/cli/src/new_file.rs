@@ -4,6 +4,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use talmox_talos_config::secret::SecretText;
+
 use crate::disk::{Before, Readers, Staged};
 use crate::error::CommandError;
 
@@ -11,7 +13,8 @@ use crate::error::CommandError;
 #[derive(Debug)]
 pub(crate) struct NewFile {
     pub(crate) path: PathBuf,
-    pub(crate) text: String,
+    /// Wiped from memory in the end, as configs hold keys.
+    pub(crate) text: SecretText,
     /// It holds keys: only its owner may read it.
     pub(crate) is_secret: bool,
 }
@@ -41,7 +44,7 @@ pub(crate) fn refuse_existing(
 pub(crate) fn write_all(files: &[NewFile]) -> Result<(), CommandError> {
     let stage = |file: &NewFile| {
         let readers = if file.is_secret { Readers::Owner } else { Readers::Everybody };
-        Staged::new(&file.path, &file.text, readers)
+        Staged::new(&file.path, file.text.expose(), readers)
     };
     let staged: Vec<Staged> = files.iter().map(stage).collect::<Result<_, _>>()?;
     staged.into_iter().try_for_each(|file| file.put(Before::Anything))
@@ -60,7 +63,7 @@ mod tests {
     use super::*;
 
     fn file(path: PathBuf, text: &str) -> NewFile {
-        NewFile { path, text: text.to_owned(), is_secret: true }
+        NewFile { path, text: SecretText::new(text), is_secret: true }
     }
 
     #[test]

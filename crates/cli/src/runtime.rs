@@ -1,9 +1,13 @@
 //! Commands that wait for others run in here.
 
 use std::future::Future;
+use std::time::Duration;
 
 use crate::error::CommandError;
 use crate::interrupt::{self, Stops};
+
+/// Timeout for the tasks that are left when a command has ended.
+const LAST_TASKS: Duration = Duration::from_secs(2);
 
 /// Runs a command. A signal stops it cleanly, and it is said how to go on; what changes something heeds signals by itself.
 pub(crate) fn run<T>(
@@ -22,8 +26,9 @@ pub(crate) fn run<T>(
             result = command => result,
         }
     });
-    // What a lab or a broken connection still waits for is nobody's concern any more.
-    runtime.shutdown_background();
+    // Tasks of a lab own its temporary folder, which is removed when the last of them is dropped. A process that exits before
+    // leaves the folder behind. A blocking call, such as a lookup of a name, must not keep the process from exiting.
+    runtime.shutdown_timeout(LAST_TASKS);
     match result {
         // It may have come to its end before it could be broken off.
         Err(_) if interrupt::is_unheeded() => Err(interrupt::stopped()),

@@ -4,6 +4,7 @@
 //! to contradict each other by their mere presence.
 
 use talmox_yaml::{Map, Node, Value, emit_as};
+use zeroize::Zeroizing;
 
 use crate::decode::{self, Lines};
 use crate::encode::encode_record;
@@ -135,9 +136,19 @@ impl Config {
             }
             Item::Deletion(_) => Node::from(Value::Map(Map::default())),
         });
-        let texts: Vec<String> =
-            documents.map(|document| emit_as(&document, 4, self.release.go_yaml())).collect();
-        texts.join("---\n")
+        // Each of them may hold keys, and the buffer of the result must not be moved while it grows: the memory that it
+        // leaves is not wiped.
+        let texts: Vec<Zeroizing<String>> = documents
+            .map(|document| Zeroizing::new(emit_as(&document, 4, self.release.go_yaml())))
+            .collect();
+        let mut all = String::with_capacity(texts.iter().map(|text| text.len() + 4).sum());
+        for (nth, text) in texts.iter().enumerate() {
+            if nth > 0 {
+                all.push_str("---\n");
+            }
+            all.push_str(text);
+        }
+        all
     }
 
     /// Puts the v1alpha1 document first and refuses documents that exclude each other.

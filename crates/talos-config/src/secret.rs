@@ -47,6 +47,12 @@ mod tests {
     use super::*;
 
     #[test]
+    fn secrets_are_wiped_from_memory() {
+        fn assert_wiped(_: &impl zeroize::ZeroizeOnDrop) {}
+        assert_wiped(&SecretText::new("hunter2").0);
+    }
+
+    #[test]
     fn secrets_show_nothing() {
         let secret = SecretText::new("hunter2");
         assert_eq!(format!("{secret} {secret:?}"), "****** ******");

@@ -82,7 +82,7 @@ impl Inventory {
 
     fn edit(&mut self, chance: &mut Chance) {
         let shift = 1 + chance.below(40);
-        match chance.below(9) {
+        match chance.below(11) {
             0 => self.control_planes.reverse(),
             1 => self.has_vip = !self.has_vip,
             2 => self.control_planes.iter_mut().for_each(|entry| entry.name.insert_str(0, "new-")),
@@ -97,6 +97,23 @@ impl Inventory {
             }
             7 if !self.workers.is_empty() => {
                 self.workers.remove(0);
+            }
+            // What was a control plane is called a worker, with a new control plane in its place or not.
+            8 if self.control_planes.len() > 1 => {
+                let moved = self.control_planes.remove(0);
+                self.workers.push(moved);
+            }
+            9 => {
+                let first = 60 + shift;
+                let fresh = (1..).zip(&self.control_planes).map(|(nth, old)| Entry {
+                    name: format!("next-{}", old.name),
+                    address: first + nth,
+                    vmid: 400 + first + nth,
+                    host: old.host,
+                });
+                let fresh = fresh.collect();
+                let moved = std::mem::replace(&mut self.control_planes, fresh);
+                self.workers.extend(moved);
             }
             _ => {
                 let (address, vmid) = (60 + shift, 360 + shift);

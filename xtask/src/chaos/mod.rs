@@ -1,11 +1,15 @@
-//! `cargo xtask chaos --seed N --minutes M`: many short lives of a cluster in the lab, in which runs of `up` are killed, calls
-//! fail, hosts go down, inventories are edited, and two folders work on one cluster at once. An observer that shares no code
-//! with the program looks for what must never happen. The same seed draws the same lives; how they interleave is up to the
-//! machine.
+//! `cargo xtask chaos --seed N --minutes M`: many short lives of a cluster in the lab, in which runs of `up` and `destroy` are
+//! killed, calls fail, hosts go down, the power is cut, inventories are edited, and two folders work on one cluster at once. An
+//! observer that shares no code with the program looks for what must never happen. The same seed draws the same lives; how they
+//! interleave is up to the machine, and kills follow the durations that were measured.
 
 mod fault;
 mod inventory;
+mod lab_process;
 mod observer;
+mod pace;
+mod run;
+mod tally;
 mod world;
 
 use std::path::{Path, PathBuf};
@@ -15,9 +19,13 @@ use std::time::Duration;
 use talmox_clock::{Chance, Clock, Deadline};
 
 use crate::Problems;
+use pace::Pace;
+use tally::{Tally, Violations};
 use world::World;
 
 const USAGE: &str = "usage: cargo xtask chaos [--seed N] [--minutes M] [--talmox PATH]";
+/// The folders of so many lives are kept, each with a lab and its images.
+const KEPT: usize = 5;
 
 struct Arguments {
     seed: u64,
@@ -26,21 +34,7 @@ struct Arguments {
     talmox: Option<PathBuf>,
 }
 
-/// What was done, for the last line.
-#[derive(Default)]
-pub(crate) struct Tally {
-    worlds: u64,
-    runs: u64,
-    kills: u64,
-    edits: u64,
-    /// Two folders that ran at the same time.
-    pairs: u64,
-    lab_restarts: u64,
-    observations: u64,
-    bootstrapped: u64,
-    settled: u64,
-}
-
+/// Violations do not end it: each is kept with its seed, and the time without one is part of the result.
 pub(crate) fn run(root: &Path, arguments: &[String]) -> Problems {
     let arguments = match parse(arguments) {
         Ok(arguments) => arguments,
@@ -49,62 +43,66 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> Problems {
     let Some(talmox) = arguments.talmox.clone().or_else(|| build(root)) else {
         return vec!["the program does not build".to_owned()];
     };
-    let end = Clock::real().deadline(Duration::from_secs_f64(arguments.minutes * 60.0));
-    let mut tally = Tally::default();
-    let mut violations = Vec::new();
+    let clock = Clock::real();
+    let started = clock.moment();
+    let end = clock.deadline(Duration::from_secs_f64(arguments.minutes * 60.0));
+    let (mut tally, mut pace) = (Tally::default(), Pace::default());
+    let (mut violations, mut problems) = (Violations::default(), Vec::new());
     let mut seed = arguments.seed;
-    while !end.has_passed() && violations.is_empty() {
+    while !end.has_passed() {
         let mut chance = Chance::new(seed);
-        match World::start(&talmox, seed, &mut chance) {
-            Ok(world) => violations = live(world, &mut chance, &end, &mut tally),
-            Err(error) => violations.push(format!("the lab does not start: {error}")),
-        }
-        tally.worlds += 1;
-        if !violations.is_empty() {
+        let mut world = match World::start(&talmox, seed, &mut chance) {
+            Ok(world) => world,
+            Err(error) => {
+                problems.push(format!("seed {seed}: the lab does not start: {error}"));
+                break;
+            }
+        };
+        let found = live(&mut world, &mut chance, &end, &mut pace, &mut tally);
+        tally.lives += 1;
+        if !found.is_empty() {
+            violations.add(clock.moment().since(started));
             println!("seed {seed} of this life: cargo xtask chaos --seed {seed} --minutes 1");
+            if problems.len() < KEPT {
+                println!("everything of this life is kept in {}", world.keep().display());
+            }
+            for one in &found {
+                println!("violation: {one}");
+            }
+            problems.push(format!("seed {seed}: {}", found.join("; ")));
         }
         seed += 1;
     }
-    println!(
-        "chaos: {} lives, {} runs, {} of them killed, {} edits, {} pairs at once, {} lab restarts, {} observations, \
-         {} lives with an etcd, {} ended settled, {} violations",
-        tally.worlds,
-        tally.runs,
-        tally.kills,
-        tally.edits,
-        tally.pairs,
-        tally.lab_restarts,
-        tally.observations,
-        tally.bootstrapped,
-        tally.settled,
-        violations.len()
-    );
+    println!("chaos: {tally}");
+    println!("chaos: {}", violations.summary(clock.moment().since(started)));
     // A run in which nothing came up has shown nothing.
-    if violations.is_empty() && tally.worlds > 3 && (tally.bootstrapped == 0 || tally.settled == 0)
-    {
-        violations.push("no cluster ever came up, so nothing was tested".to_owned());
+    let is_idle = tally.bootstrapped == 0 || tally.settled == 0;
+    if problems.is_empty() && tally.lives > 3 && is_idle {
+        problems.push("no cluster ever came up, so nothing was tested".to_owned());
     }
-    violations
+    problems
 }
 
 /// One life of a cluster: a handful of rounds, and at the end a run without disturbance.
-fn live(mut world: World, chance: &mut Chance, end: &Deadline, tally: &mut Tally) -> Problems {
+fn live(
+    world: &mut World,
+    chance: &mut Chance,
+    end: &Deadline,
+    pace: &mut Pace,
+    tally: &mut Tally,
+) -> Problems {
     let rounds = 3 + chance.below(10);
     let mut violations = Vec::new();
     for _ in 0..rounds {
         if end.has_passed() || !violations.is_empty() {
             break;
         }
-        violations = world.round(chance, tally);
+        violations = world.round(chance, pace, tally);
     }
     if violations.is_empty() {
         violations = world.settle(tally);
     }
-    tally.observations += world.observations();
-    tally.bootstrapped += u64::from(world.has_etcd());
-    if !violations.is_empty() {
-        println!("everything of this life is kept in {}", world.keep().display());
-    }
+    world.observer().count(tally);
     violations
 }
 

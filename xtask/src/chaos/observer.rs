@@ -8,18 +8,34 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value};
 
+use super::tally::Tally;
+
 /// Tasks that end or interrupt a machine.
 const HARMFUL_TASKS: [&str; 5] = ["qmreset", "qmstop", "qmshutdown", "qmreboot", "qmdestroy"];
+
+/// What was run since the last look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Since {
+    /// Nothing that may stop a machine or end a cluster.
+    Up,
+    /// `destroy`, with or without `up`: machines may be gone, and once all data is gone, there may be a new cluster.
+    Destroy,
+}
 
 pub(super) struct Observer {
     state: PathBuf,
     /// Secrets files with what they held at first.
     secrets: BTreeMap<PathBuf, Vec<u8>>,
     bystander: Bystander,
-    /// Every etcd cluster that was ever seen, but for the bystander's.
-    etcds: BTreeSet<String>,
-    /// Every VM that was ever a member of one.
+    /// The etcd clusters with data on a disk at the last look, but for the bystander's.
+    living: BTreeSet<String>,
+    /// The VMs with such data at the last look.
     members: BTreeSet<String>,
+    /// Tasks that end or interrupt a machine and were judged already.
+    harmful: BTreeSet<String>,
+    /// Every etcd cluster that was ever seen to live.
+    seen: BTreeSet<String>,
+    ended: u64,
     observations: u64,
 }
 
@@ -38,8 +54,11 @@ impl Observer {
             state: state.to_owned(),
             secrets: BTreeMap::new(),
             bystander: Bystander::default(),
-            etcds: BTreeSet::new(),
+            living: BTreeSet::new(),
             members: BTreeSet::new(),
+            harmful: BTreeSet::new(),
+            seen: BTreeSet::new(),
+            ended: 0,
             observations: 0,
         }
     }
@@ -61,20 +80,32 @@ impl Observer {
         if self.bystander.vms.len() != vmids.len() || self.bystander.etcds.len() != 1 {
             return Err(io::Error::other("the cluster beside is not complete"));
         }
+        // An observer that does not find this data would not find other data either.
+        let on_disks: BTreeSet<String> = etcd_data(world).map(|(etcd, _)| etcd).collect();
+        if on_disks != self.bystander.etcds {
+            return Err(io::Error::other("the etcd of the cluster beside is on no disk"));
+        }
         Ok(())
     }
 
-    pub(super) fn observations(&self) -> u64 {
-        self.observations
+    pub(super) fn count(&self, tally: &mut Tally) {
+        let made = u64::try_from(self.seen.len()).unwrap_or(u64::MAX);
+        tally.observations += self.observations;
+        tally.bootstrapped += u64::from(made > 0);
+        tally.ended += self.ended;
+        tally.made_again += made.saturating_sub(1);
     }
 
-    pub(super) fn has_etcd(&self) -> bool {
-        !self.etcds.is_empty()
+    /// Whether a task that ends or interrupts a machine has not ended itself.
+    pub(super) fn sees_harmful_task_run(&self) -> io::Result<bool> {
+        let saved = self.read("world.json")?;
+        let mut tasks = entries(&saved["world"]["tasks"]["by_upid"]);
+        Ok(tasks.any(|(_, task)| is_harmful(task) && !task["state"]["Running"].is_null()))
     }
 
     /// What must never be, and is. The lab writes every two seconds and when it stops: what is not seen at once is seen at
     /// the next look, since nothing of what is looked for goes away by itself.
-    pub(super) fn look(&mut self) -> Vec<String> {
+    pub(super) fn look(&mut self, since: Since) -> Vec<String> {
         let (world, etcds) = match (self.read("world.json"), self.read("etcd.json")) {
             (Ok(world), Ok(etcds)) => (world, etcds),
             (world, etcds) => {
@@ -87,36 +118,61 @@ impl Observer {
         };
         self.observations += 1;
         let world = &world["world"];
-        let mut violations = self.count_etcds(&etcds);
+        let mut violations = self.judge_etcds(world, since);
         violations.extend(doubled_identities(&world["vms"]));
-        violations.extend(self.harmed_members(world));
         violations.extend(self.touched_bystander(world, &etcds));
         violations.extend(self.changed_secrets());
         violations
     }
 
-    fn count_etcds(&mut self, etcds: &Value) -> Vec<String> {
-        for etcd in list(etcds).filter(|etcd| !self.bystander.etcds.contains(&text(&etcd["id"]))) {
-            self.etcds.insert(text(&etcd["id"]));
-            self.members.extend(entries(&etcd["members"]).map(|(_, member)| text(&member["vmid"])));
+    /// Data on disks is what counts: an etcd cluster is ended by the loss of all its data, and by nothing else.
+    fn judge_etcds(&mut self, world: &Value, since: Since) -> Vec<String> {
+        let is_own = |(etcd, _): &(String, String)| !self.bystander.etcds.contains(etcd);
+        let (living, members): (BTreeSet<String>, BTreeSet<String>) =
+            etcd_data(world).filter(is_own).unzip();
+        let mut violations = Vec::new();
+        if living.len() > 1 {
+            violations.push(format!(
+                "{} etcd clusters of one inventory have data at the same time: {living:?}",
+                living.len()
+            ));
         }
-        if self.etcds.len() < 2 {
-            return vec![];
+        for ended in self.living.difference(&living) {
+            match since {
+                Since::Destroy => self.ended += 1,
+                Since::Up => violations.push(format!(
+                    "all data of the etcd cluster {ended} is gone without `destroy`"
+                )),
+            }
         }
-        vec![format!(
-            "{} etcd clusters were made for one inventory: {:?}",
-            self.etcds.len(),
-            self.etcds
-        )]
+        violations.extend(self.harmed_members(world, &members, since));
+        self.seen.extend(living.iter().cloned());
+        (self.living, self.members) = (living, members);
+        violations
     }
 
     /// Members of etcd that were stopped, reset or destroyed: `up` has no business doing that.
-    fn harmed_members(&self, world: &Value) -> Vec<String> {
+    fn harmed_members(
+        &mut self,
+        world: &Value,
+        members: &BTreeSet<String>,
+        since: Since,
+    ) -> Vec<String> {
         let tasks = entries(&world["tasks"]["by_upid"]);
-        let harmful =
-            tasks.filter(|(_, task)| HARMFUL_TASKS.contains(&text(&task["kind"]).as_str()));
-        let harmful = harmful.filter(|(_, task)| self.members.contains(&text(&task["id"])));
-        harmful.map(|(upid, _)| format!("a member of etcd was interrupted: {upid}")).collect()
+        let is_new = |upid: &String| !self.harmful.contains(upid);
+        let harmful: Vec<(&String, &Value)> =
+            tasks.filter(|(upid, task)| is_harmful(task) && is_new(upid)).collect();
+        let is_member = |task: &Value| {
+            let vmid = text(&task["id"]);
+            self.members.contains(&vmid) || members.contains(&vmid)
+        };
+        let violations = harmful
+            .iter()
+            .filter(|(_, task)| since == Since::Up && is_member(task))
+            .map(|(upid, _)| format!("a member of etcd was interrupted: {upid}"))
+            .collect();
+        self.harmful.extend(harmful.into_iter().map(|(upid, _)| upid.clone()));
+        violations
     }
 
     fn touched_bystander(&self, world: &Value, etcds: &Value) -> Vec<String> {
@@ -149,6 +205,23 @@ impl Observer {
     }
 }
 
+fn is_harmful(task: &Value) -> bool {
+    HARMFUL_TASKS.contains(&text(&task["kind"]).as_str())
+}
+
+/// The etcd clusters that have data on disks, each with the number of the VM whose disk it is.
+fn etcd_data(world: &Value) -> impl Iterator<Item = (String, String)> {
+    let storages = entries(&world["storages"]);
+    let places = storages.flat_map(|(_, storage)| entries(&storage["volumes"]));
+    let volumes = places.flat_map(|(_, volumes)| entries(volumes));
+    volumes.filter_map(|(name, volume)| {
+        let etcd = &volume["written"]["ephemeral"]["etcd"]["cluster"];
+        let (_, rest) = name.rsplit_once("vm-")?;
+        let vmid = rest.split('-').next()?;
+        (!etcd.is_null()).then(|| (text(etcd), vmid.to_owned()))
+    })
+}
+
 /// Machines that claim to be the same: by their UUID, hardware address, address, or the node that their notes name.
 fn doubled_identities(vms: &Value) -> Vec<String> {
     let mut seen: BTreeMap<String, String> = BTreeMap::new();
@@ -161,7 +234,10 @@ fn doubled_identities(vms: &Value) -> Vec<String> {
             parts.find(|part| part.starts_with(start))
         };
         let node = part("description", "talmox/1 ").map(|marker| {
-            let words = marker.split(' ').filter(|word| !word.starts_with("stage="));
+            let is_identity = |word: &&str| {
+                !word.contains('=') || ["cluster=", "node="].iter().any(|key| word.starts_with(key))
+            };
+            let words = marker.split(' ').filter(is_identity);
             words.collect::<Vec<_>>().join(" ")
         });
         let identities =
@@ -196,4 +272,86 @@ fn list(value: &Value) -> impl Iterator<Item = &Value> {
 /// Texts and numbers alike.
 fn text(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// A lab with this data of etcd on the disks of VMs, and these tasks.
+    fn world(data: &[(u32, u64)], tasks: &[(&str, u32)]) -> Value {
+        let volume = |(vmid, etcd): &(u32, u64)| {
+            let written = json!({"ephemeral": {"etcd": {"cluster": etcd, "member": 1}}});
+            (format!("vm-{vmid}-disk-1"), json!({"written": written}))
+        };
+        let mut volumes: Map<String, Value> = data.iter().map(volume).collect();
+        volumes.insert("iso/talos.iso".to_owned(), json!({"written": null}));
+        let task = |(kind, vmid): &(&str, u32)| {
+            (format!("UPID:{kind}:{vmid}"), json!({"kind": kind, "id": vmid.to_string()}))
+        };
+        let tasks: Map<String, Value> = tasks.iter().map(task).collect();
+        json!({
+            "storages": {"local-lvm": {"volumes": {"pve1": volumes}}},
+            "tasks": {"by_upid": tasks},
+        })
+    }
+
+    fn observer() -> Observer {
+        Observer::new(Path::new("state"))
+    }
+
+    #[test]
+    fn two_etcds_at_once_are_a_violation_also_after_a_destroy() {
+        let mut observer = observer();
+        let one = world(&[(311, 7), (312, 7)], &[]);
+        assert!(observer.judge_etcds(&one, Since::Up).is_empty());
+        for since in [Since::Up, Since::Destroy] {
+            let two = world(&[(312, 7), (313, 8)], &[]);
+            let found = observer.judge_etcds(&two, since);
+            assert!(found[0].starts_with("2 etcd clusters of one inventory"), "{found:?}");
+        }
+    }
+
+    #[test]
+    fn a_new_etcd_is_legal_once_destroy_has_ended_the_old_one() {
+        let mut observer = observer();
+        let gone = [("qmstop", 311), ("qmdestroy", 311)];
+        assert!(observer.judge_etcds(&world(&[(311, 7)], &[]), Since::Up).is_empty());
+        assert!(observer.judge_etcds(&world(&[], &gone), Since::Destroy).is_empty());
+        assert!(observer.judge_etcds(&world(&[(311, 8)], &gone), Since::Up).is_empty());
+        let mut tally = Tally::default();
+        observer.count(&mut tally);
+        assert_eq!((tally.bootstrapped, tally.ended, tally.made_again), (1, 1, 1));
+        // The tasks of that destroy are no reason for a finding later, others are.
+        let more = [gone[0], gone[1], ("qmreset", 311)];
+        let found = observer.judge_etcds(&world(&[(311, 8)], &more), Since::Up);
+        assert_eq!(found, ["a member of etcd was interrupted: UPID:qmreset:311"]);
+    }
+
+    #[test]
+    fn up_ends_no_cluster_and_interrupts_no_member() {
+        let mut observer = observer();
+        assert!(observer.judge_etcds(&world(&[(311, 7)], &[]), Since::Up).is_empty());
+        let found = observer.judge_etcds(&world(&[], &[("qmdestroy", 311)]), Since::Up);
+        assert_eq!(
+            found,
+            [
+                "all data of the etcd cluster 7 is gone without `destroy`",
+                "a member of etcd was interrupted: UPID:qmdestroy:311",
+            ]
+        );
+    }
+
+    #[test]
+    fn machines_that_claim_to_be_the_same_are_found_whatever_else_their_notes_say() {
+        let vm = |more: &str| {
+            let description = format!("Node cp-1\n\ntalmox/1 cluster=ab node=cp-1 {more}");
+            json!({"config": {"description": description}})
+        };
+        let vms = json!({"300": vm("stage=made role=controlplane"), "301": vm("stage=create")});
+        assert_eq!(doubled_identities(&vms).len(), 1);
+        assert_eq!(doubled_identities(&json!({"300": vm("stage=made")})), Vec::<String>::new());
+    }
 }

@@ -1,18 +1,21 @@
 //! A lab, two folders that describe the same cluster, and what happens to them.
 
 use std::fs;
-use std::io::{self, BufRead as _, BufReader};
+use std::io;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
-use serde_json::{Value, json};
 use talmox_clock::{Chance, Clock};
 
-use super::inventory::{HOSTS, Inventory};
-use super::observer::Observer;
-use super::{Tally, fault};
+use super::fault;
+use super::inventory::Inventory;
+use super::lab_process::LabProcess;
+use super::observer::{Observer, Since};
+use super::pace::Pace;
+use super::run::{Look, Run, RunKind};
+use super::tally::Tally;
 use crate::Problems;
 
 /// Two checkouts, as if on two machines: folders side by side would be seen as two clusters of one inventory.
@@ -21,19 +24,31 @@ const BYSTANDER: &str = "beside/bystander";
 /// What the lab is made for: it has the hosts that an inventory names, and edits must not change them.
 const SITE: &str = "site/chaos";
 const SECRETS: &str = "secrets.sops.yaml";
-/// How much faster than ours the lab's time passes.
-const SPEED: &str = "30";
-/// A run that takes longer is killed: with these timeouts of the inventory nothing takes so long.
-const LONGEST_RUN: Duration = Duration::from_mins(1);
+/// How often the state of the lab is waited for until the tasks of a `destroy` have ended.
+const MOST_SAVES: usize = 5;
+/// Between two looks at the processes.
+const PAUSE: Duration = Duration::from_millis(10);
 
 pub(super) struct World {
     talmox: PathBuf,
     seed: u64,
     root: PathBuf,
     inventory: Inventory,
-    lab: Option<Child>,
+    lab: LabProcess,
     observer: Observer,
+    clock: Clock,
     is_kept: bool,
+}
+
+/// A run of this round.
+#[derive(Clone, Copy)]
+struct Planned {
+    folder: &'static str,
+    kind: RunKind,
+    /// When it starts, after the start of the round.
+    after: Duration,
+    /// How old it is when it is killed, if it is.
+    kill: Option<Duration>,
 }
 
 impl World {
@@ -45,9 +60,10 @@ impl World {
             talmox: talmox.to_owned(),
             seed,
             observer: Observer::new(&root.join("state")),
+            lab: LabProcess::new(&root),
             root,
             inventory,
-            lab: None,
+            clock: Clock::real(),
             is_kept: false,
         };
         for folder in FOLDERS.into_iter().chain([BYSTANDER, SITE]) {
@@ -63,7 +79,7 @@ impl World {
         world.start_lab("faults: []\n")?;
         let up = ["up", "--yes", "--inventory", BYSTANDER, "--lab-at", "lab.json"];
         world.run_to_end(&up)?;
-        world.stop_lab();
+        world.lab.stop();
         world.observer.remember_bystander(&Inventory::bystander().vmids())?;
         for folder in FOLDERS {
             world.observer.remember_secrets(&world.path(folder, SECRETS))?;
@@ -73,61 +89,124 @@ impl World {
     }
 
     /// Some edit, one or two runs, killed or not, and a look at the state of the lab.
-    pub(super) fn round(&mut self, chance: &mut Chance, tally: &mut Tally) -> Problems {
-        match self.disturb(chance, tally) {
-            Ok(()) => self.observer.look(),
+    pub(super) fn round(
+        &mut self,
+        chance: &mut Chance,
+        pace: &mut Pace,
+        tally: &mut Tally,
+    ) -> Problems {
+        match self.disturb(chance, pace, tally) {
+            Ok(since) => self.observer.look(since),
             Err(error) => vec![format!("the round cannot be carried out: {error}")],
         }
     }
 
-    fn disturb(&mut self, chance: &mut Chance, tally: &mut Tally) -> io::Result<()> {
+    fn disturb(
+        &mut self,
+        chance: &mut Chance,
+        pace: &mut Pace,
+        tally: &mut Tally,
+    ) -> io::Result<Since> {
         if chance.below(4) == 0 {
-            self.stop_lab();
-            if chance.below(2) == 0 {
-                self.switch_hosts_on()?;
-            }
-            self.start_lab(&fault::draw(chance))?;
+            self.lab.stop();
+            self.start_lab_again(chance)?;
             tally.lab_restarts += 1;
         }
         let is_pair = chance.below(2) == 0;
         let which = usize::try_from(chance.below(2)).expect("one of two");
-        let folders: &[&str] = if is_pair { &FOLDERS } else { &FOLDERS[which..=which] };
+        let folders: &[&'static str] = if is_pair { &FOLDERS } else { &FOLDERS[which..=which] };
+        let mut kinds = vec![];
         for folder in folders {
             self.prepare(folder, chance, tally)?;
+            kinds.push(if chance.below(5) == 0 { RunKind::Destroy } else { RunKind::Up });
         }
+        let count = |kind| u64::from(kinds.contains(&kind));
         tally.pairs += u64::from(is_pair);
-        let mut runs = Vec::new();
-        for folder in folders {
-            let is_killed = chance.below(3) > 0;
-            let life =
-                if is_killed { Duration::from_millis(chance.below(2_500)) } else { LONGEST_RUN };
-            runs.push((*folder, self.spawn_up(folder)?, Clock::real().deadline(life)));
-            tally.runs += 1;
-            // The second begins while the first is somewhere in the middle.
-            thread::park_timeout(Duration::from_millis(chance.below(500)));
-        }
+        tally.contested_destroys += count(RunKind::Destroy) * count(RunKind::Up);
+        let power_cut = (chance.below(6) == 0).then(|| pace.draw(kinds[0].command(), chance));
         let loses_folder = chance.below(6) == 0;
-        while !runs.is_empty() {
-            if loses_folder {
-                self.remove_local_state(runs[0].0);
+        let mut waiting: Vec<Planned> = vec![];
+        for (&folder, &kind) in folders.iter().zip(&kinds) {
+            let kill = (chance.below(3) > 0).then(|| pace.draw(kind.command(), chance));
+            // The second starts while the first is somewhere in the middle.
+            let after = if waiting.is_empty() {
+                Duration::ZERO
+            } else {
+                pace.draw(kinds[0].command(), chance)
+            };
+            waiting.push(Planned { folder, kind, after, kill });
+        }
+        let began = self.clock.moment();
+        let mut runs: Vec<Run> = vec![];
+        while !(waiting.is_empty() && runs.is_empty()) {
+            let now = self.clock.moment().since(began);
+            if power_cut.is_some_and(|after| now >= after) {
+                break;
+            }
+            for planned in waiting.extract_if(.., |planned| planned.after <= now) {
+                runs.push(self.start_run(&planned, tally)?);
+            }
+            if loses_folder && let Some(run) = runs.first() {
+                self.remove_local_state(run.folder);
             }
             let mut left = Vec::new();
-            for (folder, mut run, end) in runs {
-                if run.try_wait()?.is_some() {
-                    continue;
+            for run in runs {
+                if let Look::Lives(run) = run.look(pace, tally)? {
+                    left.push(run);
                 }
-                if !end.has_passed() {
-                    left.push((folder, run, end));
-                    continue;
-                }
-                run.kill()?;
-                run.wait()?;
-                tally.kills += 1;
             }
             runs = left;
-            thread::park_timeout(Duration::from_millis(50));
+            thread::park_timeout(PAUSE);
         }
-        Ok(())
+        if power_cut.is_some() {
+            self.cut_power(runs, chance, tally)?;
+        }
+        if !kinds.contains(&RunKind::Destroy) {
+            return Ok(Since::Up);
+        }
+        // What `destroy` ended must be seen now: at the next look nothing may have ended. The tasks of a run that was killed go
+        // on without it.
+        for _ in 0..MOST_SAVES {
+            self.lab.await_save()?;
+            if !self.observer.sees_harmful_task_run()? {
+                break;
+            }
+        }
+        Ok(Since::Destroy)
+    }
+
+    fn start_run(&self, planned: &Planned, tally: &mut Tally) -> io::Result<Run> {
+        let Planned { folder, kind, kill, .. } = *planned;
+        match kind {
+            RunKind::Up => tally.ups += 1,
+            RunKind::Destroy => tally.destroys += 1,
+        }
+        Run::start(folder, kind, self.run_of(folder, kind)?, self.clock, kill)
+    }
+
+    /// Kills the runs and the lab at once, and starts the lab again from what it had saved.
+    fn cut_power(
+        &mut self,
+        mut runs: Vec<Run>,
+        chance: &mut Chance,
+        tally: &mut Tally,
+    ) -> io::Result<()> {
+        let mut killed = 0;
+        for run in &mut runs {
+            killed += u64::from(run.kill()?);
+        }
+        self.lab.kill();
+        let counted =
+            if killed > 0 { &mut tally.power_cuts.in_runs } else { &mut tally.power_cuts.idle };
+        *counted += 1;
+        self.start_lab_again(chance)
+    }
+
+    fn start_lab_again(&mut self, chance: &mut Chance) -> io::Result<()> {
+        if chance.below(2) == 0 {
+            self.lab.switch_hosts_on()?;
+        }
+        self.start_lab(&fault::draw(chance))
     }
 
     /// What happens to a folder between two runs.
@@ -167,29 +246,25 @@ impl World {
             Ok(is_settled) => tally.settled += u64::from(is_settled),
             Err(error) => return vec![format!("the lab does not start again: {error}")],
         }
-        self.stop_lab();
-        self.observer.look()
+        self.lab.stop();
+        self.observer.look(Since::Up)
     }
 
     fn run_undisturbed(&mut self) -> io::Result<bool> {
-        self.stop_lab();
-        self.switch_hosts_on()?;
+        self.lab.stop();
+        self.lab.switch_hosts_on()?;
         self.start_lab("faults: []\n")?;
         self.write_inventory(FOLDERS[0], &self.inventory)?;
         for _ in 0..3 {
-            if self.spawn_up(FOLDERS[0])?.wait()?.success() {
+            if self.run_of(FOLDERS[0], RunKind::Up)?.spawn()?.wait()?.success() {
                 return Ok(true);
             }
         }
         Ok(false)
     }
 
-    pub(super) fn observations(&self) -> u64 {
-        self.observer.observations()
-    }
-
-    pub(super) fn has_etcd(&self) -> bool {
-        self.observer.has_etcd()
+    pub(super) fn observer(&self) -> &Observer {
+        &self.observer
     }
 
     /// The folder with everything, which then stays.
@@ -222,72 +297,34 @@ impl World {
         Err(io::Error::other(format!("talmox {}: {said}", words.join(" "))))
     }
 
-    fn spawn_up(&self, folder: &str) -> io::Result<Child> {
+    /// A run in a folder, with a log beside it.
+    fn run_of(&self, folder: &str, kind: RunKind) -> io::Result<Command> {
         let log = fs::File::options()
             .create(true)
             .append(true)
             .open(self.root.join(folder).with_extension("log"))?;
-        let mut up = self.command(&["up", "--yes", "--inventory", folder, "--lab-at", "lab.json"]);
-        up.stdout(log.try_clone()?).stderr(log).spawn()
+        let words = [kind.command(), "--yes", "--inventory", folder, "--lab-at", "lab.json"];
+        let mut command = self.command(&words);
+        command.stdout(log.try_clone()?).stderr(log);
+        Ok(command)
     }
 
     fn start_lab(&mut self, faults: &str) -> io::Result<()> {
-        fs::write(self.root.join("faults.yaml"), faults)?;
-        let seed = self.seed.to_string();
-        let mut serve = self.command(&["lab", "serve", "--inventory", SITE, "--format", "json"]);
-        serve.args([
-            "--state",
-            "state",
-            "--speed",
-            SPEED,
-            "--seed",
-            &seed,
-            "--faults",
-            "faults.yaml",
-        ]);
-        let log = fs::File::options().create(true).append(true).open(self.root.join("lab.log"))?;
-        let mut lab = serve.stdout(Stdio::piped()).stderr(log).spawn()?;
-        let mut line = String::new();
-        let output = lab.stdout.take().ok_or_else(|| io::Error::other("the lab has no output"))?;
-        BufReader::new(output).read_line(&mut line)?;
-        self.lab = Some(lab);
-        if line.is_empty() {
-            return Err(io::Error::other(format!("it said nothing; faults:\n{faults}")));
-        }
-        fs::write(self.root.join("lab.json"), line)
-    }
-
-    /// Ends the lab as a person would, so that it writes its state.
-    fn stop_lab(&mut self) {
-        let Some(mut lab) = self.lab.take() else { return };
-        let asked = Command::new("kill").arg(lab.id().to_string()).status();
-        if !asked.is_ok_and(|status| status.success()) {
-            lab.kill().ok();
-        }
-        lab.wait().ok();
-    }
-
-    /// Hosts that a fault switched off stay off in a lab that is started again.
-    fn switch_hosts_on(&self) -> io::Result<()> {
-        let path = self.root.join("state/world.json");
-        let mut saved: Value = serde_json::from_slice(&fs::read(&path)?)?;
-        for host in HOSTS {
-            saved["world"]["hosts"][host]["online"] = json!(true);
-        }
-        fs::write(path, serde_json::to_vec(&saved)?)
+        let serve = self.command(&["lab", "serve", "--inventory", SITE]);
+        self.lab.start(serve, self.seed, faults)
     }
 }
 
 impl Drop for World {
     fn drop(&mut self) {
-        self.stop_lab();
+        self.lab.stop();
         if !self.is_kept {
             fs::remove_dir_all(&self.root).ok();
         }
     }
 }
 
-/// A folder of our own below the temporary one.
+/// A folder of its own below the temporary one.
 fn new_folder() -> io::Result<PathBuf> {
     let made = Command::new("mktemp").arg("-d").output()?;
     if !made.status.success() {

@@ -7,6 +7,7 @@ use std::io::{self, IsTerminal as _};
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
+use talmox_talos_config::secret::SecretText;
 
 use super::Outcome;
 use crate::args::Global;
@@ -86,7 +87,7 @@ pub(crate) fn run(args: &ExportArgs, global: &Global, printer: &Printer) -> Outc
     if !form.force {
         refuse_existing([&path], "--force replaces it; `--output -` shows what would be written")?;
     }
-    write_all(&[NewFile { path: path.clone(), text, is_secret: false }])?;
+    write_all(&[NewFile { path: path.clone(), text: SecretText::new(text), is_secret: false }])?;
     printer.say(&format!("wrote {}", path.display()));
     Ok(Exit::Fine)
 }

@@ -8,6 +8,7 @@ mod explain;
 mod get;
 mod intended;
 mod kind;
+mod lock;
 mod logs;
 mod resource_output;
 mod retry;

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use talmox_plan::desired::Desired;
 use talmox_plan::observed::Pve;
 use talmox_plan::ownership::TemplateMark;
-use talmox_plan::plan::{Plan, show};
+use talmox_plan::plan::{self, Plan, show};
 use talmox_plan::planning::template_doubts;
 
 use crate::args::{Format, Global};
@@ -16,8 +16,8 @@ use crate::command::carry_out::carry_out;
 use crate::error::{CommandError, Exit};
 use crate::printer::Printer;
 use crate::rehearsal::RehearsalArgs;
-use crate::session::{NoSecrets, Session, templates};
-use crate::{ask, runtime, words};
+use crate::session::{NoSecrets, RunLocks, Session, templates};
+use crate::{ask, interrupt, runtime, words};
 
 const AFTER_HELP: &str = "\
 Examples:
@@ -46,6 +46,8 @@ enum TemplateCommand {
 /// the nodes name it (`template: talos-v1.12.4-base`), gets the extensions that they ask for, and goes into their pool.
 /// A line of its notes says which Talos and which schematic it has. Those that are there already stay as they are, and
 /// are refused where that is not what the nodes want.
+///
+/// The cluster is locked in Proxmox meanwhile: no other machine or folder can work on it at the same time.
 #[derive(Debug, Args)]
 struct CreateArgs {
     /// The cluster [default: the only one of the inventory]
@@ -139,9 +141,41 @@ async fn create(args: &CreateArgs, session: &Session, printer: &Printer) -> Outc
     if !args.yes && !session.is_alone() {
         ask::yes("Do it?")?;
     }
-    let write = Arc::new(|_| Ok(()));
-    carry_out(session, &plan, "template create", write, vec![], printer).await?;
+    let locks = session.lock_cluster("template create", printer).await?;
+    let carried_out = locked(args, session, &plan, &locks, printer).await;
+    locks.release(printer).await;
+    carried_out?;
     report(session, true, printer)
+}
+
+/// Carries out what was agreed to, while no other run can change the cluster. Until the lock was taken another run may have made
+/// the templates, and a second one of the same name would be a double.
+async fn locked(
+    args: &CreateArgs,
+    session: &Session,
+    plan: &Plan,
+    locks: &RunLocks,
+    printer: &Printer,
+) -> Result<(), CommandError> {
+    if locks.are_held() {
+        // An interrupt must not leave the lock behind.
+        let _heed = interrupt::heed();
+        let world = session.observe().await?;
+        let current = templates::plan(session, &world, args.vmid).await;
+        if interrupt::is_wanted() {
+            return Err(interrupt::stopped());
+        }
+        let is_refused = current.errors().next().is_some();
+        if is_refused || !plan::has_same_steps(plan, &current) {
+            return Err(CommandError::failed(
+                "nothing was made: the templates changed since the plan was shown",
+            )
+            .hint("run the same command again to see the new plan"));
+        }
+    }
+    let write = Arc::new(|_| Ok(()));
+    carry_out(session, plan, "template create", write, locks.fences(), printer).await?;
+    Ok(())
 }
 
 /// The last line for programs.

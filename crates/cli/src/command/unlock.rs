@@ -19,7 +19,7 @@ Examples:
 
 /// Remove the lock that a dead run left in Proxmox
 ///
-/// `up` and `destroy` lock a cluster in Proxmox, by a pool in the pool `talmox-lock`, so that no other machine or folder works
+/// `up`, `destroy`, `template create` and `node apply` lock a cluster in Proxmox, by a pool in the pool `talmox-lock`, so that no other machine or folder works
 /// on it at the same time. A run that was killed leaves its lock behind. The next run on the same machine takes it over at once,
 /// and one on another machine after a minute without a sign of life: this command is for who does not want to wait. A run that lost its lock stops
 /// before its next change.

@@ -15,6 +15,7 @@ use talmox_engine::run_log::RunLog;
 use tokio::sync::mpsc::UnboundedReceiver;
 
 use crate::args::Format;
+use crate::disk;
 use crate::printer::{Printer, Size};
 use crate::visible;
 pub(crate) use failure::{Rest, not_done};
@@ -200,10 +201,15 @@ pub(crate) fn log(
     printer: &Printer,
 ) -> Option<RunLog> {
     let now = Clock::real().since_epoch().as_secs_f64();
-    match RunLog::begin(&folder.join("runs"), command, cluster, now, is_lab) {
+    let runs = folder.join("runs");
+    // The author of an inventory could otherwise choose the folder that logs are written to.
+    let opened = disk::refuse_link(&runs).map_err(|error| error.chain()).and_then(|()| {
+        RunLog::begin(&runs, command, cluster, now, is_lab).map_err(|error| error.to_string())
+    });
+    match opened {
         Ok(log) => Some(log),
-        Err(error) => {
-            printer.warn(&format!("there is no log of this run: {error}"));
+        Err(reason) => {
+            printer.warn(&format!("there is no log of this run: {reason}"));
             None
         }
     }

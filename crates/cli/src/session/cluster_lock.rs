@@ -7,6 +7,7 @@ use talmox_engine::cluster_lock::{
     self, ClusterLock, Fence, Holder, Lease, LockKey, LockRequest, TakeError,
 };
 use talmox_plan::ownership::ClusterMark;
+use talmox_pve::Client;
 use talmox_talos_config::random::Randomness as _;
 use talmox_talos_config::time::UnixTime;
 
@@ -58,62 +59,71 @@ impl Session {
         command: &str,
         printer: &Printer,
     ) -> Result<RunLocks, CommandError> {
-        let mut locks = RunLocks::default();
         if self.is_alone() {
-            return Ok(locks);
+            return Ok(RunLocks::default());
         }
-        let holder = self.holder(command);
-        for key in self.lock_keys() {
-            let told = printer.clone();
-            let request = LockRequest {
-                pve: self.pve.clone(),
-                key,
-                holder: holder.clone(),
-                lease: Lease::default(),
-                judge: Arc::new(process::life),
-                report_wait: Arc::new(move |holder| {
-                    told.say(&format!(
-                        "The cluster is locked by {holder}. Waiting up to {} s for a sign of life of that run…",
-                        Lease::default().end.as_secs()
-                    ));
-                }),
-            };
-            match cluster_lock::take(request).await {
-                Ok(lock) => locks.0.push(lock),
-                Err(error @ (TakeError::Forbidden(_) | TakeError::Unsupported(_))) => {
-                    printer.warn(&format!(
-                        "{error}: make sure that nobody else runs `up` or `destroy` on this cluster"
-                    ));
-                    return Ok(locks);
-                }
-                Err(error) => {
-                    locks.release(printer).await;
-                    return Err(refused(error));
-                }
-            }
-        }
-        Ok(locks)
-    }
-
-    /// Description of this run for the errors of other runs.
-    fn holder(&self, command: &str) -> Holder {
-        let mut run = [0; 8];
-        environment::Kernel.fill(&mut run);
-        let now = i64::try_from(Clock::real().unix()).unwrap_or(i64::MAX);
-        Holder {
-            cluster: self.desired.cluster.clone(),
-            command: command.to_owned(),
-            user: process::user(),
-            host: process::host(),
-            pid: std::process::id(),
-            run: run.iter().map(|byte| format!("{byte:02x}")).collect(),
-            since: UnixTime::from_seconds(now).to_string(),
-            process: process::own_mark(),
-        }
+        let holder = holder(&self.desired.cluster, command);
+        take(&self.pve, self.lock_keys(), &holder, printer).await.map_err(refused)
     }
 }
 
-fn refused(error: TakeError) -> CommandError {
+/// Takes all these locks, or none. Without the right to lock it warns, and takes none.
+pub(crate) async fn take(
+    pve: &Client,
+    keys: Vec<LockKey>,
+    holder: &Holder,
+    printer: &Printer,
+) -> Result<RunLocks, TakeError> {
+    let mut locks = RunLocks::default();
+    for key in keys {
+        let told = printer.clone();
+        let request = LockRequest {
+            pve: pve.clone(),
+            key,
+            holder: holder.clone(),
+            lease: Lease::default(),
+            judge: Arc::new(process::life),
+            report_wait: Arc::new(move |holder| {
+                told.say(&format!(
+                    "The cluster is locked by {holder}. Waiting up to {} s for a sign of life of that run…",
+                    Lease::default().end.as_secs()
+                ));
+            }),
+        };
+        match cluster_lock::take(request).await {
+            Ok(lock) => locks.0.push(lock),
+            Err(error @ (TakeError::Forbidden(_) | TakeError::Unsupported(_))) => {
+                printer
+                    .warn(&format!("{error}: make sure that no other run works on this cluster"));
+                return Ok(locks);
+            }
+            Err(error) => {
+                locks.release(printer).await;
+                return Err(error);
+            }
+        }
+    }
+    Ok(locks)
+}
+
+/// Description of this run for the errors of other runs.
+pub(crate) fn holder(cluster: &str, command: &str) -> Holder {
+    let mut run = [0; 8];
+    environment::Kernel.fill(&mut run);
+    let now = i64::try_from(Clock::real().unix()).unwrap_or(i64::MAX);
+    Holder {
+        cluster: cluster.to_owned(),
+        command: command.to_owned(),
+        user: process::user(),
+        host: process::host(),
+        pid: std::process::id(),
+        run: run.iter().map(|byte| format!("{byte:02x}")).collect(),
+        since: UnixTime::from_seconds(now).to_string(),
+        process: process::own_mark(),
+    }
+}
+
+pub(crate) fn refused(error: TakeError) -> CommandError {
     let hint = match &error {
         TakeError::Held(_) => {
             "wait for it to end, or stop it there with Ctrl-C. If that run is dead, `talmox unlock` removes its lock"

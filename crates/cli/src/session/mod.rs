@@ -2,7 +2,7 @@
 //! should be, and clients for all that there is.
 
 pub(crate) mod client_files;
-mod cluster_lock;
+pub(crate) mod cluster_lock;
 mod manifests;
 pub(crate) mod proxmox;
 mod reading;

@@ -18,6 +18,7 @@ mod lab;
 mod life;
 mod node;
 mod plan;
+mod planted;
 mod reach;
 mod reading;
 mod readme;

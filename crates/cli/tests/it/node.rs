@@ -390,6 +390,14 @@ fn the_inventory_says_where_nodes_are_and_who_we_are() {
     let run = cluster.run("node apply config.yaml cp-1 --mode no-reboot");
     assert_eq!(run.code, 0, "{}", run.stderr);
     assert_eq!(*ours.applied.lock().unwrap(), ["NoReboot false machine: {}\n"]);
+    // Without Proxmox the cluster cannot be locked; a node can be repaired all the same.
+    let told = "warning: the cluster is not locked: ";
+    assert!(run.stderr.contains(told), "{}", run.stderr);
+    assert!(
+        run.stderr.contains("Make sure that no `up` or `destroy` runs on it"),
+        "{}",
+        run.stderr
+    );
 
     // A config that says whose it is goes to no other node, unless it must.
     let worker = "machine: {type: worker}\n---\nkind: HostnameConfig\nhostname: cp-1\n";

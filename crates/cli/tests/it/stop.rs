@@ -1,6 +1,11 @@
 //! Signals that stop a command which has begun nothing yet.
 
-use crate::support::Cluster;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::Duration;
+
+use crate::support::{Cluster, Folder};
 
 const TOKEN: &str = "echo 'talmox@pve!ci=00000000-0000-0000-0000-000000000000'";
 
@@ -10,7 +15,7 @@ fn clusters(signal: &str) -> Cluster {
     let cluster = Cluster::new();
     let path = "inventory/dev/cluster.yaml";
     let text = cluster.folder.read(path).replace("pve:8006", "127.0.0.1:1");
-    let with = |script: &std::path::Path| {
+    let with = |script: &Path| {
         let reference = format!("{{command: [\"{}\"]}}", script.display());
         text.replace("{secret: proxmox.token}", &reference)
     };
@@ -35,5 +40,33 @@ fn one_signal_stops_all_clusters_and_says_how_to_go_on() {
         assert_eq!(run.stdout, "", "{command}");
         assert!(!cluster.folder.path().join("asked").exists(), "{command} went on to the next");
         assert!(!cluster.folder.path().join("inventory/dev/secrets.sops.yaml").exists());
+    }
+}
+
+fn count(folder: &Path) -> usize {
+    std::fs::read_dir(folder).unwrap().count()
+}
+
+/// The tasks of a lab own its folder: the process must not exit before they are gone.
+#[test]
+fn a_lab_that_is_interrupted_leaves_no_folder_behind() {
+    for nth in 0..10 {
+        let (here, temporary) = (Folder::new(), Folder::new());
+        let mut command = Command::new(env!("CARGO_BIN_EXE_talmox"));
+        command.current_dir(here.path()).env("HOME", here.path());
+        command.env("TMPDIR", temporary.path()).stdout(Stdio::null()).stderr(Stdio::null());
+        // So slow that it is still at work when the signal comes.
+        command.args(["plan", "--lab", "--lab-speed", "1", "--lab-profile", "slow"]);
+        let mut process = command.spawn().unwrap();
+        // The folder of the inventory, and that of the lab.
+        while count(temporary.path()) < 2 {
+            assert!(process.try_wait().unwrap().is_none(), "it ended too early");
+            thread::park_timeout(Duration::from_millis(5));
+        }
+        thread::park_timeout(Duration::from_millis(20 * nth));
+        let pid = process.id().to_string();
+        assert!(Command::new("kill").args(["-s", "INT", &pid]).status().unwrap().success());
+        process.wait().unwrap();
+        assert_eq!(count(temporary.path()), 0, "{nth}");
     }
 }

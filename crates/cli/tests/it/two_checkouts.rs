@@ -112,3 +112,45 @@ fn two_first_runs_of_one_name_make_secrets_once() {
     running.kill().unwrap();
     running.wait().unwrap();
 }
+
+/// Other commands that change a node or make VMs: while a run holds the lock, they are refused.
+#[test]
+fn node_apply_and_template_create_respect_the_lock() {
+    let first = Cluster::with_secrets();
+    first.folder.write("faults.yaml", &FAULTS.replace("4m", "12m"));
+    let lab = Served::in_file(&first, SPEED);
+    let (second, third) = (first.checkout(), first.checkout());
+    second.folder.write("config.yaml", "machine: {}\n");
+    let text = third.folder.read("inventory/dev/cluster.yaml");
+    let cloned = text.replace("1}\n", "1, template: talos-v1.11.2-base}\n");
+    let cloned = format!("{cloned}boot: template\n");
+    third.folder.write("inventory/dev/cluster.yaml", &cloned);
+    let (apply, create) = (
+        format!("node apply config.yaml cp-1 --insecure {IN_FILE}"),
+        format!("template create --yes {IN_FILE}"),
+    );
+    let mut running = up(&first);
+    let held = "error: nothing was changed: the cluster is in use by `talmox up` of dev by ";
+    for (cluster, command) in [(&second, &apply), (&third, &create)] {
+        let refused = cluster.run(command);
+        assert_eq!(refused.code, 1, "{command}: {}", refused.stderr);
+        assert!(refused.stderr.contains(held), "{command}: {}", refused.stderr);
+    }
+    // What changes nothing needs no lock: this fails for want of a node.
+    let dry = second.run(&format!("{apply} --dry-run"));
+    assert!(!dry.stderr.contains("in use by"), "{}", dry.stderr);
+    running.kill().unwrap();
+    running.wait().unwrap();
+
+    // The lock of a dead run is taken over, and none is left behind.
+    let made = third.run(&create);
+    assert_eq!(made.code, 0, "{}", made.stderr);
+    let tried = second.run(&apply);
+    assert!(!tried.stderr.contains("in use by"), "{}", tried.stderr);
+    assert!(!tried.stderr.contains("is not locked"), "{}", tried.stderr);
+    let Some(pools) = lab.get("/pools") else { return };
+    let all = pools["data"].as_array().unwrap();
+    let is_lock =
+        |pool: &&serde_json::Value| pool["poolid"].as_str().unwrap().starts_with("talmox-lock/");
+    assert_eq!(all.iter().filter(is_lock).count(), 0, "{pools}");
+}

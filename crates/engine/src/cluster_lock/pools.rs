@@ -11,7 +11,7 @@ use talmox_pve::{Client, PveError};
 use super::{Holder, LockKey, TakeError};
 
 /// What people read who find the pool.
-const PARENT_COMMENT: &str = "Locks of talmox: a pool in here is a run of `talmox up` or `talmox destroy`. See `talmox help unlock`.";
+const PARENT_COMMENT: &str = "Locks of talmox: a pool in here is a run of talmox that changes a cluster. See `talmox help unlock`.";
 /// How often a list is read again that does not show the caller's own change yet.
 const LOOKS: u32 = 20;
 const BETWEEN_LOOKS: Duration = Duration::from_millis(100);

@@ -9,6 +9,7 @@ mod common;
 mod crash;
 mod disk;
 mod drift;
+mod edited_inventory;
 mod ending;
 mod fault;
 mod first_config;

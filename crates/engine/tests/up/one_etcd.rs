@@ -1,99 +1,91 @@
-//! However an inventory is edited between two runs, whatever of the first run is left, and whatever cannot be read: there is
-//! never a second etcd cluster. The lab counts them, behind all APIs.
+//! However an inventory is edited between two runs, whatever of the first run is left, and whatever cannot be read or reached:
+//! there is never a second etcd cluster. The lab counts them, behind all APIs.
 
-use std::fmt::Write as _;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use talmox_clock::Chance;
-use talmox_engine::step::{Cut, CutHook, Moment};
+use talmox_engine::step::{Context, Cut, CutHook, Moment};
 use talmox_lab::pve::Action as FaultAction;
-use talmox_plan::plan::Plan;
+use talmox_plan::ownership::ClusterMark;
+use talmox_plan::plan::{Action, ClusterSigns, Plan};
 use tokio::task::JoinSet;
 
+use super::edited_inventory::Inventory;
 use super::rig::Rig;
 
-const HEAD: &str = "
-cluster_name: home
-talos_version: v1.11.2
-proxmox: {endpoint: 'https://pve1:8006', node: pve1, pool: talos, vmid_range: 300-399}
-timeouts: {task: 5m, image: 10m, boot: 3m, bootstrap: 5m, health: 4m}
-";
 /// So many combinations are tried, so many at the same time.
 const CASES: u64 = 36;
 const AT_ONCE: usize = 12;
+/// So many of them are tried without witnesses.
+const BLIND_CASES: usize = 4;
 
-/// Three control planes: what an inventory says of them.
+/// Two runs, and what happens in between.
 #[derive(Clone, Debug)]
-struct Inventory {
-    has_vip: bool,
-    /// Name, last part of the address, number.
-    nodes: Vec<(String, u8, Option<u32>)>,
+struct Case {
+    seed: u64,
+    first: Inventory,
+    second: Inventory,
+    /// Whether the second plan was made before the first run: two people look at the same empty Proxmox, and one is slow to
+    /// say yes.
+    is_stale: bool,
+    /// Whether the first nodes cannot be reached when the second run starts.
+    is_cut_off: bool,
+    /// The change after which the first run is killed, if it is.
+    killed_after: Option<u64>,
+    /// What cannot be read of some VMs when the second run starts.
+    unreadable: &'static [&'static str],
 }
 
-impl Inventory {
-    fn first(has_vip: bool) -> Self {
-        let node = |nth: u8| (format!("cp-{nth}"), 10 + nth, None);
-        Self { has_vip, nodes: (1..=3).map(node).collect() }
+impl Case {
+    fn draw(seed: u64) -> Self {
+        let mut chance = Chance::new(seed);
+        let first = Inventory::draw(&mut chance);
+        let second = first.edited(&mut chance);
+        Self {
+            seed,
+            first,
+            second,
+            is_stale: chance.below(2) == 0,
+            is_cut_off: chance.below(3) == 0,
+            killed_after: (chance.below(3) == 0).then(|| 5 + chance.below(60)),
+            unreadable: match chance.below(4) {
+                0 => &["config"],
+                1 => &["pending"],
+                2 => &["config", "pending"],
+                _ => &[],
+            },
+        }
     }
 
-    fn text(&self) -> String {
-        let vip = if self.has_vip { ", vip: 10.0.0.20" } else { "" };
-        let mut text = format!(
-            "{HEAD}network: {{subnet: 10.0.0.0/24, gateway: 10.0.0.1, nameservers: [1.1.1.1]{vip}}}\ncontrolplane:\n"
-        );
-        for (name, address, vmid) in &self.nodes {
-            let vmid = vmid.map(|vmid| format!(", vmid: {vmid}")).unwrap_or_default();
-            writeln!(text, "  - {{name: {name}, ip: 10.0.0.{address}{vmid}}}").unwrap();
-        }
-        text
-    }
-
-    /// The edit before the second run.
-    fn edited(&self, chance: &mut Chance) -> Self {
-        let mut edited = self.clone();
-        let turn = usize::try_from(chance.below(3)).unwrap();
-        edited.nodes.rotate_left(turn);
-        if chance.below(2) == 0 {
-            for (name, ..) in &mut edited.nodes {
-                *name = name.replace("cp-", "master-");
-            }
-        }
-        if chance.below(2) == 0 {
-            for (_, address, _) in &mut edited.nodes {
-                *address += 50;
-            }
-        }
-        if chance.below(2) == 0 {
-            for (nth, (.., vmid)) in (350..).zip(&mut edited.nodes) {
-                *vmid = Some(nth);
-            }
-        }
-        edited
+    /// Whether only witnesses keep this case from a second etcd: new nodes find the old ones neither by discovery nor by a
+    /// shared address, and nothing in the plan stands against it.
+    fn may_split(&self) -> bool {
+        let is_planned = if self.is_stale {
+            self.second.has_numbers()
+        } else {
+            self.second.has_moved_nodes() && self.is_cut_off && self.unreadable.is_empty()
+        };
+        is_planned && self.killed_after.is_none() && self.second.is_apart_from(&self.first)
     }
 }
 
-/// Kills the run at a step and moment drawn by chance.
-fn killed(chance: &mut Chance) -> CutHook {
-    let after = std::sync::atomic::AtomicU64::new(5 + chance.below(60));
+/// Kills the run after so many changes.
+fn killed(after: u64) -> CutHook {
+    let after = AtomicU64::new(after);
     Arc::new(move |_, moment| {
-        let is_it =
-            moment != Moment::Begin && after.fetch_sub(1, std::sync::atomic::Ordering::SeqCst) == 1;
+        let is_it = moment != Moment::Begin && after.fetch_sub(1, Ordering::SeqCst) == 1;
         if is_it { Cut::Crash } else { Cut::Go }
     })
 }
 
 /// Some VMs cannot be read any more.
-fn make_unreadable(rig: &Rig, chance: &mut Chance) {
+fn make_unreadable(rig: &Rig, case: &Case) {
     let refuse =
         || FaultAction::Refuse { status: 500, message: "got no answer from the host".into() };
-    let kinds: &[&str] = match chance.below(4) {
-        0 => &[],
-        1 => &["config"],
-        2 => &["pending"],
-        _ => &["config", "pending"],
-    };
-    for kind in kinds {
+    let mut chance = Chance::new(case.seed).of("unreadable", 0);
+    for kind in case.unreadable {
         for vmid in 300..=302 {
             if chance.below(2) == 0 {
                 let path = format!("/nodes/{{node}}/qemu/{vmid}/{kind}");
@@ -103,60 +95,125 @@ fn make_unreadable(rig: &Rig, chance: &mut Chance) {
     }
 }
 
-async fn carry_out(rig: &Rig, plan: Plan, text: &str, cut: Option<CutHook>) -> String {
-    if plan.errors().next().is_some() || plan.open_changes().next().is_some() {
-        return "refused by the plan".to_owned();
+/// Whether a run asks the witnesses before it bootstraps etcd.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Witnesses {
+    Asked,
+    /// The step looks for the signs of another cluster, so that it recognises no VM, address or API of this one. The rest is as
+    /// in any other run.
+    Blind,
+}
+
+impl Witnesses {
+    fn prepare(self, plan: &mut Plan, context: &mut Context, own: &[String]) {
+        if self == Self::Asked {
+            return;
+        }
+        for step in &mut plan.steps {
+            let Action::BootstrapEtcd(bootstrap) = &mut step.action else { continue };
+            bootstrap.witnesses.clear();
+            bootstrap.signs = ClusterSigns {
+                cluster: "another".to_owned(),
+                mark: ClusterMark::of("another"),
+                nodes: vec![],
+                addresses: vec![],
+            };
+        }
+        let access = context.cluster.as_mut().unwrap();
+        access.earlier.clear();
+        access.api.retain(|address| own.contains(&address.host));
+        let mut bundle = (*access.bundle).clone();
+        "another".clone_into(&mut bundle.cluster.id);
+        access.bundle = Arc::new(bundle);
     }
-    let ran = rig.carry_out(plan, text, cut).await;
+}
+
+async fn carry_out(
+    rig: &Rig,
+    mut plan: Plan,
+    inventory: &Inventory,
+    cut: Option<CutHook>,
+    witnesses: Witnesses,
+) -> String {
+    if plan.errors().next().is_some() || plan.open_changes().next().is_some() {
+        let errors = plan.errors().map(|error| error.message.clone());
+        return format!("refused by the plan: {}", errors.collect::<Vec<_>>().join("; "));
+    }
+    let mut context = rig.context(&inventory.text(), cut);
+    witnesses.prepare(&mut plan, &mut context, &inventory.addresses());
+    let ran = rig.carry_out_in(plan, context).await;
     if ran.outcome.is_done() { "done".to_owned() } else { ran.failures() }
 }
 
-/// One case; says what came of it.
-async fn case(seed: u64) -> (usize, String) {
-    let mut chance = Chance::new(seed);
-    let rig = Rig::start();
-    let first = Inventory::first(chance.below(3) > 0);
-    let second = first.edited(&mut chance);
-    let (one, other) = (first.text(), second.text());
-    // Two people look at the same empty Proxmox, and one is slow to say yes.
-    let is_stale = chance.below(2) == 0;
-    let early = if is_stale { Some(rig.plan(&other).await) } else { None };
-    let cut = (chance.below(3) == 0).then(|| killed(&mut chance));
+/// Carries out one case; says what came of it.
+async fn carry_out_case(case: Case, witnesses: Witnesses) -> (usize, String) {
+    let mut rig = Rig::start();
+    let (one, other) = (case.first.text(), case.second.text());
+    let early = if case.is_stale { Some(rig.plan(&other).await) } else { None };
     let plan = rig.plan(&one).await;
-    let begun = carry_out(&rig, plan, &one, cut).await;
-    make_unreadable(&rig, &mut chance);
+    let cut = case.killed_after.map(killed);
+    let started = carry_out(&rig, plan, &case.first, cut, Witnesses::Asked).await;
+    make_unreadable(&rig, &case);
+    if case.is_cut_off {
+        rig.closed = &["10.0.0.11", "10.0.0.12", "10.0.0.13"];
+    }
     // The list of all VMs learns of them with the next round of the status daemon.
     rig.lab.clock().sleep(Duration::from_secs(20)).await;
     let plan = match early {
         Some(plan) => plan,
         None => rig.plan(&other).await,
     };
-    let ended = carry_out(&rig, plan, &other, None).await;
-    let story = format!(
-        "seed {seed}, stale plan: {is_stale}\n{first:?}\n{second:?}\nfirst: {begun}\nsecond: {ended}"
-    );
+    let ended = carry_out(&rig, plan, &case.second, None, witnesses).await;
+    let story = format!("{case:#?}\nfirst: {started}\nsecond: {ended}");
     (rig.lab.etcd_clusters(), story)
+}
+
+/// Carries out all of them, some at the same time.
+async fn carry_out_all(
+    cases: impl IntoIterator<Item = Case>,
+    witnesses: Witnesses,
+) -> Vec<(usize, String)> {
+    let (mut running, mut cases) = (JoinSet::new(), cases.into_iter());
+    let mut stories = vec![];
+    loop {
+        while running.len() < AT_ONCE
+            && let Some(case) = cases.next()
+        {
+            running.spawn(carry_out_case(case, witnesses));
+        }
+        let Some(ended) = running.join_next().await else { return stories };
+        stories.push(ended.unwrap());
+    }
+}
+
+fn shown(stories: &[(usize, String)]) -> String {
+    let shown =
+        stories.iter().map(|(clusters, story)| format!("{clusters} etcd clusters:\n{story}"));
+    shown.collect::<Vec<_>>().join("\n\n")
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn no_edit_and_no_failure_between_two_runs_makes_a_second_etcd() {
-    let (mut cases, mut seeds) = (JoinSet::new(), 0..CASES);
-    let mut stories = vec![];
-    loop {
-        while cases.len() < AT_ONCE
-            && let Some(seed) = seeds.next()
-        {
-            cases.spawn(case(seed));
-        }
-        let Some(ended) = cases.join_next().await else { break };
-        let (clusters, story) = ended.unwrap();
-        assert!(clusters <= 1, "{clusters} etcd clusters:\n{story}");
-        stories.push((clusters, story));
-    }
+    let stories = carry_out_all((0..CASES).map(Case::draw), Witnesses::Asked).await;
+    let split: Vec<(usize, String)> =
+        stories.iter().filter(|(clusters, _)| *clusters > 1).cloned().collect();
+    assert!(split.is_empty(), "{}", shown(&split));
     // The cases must be worth something: most come to a cluster, and some are stopped right before a second one.
     let made = stories.iter().filter(|(clusters, _)| *clusters == 1).count();
     let stopped =
         stories.iter().filter(|(_, story)| story.contains("etcd is not bootstrapped")).count();
-    let all: Vec<&str> = stories.iter().map(|(_, story)| story.as_str()).collect();
-    assert!(made > stories.len() / 2 && stopped > 0, "{made} {stopped}\n{}", all.join("\n\n"));
+    assert!(made > stories.len() / 2 && stopped > 0, "{made} {stopped}\n{}", shown(&stories));
+}
+
+/// The power of the test above: of the same cases, carried out without witnesses, some end in two etcd clusters.
+#[tokio::test(flavor = "multi_thread")]
+async fn without_witnesses_the_same_cases_make_a_second_etcd() {
+    let cases: Vec<Case> = (0..CASES).map(Case::draw).filter(Case::may_split).collect();
+    let (stale, fresh): (Vec<Case>, Vec<Case>) = cases.into_iter().partition(|case| case.is_stale);
+    for cases in [stale, fresh] {
+        assert!(!cases.is_empty(), "the seeds have no such case");
+        let stories = carry_out_all(cases.into_iter().take(BLIND_CASES), Witnesses::Blind).await;
+        let split = stories.iter().filter(|(clusters, _)| *clusters > 1).count();
+        assert!(split > 0, "{}", shown(&stories));
+    }
 }

@@ -161,6 +161,7 @@ fn marker(cluster_id: &str, node: &str, stage: Stage) -> Marker {
         stage,
         data: None,
         are_tags_rejected: false,
+        first_role: None,
     }
 }
 

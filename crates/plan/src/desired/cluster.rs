@@ -120,8 +120,8 @@ impl DesiredNode {
     /// hash is stored in the marker of its VM.
     pub(crate) fn user_data_mark(&self) -> Option<String> {
         let network = self.first_network.as_ref().map(network_config).unwrap_or_default();
-        let data = format!("{}{network}", self.config.expose());
-        (!self.is_talos).then(|| sha256_hex(data.as_bytes())[..12].to_owned())
+        let data = SecretText::new(format!("{}{network}", self.config.expose()));
+        (!self.is_talos).then(|| sha256_hex(data.expose().as_bytes())[..12].to_owned())
     }
 
     /// The identity that the machine must report. The instance id is known only with a volume of talmox; that of a cloud-init

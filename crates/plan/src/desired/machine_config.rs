@@ -105,7 +105,8 @@ impl Talos {
             if config.release() == release {
                 return Ok(config);
             }
-            Config::parse(&config.encode(), release)
+            let text = SecretText::new(config.encode());
+            Config::parse(text.expose(), release)
                 .map_err(|error| DeriveError::Generate(error.into()))
         };
         Ok(Self {
@@ -128,7 +129,8 @@ impl Talos {
         };
         let image = Image::of(inputs.cluster, node, &identity, self.contract)?;
         let own = own::documents(inputs, node, &identity, &image, self.contract)?;
-        let own = [Patch::parse(&emit_all(&own, 4), base.release()).map_err(DeriveError::Own)?];
+        let own = SecretText::new(emit_all(&own, 4));
+        let own = [Patch::parse(own.expose(), base.release()).map_err(DeriveError::Own)?];
         let mut config = patch::apply_to(base, &own).map_err(DeriveError::Own)?;
         for source in inputs.cluster.patches(node) {
             let span = source.span;

@@ -54,6 +54,24 @@ impl Stage {
     }
 }
 
+/// The role of the machine config that a VM with Talos was created for.
+///
+/// The disk keeps the etcd data of a control plane whatever the inventory says of the node later, so this is never updated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum FirstRole {
+    ControlPlane,
+    Worker,
+}
+
+impl FirstRole {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::ControlPlane => "controlplane",
+            Self::Worker => "worker",
+        }
+    }
+}
+
 /// Marker of a VM.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Marker {
@@ -66,14 +84,20 @@ pub struct Marker {
     /// Whether Proxmox rejected the tags when the VM was created. The tag policy cannot be read with a narrow token, so without
     /// this note every plan would show tags that no run can set.
     pub are_tags_rejected: bool,
+    /// None for other systems than Talos, and where an earlier release of talmox made the VM. Then the VM may have been a
+    /// control plane.
+    pub first_role: Option<FirstRole>,
 }
 
 impl fmt::Display for Marker {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { cluster, node, stage, data, are_tags_rejected } = self;
+        let Self { cluster, node, stage, data, are_tags_rejected, first_role } = self;
         write!(f, "{HEAD} cluster={cluster} node={node} stage={}", stage.as_str())?;
         if let Some(data) = data {
             write!(f, " data={data}")?;
+        }
+        if let Some(role) = first_role {
+            write!(f, " role={}", role.as_str())?;
         }
         if *are_tags_rejected { f.write_str(" tags=rejected") } else { Ok(()) }
     }
@@ -106,6 +130,12 @@ impl FromStr for Marker {
             stage,
             data: text("data"),
             are_tags_rejected: field("tags").is_some_and(|(_, value)| value == "rejected"),
+            // An unknown word is no proof that the VM was a worker.
+            first_role: match field("role").map(|(_, value)| value) {
+                Some("controlplane") => Some(FirstRole::ControlPlane),
+                Some("worker") => Some(FirstRole::Worker),
+                _ => None,
+            },
         })
     }
 }

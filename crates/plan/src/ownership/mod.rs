@@ -4,9 +4,11 @@ mod marker;
 mod owner;
 pub(crate) mod smbios_uuid;
 mod template_mark;
+mod unfinished_vm;
 
-pub use marker::{ClusterMark, Marker, NoMarker, Stage};
+pub use marker::{ClusterMark, FirstRole, Marker, NoMarker, Stage};
 pub use owner::{Identity, Owner};
 pub use smbios_uuid::SmbiosUuid;
 pub use template_mark::TemplateMark;
 pub(crate) use template_mark::version_in_name;
+pub use unfinished_vm::unfinished_vm_hint;

@@ -10,6 +10,7 @@ mod clone_source;
 mod cluster;
 mod destroy;
 mod destroy_rights;
+mod first_role;
 mod foreign_vm;
 mod gpu;
 mod hidden_vm;

@@ -10,7 +10,7 @@ use super::placed::{ObservedVm, Placed, Placements, RENAMED, VmPresence};
 use super::{foreign_vm, hidden_vm, shared_secrets, unreadable};
 use crate::desired::{Desired, DesiredNode};
 use crate::observed::{IdSeen, Pve, VmSeen};
-use crate::ownership::{Marker, Owner, Stage};
+use crate::ownership::{Marker, Owner, Stage, unfinished_vm_hint};
 use crate::plan::{Finding, OwnVm};
 
 /// The owned VM of each node; none if a node has none.
@@ -207,8 +207,7 @@ fn locked(node: &str, vm: &Vm, lock: &str) -> Finding {
 /// A number that a create or clone of this token reserved and left behind: the VM has neither a marker nor a name yet.
 pub(super) fn stuck(node: &str, vmid: VmId, lock: &str) -> Finding {
     let message = format!("VM {vmid} was left behind half made, and locked ({lock})");
-    Finding::error(node, message)
-        .hint(format!("on its host: qm unlock {vmid} && qm destroy {vmid}"))
+    Finding::error(node, message).hint(unfinished_vm_hint(vmid, "its host"))
 }
 
 /// The error about a foreign VM with the UUID of a node. No other VM has that UUID, so a second VM of the node would be a
@@ -227,6 +226,8 @@ fn estranged(desired: &Desired, node: &DesiredNode, pve: &Pve) -> Option<Finding
         stage: Stage::Made,
         data: node.user_data_mark(),
         are_tags_rejected: false,
+        // What it ran before its notes were lost is unknown.
+        first_role: None,
     };
     let message = format!("VM {vmid} has its UUID, but is not provably ours: {reason}");
     let hint = format!("if it is the VM of {}, put this line into its notes: {marker}", node.name);

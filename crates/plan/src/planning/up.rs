@@ -4,8 +4,8 @@ use super::builder::{Builder, PlanOptions};
 use super::placed::VmPresence;
 use super::placement::places;
 use super::{
-    addon, foreign_vm, missing_resource, orphan, preflight, shared_secrets, split_etcd, talos,
-    unreadable, vm,
+    addon, first_role, foreign_vm, missing_resource, orphan, preflight, shared_secrets, split_etcd,
+    talos, unreadable, vm,
 };
 use crate::desired::Desired;
 use crate::observed::Observed;
@@ -31,6 +31,7 @@ pub fn plan(desired: &Desired, observed: &Observed, options: PlanOptions) -> Pla
         steps: StepGraph::default(),
     };
     unreadable::block(&mut builder);
+    first_role::check(&mut builder);
     let nodes = builder.places.nodes.clone();
     let vms = nodes
         .iter()

@@ -11,7 +11,7 @@ use super::placed::{ObservedVm, Placed, VmPresence};
 use super::vm_plan::VmPlan;
 use super::{gpu, image, maintenance_mode, vm_drift};
 use crate::desired::{Desired, DesiredNode, import_volume};
-use crate::ownership::{Marker, Stage};
+use crate::ownership::{FirstRole, Marker, Stage};
 use crate::plan::{
     Action, Change, Class, CloneVm, CreateVm, DetachCidata, FieldChange, Finding, FinishVm, Object,
     ResizeDisk, ScrubCidata, StartVm, StepId, UploadCidata,
@@ -274,8 +274,15 @@ fn description(builder: &Builder<'_>, node: &DesiredNode, stage: Stage) -> Strin
         stage,
         data: node.user_data_mark(),
         are_tags_rejected: false,
+        first_role: first_role(node),
     };
     marker.description(&builder.desired.cluster)
+}
+
+/// The role that the marker of a new VM notes.
+fn first_role(node: &DesiredNode) -> Option<FirstRole> {
+    let role = if node.is_control_plane { FirstRole::ControlPlane } else { FirstRole::Worker };
+    node.is_talos.then_some(role)
 }
 
 /// The volume to which a node's config is uploaded. Its name is unique across clusters.

@@ -3,7 +3,7 @@
 use insta::assert_debug_snapshot;
 use talmox_plan::desired::Desired;
 use talmox_plan::observed::{Observed, TalosSeen};
-use talmox_plan::ownership::{Marker, Owner, Stage};
+use talmox_plan::ownership::{FirstRole, Marker, Owner, Stage};
 use talmox_plan::plan::{Action, Plan};
 use talmox_plan::planning::{self, PlanOptions};
 use talmox_pve_types::config::{VmConfig, VmOptions};
@@ -148,6 +148,7 @@ fn a_clone_has_no_uuid_of_ours_yet() {
         stage: Stage::Clone,
         data: None,
         are_tags_rejected: false,
+        first_role: None,
     };
     let config = |marker: &Marker, name: &str| {
         let entries = [
@@ -161,6 +162,34 @@ fn a_clone_has_no_uuid_of_ours_yet() {
     assert!(matches!(identity.judge(&config(&marker, "other")), Owner::Foreign { .. }));
     let made = Marker { stage: Stage::Made, ..marker };
     assert!(matches!(identity.judge(&config(&made, "cp-1")), Owner::Foreign { .. }));
+}
+
+/// A bootstrap relies on the notes of VMs that cannot be asked.
+#[test]
+fn a_vm_that_was_made_as_a_worker_does_not_become_a_control_plane() {
+    let desired = home();
+    let world = settled(&desired);
+    let role = |number: u32| {
+        Marker::find(config_of(&world.pve, vmid(number)).description()).unwrap().first_role
+    };
+    assert_eq!(role(300), Some(FirstRole::ControlPlane));
+    assert_eq!(role(303), Some(FirstRole::Worker));
+    let moved = home_with("workers:\n  - {name: wk-1", "  - {name: wk-1");
+    let moved_but_one = errors(&plan(&moved, &world));
+    let refused = |name: &str, number: u32| {
+        format!("{name}: VM {number} was made as a worker, and cannot become a control plane")
+    };
+    for (name, number) in [("wk-1", 303), ("wk-2", 304)] {
+        assert!(moved_but_one.contains(&refused(name, number)), "{moved_but_one:?}");
+    }
+    // One that was never started has nothing on its disk: its notes are written again.
+    let mut world = empty();
+    let steps = plan(&desired, &world);
+    let is_made = |id: &&str| id.starts_with("vm/wk-1/create");
+    let made = ids(&steps).iter().position(is_made).unwrap();
+    carry_out(&desired, &steps, &mut world, made + 1);
+    let told = errors(&plan(&moved, &world));
+    assert!(!told.iter().any(|error| error.contains("was made as a worker")), "{told:?}");
 }
 
 #[test]

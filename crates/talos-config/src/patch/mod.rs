@@ -9,6 +9,7 @@ mod merge;
 
 use crate::document::{Config, DecodeError, Item};
 use crate::schema::Release;
+use crate::secret::SecretText;
 use json6902::JsonPatch;
 
 /// Why patches cannot be applied.
@@ -82,7 +83,7 @@ impl Patch {
 
 /// Applies patches in order and answers the canonical text of the outcome.
 pub fn apply(config: &str, patches: &[Patch], release: Release) -> Result<String, PatchError> {
-    let state = State::Text(config.to_owned());
+    let state = State::Text(SecretText::new(config));
     Ok(state.patched(patches, release)?.encode())
 }
 
@@ -94,7 +95,7 @@ pub fn apply_to(config: &Config, patches: &[Patch]) -> Result<Config, PatchError
 /// A config between two patches: JSON patches work on text, merges on documents, and Talos
 /// converts only when it must.
 enum State {
-    Text(String),
+    Text(SecretText),
     Config(Config),
 }
 
@@ -103,7 +104,9 @@ impl State {
         for patch in patches {
             self = match &patch.0 {
                 Form::Strategic(patch) => Self::Config(merge(&self.config(release)?, patch)?),
-                Form::Json(patch) => Self::Text(patch.apply(&self.text())?),
+                Form::Json(patch) => {
+                    Self::Text(SecretText::new(patch.apply(self.text().expose())?))
+                }
             };
         }
         let config = self.config(release)?;
@@ -113,15 +116,15 @@ impl State {
 
     fn config(self, release: Release) -> Result<Config, DecodeError> {
         match self {
-            Self::Text(text) => Config::parse(&text, release),
+            Self::Text(text) => Config::parse(text.expose(), release),
             Self::Config(config) => Ok(config),
         }
     }
 
-    fn text(self) -> String {
+    fn text(self) -> SecretText {
         match self {
             Self::Text(text) => text,
-            Self::Config(config) => config.encode(),
+            Self::Config(config) => SecretText::new(config.encode()),
         }
     }
 }

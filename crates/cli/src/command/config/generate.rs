@@ -13,6 +13,7 @@ use talmox_talos_config::contract::Contract;
 use talmox_talos_config::generate::{self, Identity, Input, Options, Role};
 use talmox_talos_config::patch::{Patch, apply};
 use talmox_talos_config::schematic::Schematic;
+use talmox_talos_config::secret::SecretText;
 use talmox_talos_config::secrets::{self, Bundle};
 
 use super::{contract, patches, release};
@@ -182,7 +183,7 @@ pub(super) fn run(args: &GenArgs, printer: &Printer) -> Outcome {
         };
         match path {
             Some(path) => files.push(NewFile { path: path.clone(), text, is_secret: true }),
-            None => printer.file(&text)?,
+            None => printer.file(text.expose())?,
         }
     }
     write_all(&files)?;
@@ -239,7 +240,7 @@ impl Made {
         args: &GenArgs,
         identity: &Identity,
         role: Role,
-    ) -> Result<String, CommandError> {
+    ) -> Result<SecretText, CommandError> {
         let (name, of_role) = match role {
             Role::ControlPlane => ("control planes", &self.for_control_planes),
             Role::Worker => ("workers", &self.for_workers),
@@ -256,15 +257,17 @@ impl Made {
             CommandError::failed(format!("no config for {name} can be made")).because(error)
         })?;
         let patches: Vec<Patch> = self.for_all.iter().chain(of_role).cloned().collect();
+        let text = SecretText::new(config.encode());
         if patches.is_empty() {
-            return Ok(config.encode());
+            return Ok(text);
         }
         let unpatched = |error| {
             let message = format!("the config of {name} cannot be patched");
             CommandError::failed(message).because(error)
         };
         // Nodes of that version read the patches, and the config with them.
-        apply(&config.encode(), &patches, release(Some(self.contract))).map_err(unpatched)
+        let patched = apply(text.expose(), &patches, release(Some(self.contract)));
+        patched.map(SecretText::new).map_err(unpatched)
     }
 }
 
@@ -342,7 +345,7 @@ fn bundle(args: &GenArgs, printer: &Printer) -> Result<Bundle, CommandError> {
     import::bundle_in(path)
 }
 
-fn client_config(args: &GenArgs, bundle: &Bundle) -> Result<String, CommandError> {
+fn client_config(args: &GenArgs, bundle: &Bundle) -> Result<SecretText, CommandError> {
     let request = talosconfig::Request {
         context: &args.cluster_name,
         endpoints: &[],
@@ -350,8 +353,6 @@ fn client_config(args: &GenArgs, bundle: &Bundle) -> Result<String, CommandError
         roles: &[ClientRole::Admin],
         ttl: A_YEAR,
     };
-    let text =
-        talosconfig::generate(bundle, &request, environment::now(), &mut environment::Kernel)
-            .map_err(|error| CommandError::failed("no talosconfig can be made").because(error))?;
-    Ok(text.expose().to_owned())
+    talosconfig::generate(bundle, &request, environment::now(), &mut environment::Kernel)
+        .map_err(|error| CommandError::failed("no talosconfig can be made").because(error))
 }

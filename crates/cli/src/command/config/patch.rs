@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use talmox_talos_config::patch::apply;
+use talmox_talos_config::secret::SecretText;
 
 use super::{config_file, contract, patches, release};
 use crate::command::Outcome;
@@ -35,13 +36,14 @@ pub(crate) struct PatchArgs {
 
 pub(super) fn run(args: &PatchArgs, printer: &Printer) -> Outcome {
     let talos = args.talos_version.as_deref().map(contract).transpose()?;
-    let text = config_file(&args.file)?;
+    let text = SecretText::new(config_file(&args.file)?);
     let patches = patches(&args.patches, talos)?;
-    let patched = apply(&text, &patches, release(talos)).map_err(|error| {
+    let patched = apply(text.expose(), &patches, release(talos)).map_err(|error| {
         CommandError::failed(format!("{} cannot be patched", args.file)).because(error)
     })?;
+    let patched = SecretText::new(patched);
     match args.output.as_deref().filter(|path| path.as_os_str() != "-") {
-        None => printer.file(&patched)?,
+        None => printer.file(patched.expose())?,
         Some(path) => {
             write_all(&[NewFile { path: path.to_owned(), text: patched, is_secret: true }])?;
             printer.say(&format!("wrote {}", path.display()));

@@ -1,7 +1,7 @@
 //! The node that a command talks to, its address, and the credentials for it.
 
 use std::net::IpAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
@@ -54,6 +54,11 @@ pub(super) struct AccessArgs {
 }
 
 impl AccessArgs {
+    /// The file of a lab in which the node is.
+    pub(super) fn lab_at(&self) -> Option<&Path> {
+        self.lab_at.as_deref()
+    }
+
     pub(super) fn is_talosconfig(&self) -> bool {
         self.talosconfig.is_some()
     }
@@ -145,6 +150,19 @@ impl Target {
     pub(super) fn node(&self) -> Option<&Node> {
         let mut nodes = self.chosen.as_ref()?.cluster().nodes.iter();
         nodes.find(|node| node.name.value.as_str() == self.name)
+    }
+
+    /// The cluster that the node is of. None where only an address is known, of whatever machine.
+    pub(super) fn cluster(&self) -> Option<&Chosen> {
+        let chosen = self.chosen.as_ref()?;
+        let address = &self.client.node().host;
+        let is_listed = |node: &Node| {
+            node.contact().is_some_and(|contact| contact.to_string() == *address)
+                || node.name.value.as_str() == self.name
+        };
+        let is_of_cluster = matches!(self.who, Who::Known(_, Origin::Bundle))
+            || chosen.cluster().nodes.iter().any(is_listed);
+        is_of_cluster.then_some(chosen)
     }
 
     /// Which machine is meant, where the user named a node of the inventory; who gives an address

@@ -1,5 +1,6 @@
 //! `talmox node apply`
 
+use std::path::Path;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
@@ -13,10 +14,12 @@ use super::super::client::duration;
 use super::super::config::config_file;
 use super::access::{AccessArgs, Target, Who};
 use super::apply_outcome::{self, Outcome, name};
-use super::{block_on, intended};
+use super::{block_on, intended, lock};
 use crate::args::{Format, Global};
 use crate::error::{CommandError, Exit};
+use crate::interrupt::{self, Stops};
 use crate::printer::Printer;
+use crate::runtime;
 
 /// Send a machine config to a node
 ///
@@ -24,6 +27,9 @@ use crate::printer::Printer;
 /// first config. A node that has a config accepts another one only from a caller with a certificate
 /// of its cluster. With the name of a node in place of the address, the machine must be the VM of
 /// that node, and the config must be for it.
+///
+/// A cluster of the inventory is locked in Proxmox meanwhile, as by `up`. Where it cannot be locked, a warning says why, and the
+/// config is sent.
 #[derive(Debug, Args)]
 pub(super) struct ApplyArgs {
     /// The machine config; `-` for stdin
@@ -88,21 +94,65 @@ pub(super) fn run(args: &ApplyArgs, global: &Global, printer: &Printer) -> crate
         Who::Anybody => target.machine()?,
         Who::Known(..) => None,
     };
-    let applied = block_on(async {
-        if let Some(expected) = &expected {
-            refuse_other_machine(&target, expected).await?;
-        }
-        let apply = Apply { config: &config, mode, dry_run: args.dry_run };
-        match target.ask_again(async || target.client.apply(&apply).await).await {
-            Ok(applied) => Ok(applied),
-            Err(error) => Err(match apply_outcome::mode_hint(&error, mode, &target.who) {
-                Some(hint) => CommandError::failed(target.name.clone()).because(error).hint(hint),
-                None => target.explain(error).await,
-            }),
-        }
-    })?;
+    let apply = Apply { config: &config, mode, dry_run: args.dry_run };
+    let applied = if args.dry_run {
+        block_on(send(&target, expected.as_ref(), &apply))?
+    } else {
+        runtime::run(send_locked(
+            &target,
+            args.access.lab_at(),
+            expected.as_ref(),
+            &apply,
+            printer,
+        ))?
+    };
     print(args, &target, mode, &applied, printer)?;
     Ok(Exit::Fine)
+}
+
+/// Sends the config while no run of `up` or `destroy` can work on the node's cluster: its plan would be made from a config that
+/// the node no longer has.
+async fn send_locked(
+    target: &Target,
+    lab_at: Option<&Path>,
+    expected: Option<&Expected>,
+    apply: &Apply<'_>,
+    printer: &Printer,
+) -> Result<Applied, CommandError> {
+    let locks = lock::take(target, lab_at, printer).await?;
+    // An interrupt must not leave the lock behind.
+    let _heed = interrupt::heed();
+    let mut stops = Stops::new()?;
+    let sent = tokio::select! {
+        biased;
+        sent = send(target, expected, apply) => sent,
+        () = stops.wanted() => Err(interrupted(target)),
+    };
+    locks.release(printer).await;
+    sent
+}
+
+fn interrupted(target: &Target) -> CommandError {
+    let hint = format!("{} shows its config", target.command("get", "mc"));
+    CommandError::failed(format!("interrupted: {} may have taken the config", target.title()))
+        .hint(hint)
+}
+
+async fn send(
+    target: &Target,
+    expected: Option<&Expected>,
+    apply: &Apply<'_>,
+) -> Result<Applied, CommandError> {
+    if let Some(expected) = expected {
+        refuse_other_machine(target, expected).await?;
+    }
+    match target.ask_again(async || target.client.apply(apply).await).await {
+        Ok(applied) => Ok(applied),
+        Err(error) => Err(match apply_outcome::mode_hint(&error, apply.mode, &target.who) {
+            Some(hint) => CommandError::failed(target.name.clone()).because(error).hint(hint),
+            None => target.explain(error).await,
+        }),
+    }
 }
 
 /// A node that is named gets its own config, and not another node's.

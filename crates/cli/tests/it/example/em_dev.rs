@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::{Derived, Example, assert_vm, notes, setting};
+use super::{Derived, Example, assert_vm, setting, talos_notes};
 
 const CONTROL_PLANE: Derived =
     Derived { uuid: "0bfb8504-3a54-5aad-94e3-263f920532bd", mac: "02:FD:72:97:BC:93" };
@@ -47,7 +47,7 @@ fn machines(example: &Example) {
              smbios1: uuid={uuid}
              tags: dev;talmox"
         );
-        assert_vm(vm, &notes("dev", name), &lines);
+        assert_vm(vm, &talos_notes("dev", name), &lines);
     }
     let disks = example.truth.volumes("pve1", "local-lvm");
     let disks: Vec<&str> = disks.keys().map(String::as_str).collect();

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::json;
 
-use super::{Derived, Example, assert_vm, notes, setting};
+use super::{Derived, Example, assert_vm, setting, talos_notes};
 use crate::truth::NodeTruth;
 
 /// Number, name, the end of the address, and what is derived.
@@ -77,7 +77,7 @@ fn machines(example: &Example) {
              smbios1: uuid={uuid}
              tags: home;talmox"
         );
-        assert_vm(vm, &notes("home", name), &lines);
+        assert_vm(vm, &talos_notes("home", name), &lines);
     }
     assert_eq!(example.truth.volumes("atlas", "local").len(), 1, "one image for all");
 }

@@ -98,6 +98,13 @@ fn notes(cluster: &str, node: &str) -> String {
     )
 }
 
+/// The same of a VM with Talos, which note the role too.
+fn talos_notes(cluster: &str, node: &str) -> String {
+    let is_control_plane = node.contains("cp-") || node.contains("control");
+    let role = if is_control_plane { "controlplane" } else { "worker" };
+    format!("{} role={role}", notes(cluster, node))
+}
+
 /// Compares a VM with the lines of its config, each `key: value`, notes apart.
 #[track_caller]
 fn assert_vm(vm: &VmTruth, notes: &str, lines: &str) {

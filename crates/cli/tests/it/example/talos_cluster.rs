@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::json;
 use talmox_pve::api::mapping;
 
-use super::{Derived, Example, assert_vm, notes, setting};
+use super::{Derived, Example, assert_vm, setting, talos_notes};
 use crate::truth::NodeTruth;
 
 const BASE: &str = "88d1f7a5c4f1d3aba7df787c448c1d3d008ed29cfb34af53fa0df4336a56040b";
@@ -98,7 +98,7 @@ fn machines(example: &Example) {
         if vmid == 206 {
             lines.push_str("\nhostpci0: mapping=pci-pve-0000-28-00-0,pcie=1");
         }
-        assert_vm(vm, &notes("talos-cluster", name), &lines);
+        assert_vm(vm, &talos_notes("talos-cluster", name), &lines);
     }
     let files = example.truth.volumes("pve", "local");
     let files: Vec<&str> = files.keys().map(String::as_str).collect();

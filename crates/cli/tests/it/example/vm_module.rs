@@ -3,7 +3,7 @@
 use serde_json::json;
 use talmox_pve::api::mapping;
 
-use super::{Derived, Example, assert_vm, notes, setting};
+use super::{Derived, Example, assert_vm, setting, talos_notes};
 
 const CONTROL: Derived =
     Derived { uuid: "bbec2c3c-49c6-5f68-8cfd-cf1009e9f850", mac: "02:76:6F:60:63:63" };
@@ -53,7 +53,7 @@ fn machines(example: &Example) {
         if vmid == 101 {
             lines.push_str("\nhostpci0: mapping=pci-pve-0000-01-00-0,pcie=1");
         }
-        assert_vm(vm, &notes("k3s-dev", name), &lines);
+        assert_vm(vm, &talos_notes("k3s-dev", name), &lines);
     }
 }
 

@@ -1,6 +1,6 @@
 //! Finding a VM, and seeing whether it is ours.
 
-use talmox_plan::ownership::Owner;
+use talmox_plan::ownership::{Owner, unfinished_vm_hint};
 use talmox_plan::plan::OwnVm;
 use talmox_pve::PveError;
 use talmox_pve::api::cluster;
@@ -144,9 +144,7 @@ pub(super) fn not_ours(own: &OwnVm, sight: &Sight) -> StepError {
         Sight::Unfinished { vm, lock } => {
             let text = format!("VM {vmid} is half made: its {lock} broke off, and left it locked");
             // No token can remove the lock.
-            let host = &vm.node;
-            StepError::failed(text)
-                .hint(format!("on {host}: qm unlock {vmid} && qm destroy {vmid}"))
+            StepError::failed(text).hint(unfinished_vm_hint(vmid, vm.node.as_str()))
         }
         Sight::Hidden => {
             let text = format!("the VM number {vmid} is taken by something that may not be seen");

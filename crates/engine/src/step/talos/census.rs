@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use talmox_plan::desired::TAG;
-use talmox_plan::ownership::{Marker, SmbiosUuid, Stage};
+use talmox_plan::ownership::{FirstRole, Marker, SmbiosUuid, Stage};
 use talmox_plan::plan::{BootstrapEtcd, ClusterSigns};
 use talmox_pve::PveError;
 use talmox_pve::api::cluster::{self, Guest};
@@ -30,9 +30,12 @@ pub(super) struct Suspect {
     /// Where it was told to be.
     pub(super) addresses: Vec<IpAddr>,
     pub(super) expected: Expected,
-    /// Whether it need not answer. A worker that has its config cannot before there is a cluster; and tags alone prove
-    /// nothing, as anybody can set them.
+    /// Whether it need not answer. A worker that has its config cannot before there is a cluster, but only its notes prove
+    /// that it was never a control plane: in the inventory a node can be moved. And tags alone prove nothing, as anybody can
+    /// set them.
     pub(super) may_be_silent: bool,
+    /// Whether the inventory has it as a worker, and its notes do not say whether it was made as one.
+    pub(super) is_role_unknown: bool,
 }
 
 /// What Proxmox says.
@@ -160,6 +163,8 @@ fn suspect(
     let name = marker.as_ref().map(|marker| marker.node.clone());
     let name = name.or_else(|| guest.name.clone()).unwrap_or_else(|| guest.vmid.to_string());
     let node = by_uuid.or_else(|| signs.nodes.iter().find(|node| is_marked && node.name == name));
+    let first_role = marker.as_ref().filter(|_| is_marked).and_then(|marker| marker.first_role);
+    let is_first_worker = first_role == Some(FirstRole::Worker);
     let macs = (0..32).filter_map(|index| config.net(index)?.mac);
     Some(Suspect {
         vm: Vm::new(&guest.node, guest.vmid),
@@ -170,8 +175,9 @@ fn suspect(
             macs: macs.map(|mac| mac.to_string().to_lowercase()).collect(),
             instance_id: None,
         },
+        is_role_unknown: node.is_some_and(|node| !node.has_etcd) && first_role.is_none(),
         may_be_silent: match node {
-            Some(node) => !node.has_etcd,
+            Some(node) => !node.has_etcd && is_first_worker,
             None => !is_marked && !is_by_name,
         },
         name,

@@ -115,8 +115,18 @@ async fn ask_suspect(
     context: &StepContext,
 ) -> Result<Option<Objection>, StepError> {
     let own = node_of(step, suspect, Contact::AskAgent).own;
+    let objection = |reason: &str| {
+        let mut objection = silent(&suspect.name, &own, reason);
+        if suspect.is_role_unknown {
+            objection.hint.push_str(
+                "\nif an earlier release of talmox made it as a worker, and it was never a control plane, add the word \
+                 role=worker to the line of its notes that starts with talmox/1",
+            );
+        }
+        Ok(Some(objection))
+    };
     if !suspect.is_running {
-        return Ok(Some(silent(&suspect.name, &own, "its VM does not run")));
+        return objection("its VM does not run");
     }
     let told = suspect.addresses.iter().map(|address| Contact::At(*address));
     let mut reasons = vec![];
@@ -126,7 +136,7 @@ async fn ask_suspect(
             Err(reason) => reasons.push(reason),
         }
     }
-    Ok(Some(silent(&suspect.name, &own, &reasons.join("; "))))
+    objection(&reasons.join("; "))
 }
 
 fn node_of(step: &BootstrapEtcd, suspect: &Suspect, contact: Contact) -> TalosNode {

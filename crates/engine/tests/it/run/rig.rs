@@ -243,8 +243,15 @@ pub(super) fn own(name: &str, number: u32) -> OwnVm {
 
 pub(super) fn description(own: &OwnVm, stage: Stage) -> String {
     let node = own.identity.node.clone();
-    Marker { cluster: ClusterMark::of("test"), node, stage, data: None, are_tags_rejected: false }
-        .description("home")
+    let marker = Marker {
+        cluster: ClusterMark::of("test"),
+        node,
+        stage,
+        data: None,
+        are_tags_rejected: false,
+        first_role: None,
+    };
+    marker.description("home")
 }
 
 /// A machine as talmox makes it, without tags: those come after.

@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use talmox_engine::execute::StepResult;
 use talmox_lab::pve::Action as FaultAction;
-use talmox_plan::ownership::{ClusterMark, Marker, Stage};
+use talmox_plan::ownership::{ClusterMark, FirstRole, Marker, Stage};
 use talmox_plan::plan::{Action, BootstrapEtcd, ClusterSigns, Evidence, NodeSign, Witness};
 use talmox_pve::id::VmId;
 
@@ -44,9 +44,14 @@ fn other_vm(description: &str, tags: &str) -> String {
 }
 
 fn marker(stage: Stage) -> String {
+    noted(stage, None)
+}
+
+fn noted(stage: Stage, first_role: Option<FirstRole>) -> String {
     let cluster = ClusterMark::of(&bundle().cluster.id);
     let node = "old-cp".to_owned();
-    Marker { cluster, node, stage, data: None, are_tags_rejected: false }.to_string()
+    let marker = Marker { cluster, node, stage, data: None, are_tags_rejected: false, first_role };
+    marker.to_string()
 }
 
 fn bootstrap(evidence: &[Evidence]) -> Action {
@@ -355,6 +360,44 @@ async fn a_vm_of_the_cluster_that_cannot_be_asked_or_read_forbids_it() {
     let failure = rig.run(bootstrap(&[])).await.failure();
     assert!(failure.contains("cannot be read: VM 777 (renamed) on pve1"), "{failure}");
     assert_eq!(first.facts().bootstraps, 0);
+}
+
+/// The inventory says worker; only the notes say what the VM was made for.
+#[tokio::test]
+async fn a_control_plane_that_was_moved_to_the_workers_is_asked_too() {
+    let moved = || {
+        let Action::BootstrapEtcd(mut step) = bootstrap(&[]) else { unreachable!() };
+        step.signs.nodes.push(NodeSign {
+            name: "old-cp".to_owned(),
+            uuid: UUID.to_owned(),
+            vmid: VmId::new(777).unwrap(),
+            has_etcd: false,
+        });
+        Action::BootstrapEtcd(step)
+    };
+    // A VM whose notes do not say it may have been a control plane.
+    for first_role in [Some(FirstRole::ControlPlane), None] {
+        for status in ["running", "stopped"] {
+            let vm = other_vm(&noted(Stage::Made, first_role), "");
+            let vm = vm.replace("status: running", &format!("status: {status}"));
+            let mut rig = Rig::with_proxmox(&vm);
+            let first = rig.node(FIRST, |facts| facts.is_configured = true).await;
+            let _closed = rig.lead_nowhere(OTHER);
+            let told = rig.run(moved()).await;
+            let failure = told.failure();
+            assert!(failure.contains("old-cp was made earlier and may have its data"), "{failure}");
+            let says_how = told.hint().contains("role=worker");
+            assert_eq!(says_how, first_role.is_none(), "{}", told.hint());
+            assert_eq!(first.facts().bootstraps, 0);
+        }
+    }
+    // A worker that has its config cannot answer before there is a cluster.
+    let mut rig = Rig::with_proxmox(&other_vm(&noted(Stage::Made, Some(FirstRole::Worker)), ""));
+    let first = rig.node(FIRST, |facts| facts.is_configured = true).await;
+    let _closed = rig.lead_nowhere(OTHER);
+    let told = rig.run(moved()).await;
+    assert!(matches!(told.result, StepResult::Done), "{:?}", told.result);
+    assert_eq!(first.facts().bootstraps, 1);
 }
 
 /// It is unknown whether there is a VM.

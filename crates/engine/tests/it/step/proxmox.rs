@@ -30,6 +30,7 @@ fn lab(node: &str) -> Lab {
         stage: Stage::Made,
         data: None,
         are_tags_rejected: false,
+        first_role: None,
     };
     let scenario = format!(
         "release: \"9.2\"\n\

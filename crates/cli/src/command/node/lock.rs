@@ -1,0 +1,73 @@
+//! The lock in Proxmox for a command that changes one node.
+//!
+//! `up` locks the cluster with the credentials that it needs anyway. A single node can be changed without Proxmox, also while
+//! Proxmox is down: then a warning says that the cluster is not locked.
+
+use std::path::Path;
+use std::time::Duration;
+
+use talmox_clock::Clock;
+use talmox_engine::cluster_lock::{self, LockKey, TakeError};
+use talmox_plan::ownership::ClusterMark;
+
+use super::super::client::bundle_of;
+use super::access::Target;
+use crate::choose::Chosen;
+use crate::error::CommandError;
+use crate::printer::Printer;
+use crate::rehearsal;
+use crate::session::cluster_lock::{holder, refused, take as take_locks};
+use crate::session::{RunLocks, proxmox};
+
+/// Timeout for the first answer of Proxmox: a person waits who does not need Proxmox.
+const FIRST_ANSWER: Duration = Duration::from_secs(10);
+
+/// Locks the cluster that the node is of. It is an error if another run holds the lock.
+pub(super) async fn take(
+    target: &Target,
+    lab_at: Option<&Path>,
+    printer: &Printer,
+) -> Result<RunLocks, CommandError> {
+    let Some(chosen) = target.cluster() else { return Ok(RunLocks::default()) };
+    match try_take(chosen, lab_at, printer).await {
+        Ok(Ok(locks)) => Ok(locks),
+        Ok(Err(
+            error @ (TakeError::Held(_) | TakeError::Unreadable { .. } | TakeError::Contended),
+        )) => Err(refused(error)),
+        Ok(Err(error)) => {
+            warn(&CommandError::failed("Proxmox does not lock it").because(error), printer);
+            Ok(RunLocks::default())
+        }
+        Err(error) => {
+            warn(&error, printer);
+            Ok(RunLocks::default())
+        }
+    }
+}
+
+fn warn(error: &CommandError, printer: &Printer) {
+    printer.warn(&format!(
+        "the cluster is not locked: {}. Make sure that no `up` or `destroy` runs on it",
+        error.chain()
+    ));
+}
+
+async fn try_take(
+    chosen: &Chosen,
+    lab_at: Option<&Path>,
+    printer: &Printer,
+) -> Result<Result<RunLocks, TakeError>, CommandError> {
+    let bundle = bundle_of(chosen)?;
+    let stage = lab_at.map(rehearsal::join).transpose()?;
+    let clock = stage.as_ref().map_or_else(Clock::real, |stage| stage.clock);
+    let (pve, _) = proxmox::client(chosen, stage.as_ref(), clock, printer)?;
+    let key = LockKey::of_cluster(&ClusterMark::of(&bundle.cluster.id));
+    let asked = Clock::real().timeout(FIRST_ANSWER, cluster_lock::held(&pve, &key)).await;
+    match asked {
+        Ok(Ok(_)) => {}
+        Ok(Err(error)) => return Err(proxmox::unreachable(error)),
+        Err(_) => return Err(CommandError::failed("Proxmox does not answer")),
+    }
+    let holder = holder(&chosen.cluster().name, "node apply");
+    Ok(take_locks(&pve, vec![key], &holder, printer).await)
+}

@@ -1,0 +1,133 @@
+//! Files and links that another author or another user put where talmox looks for its own.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt as _, chown, symlink};
+use std::path::PathBuf;
+
+use crate::lab::{IN_FILE, Served};
+use crate::support::{Cluster, SECRETS, skipped};
+
+const PATH: &str = "inventory/dev/cluster.yaml";
+const RUNS: &str = "inventory/dev/.talmox";
+
+fn at(cluster: &Cluster, name: &str) -> PathBuf {
+    cluster.folder.path().join(name)
+}
+
+/// The lock and the logs of a run are written by `up`, `destroy` and others.
+#[test]
+fn a_link_in_place_of_the_lock_or_its_folder_is_not_followed() {
+    let cluster = Cluster::of_one_node();
+    let _lab = Served::in_file(&cluster, "--inventory inventory/dev --speed 40");
+    cluster.folder.write("victim", "precious\n");
+    fs::create_dir(at(&cluster, "elsewhere")).unwrap();
+    let commands = [format!("up --yes {IN_FILE}"), format!("destroy --yes {IN_FILE}")];
+    let refused = |link: &str| {
+        for command in &commands {
+            let run = cluster.run(command);
+            assert_eq!(run.code, 1, "{link}: {command}: {}", run.stderr);
+            let told = format!("{link} is a link, which talmox did not make");
+            assert!(run.stderr.contains(&told), "{command}: {}", run.stderr);
+        }
+        assert_eq!(cluster.folder.read("victim"), "precious\n");
+        assert_eq!(fs::read_dir(at(&cluster, "elsewhere")).unwrap().count(), 0, "{link}");
+    };
+    fs::create_dir(at(&cluster, RUNS)).unwrap();
+    symlink(at(&cluster, "victim"), at(&cluster, RUNS).join("lock")).unwrap();
+    refused(&format!("{RUNS}/lock"));
+    // One that leads nowhere would have a file created there.
+    fs::remove_file(at(&cluster, RUNS).join("lock")).unwrap();
+    symlink(at(&cluster, "elsewhere/new"), at(&cluster, RUNS).join("lock")).unwrap();
+    refused(&format!("{RUNS}/lock"));
+    fs::remove_dir_all(at(&cluster, RUNS)).unwrap();
+    symlink(at(&cluster, "elsewhere"), at(&cluster, RUNS)).unwrap();
+    refused(RUNS);
+
+    // The folder of the logs: the run goes on without one.
+    fs::remove_file(at(&cluster, RUNS)).unwrap();
+    fs::create_dir(at(&cluster, RUNS)).unwrap();
+    symlink(at(&cluster, "elsewhere"), at(&cluster, RUNS).join("runs")).unwrap();
+    let run = cluster.run(&commands[0]);
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    assert!(run.stderr.contains("there is no log of this run: "), "{}", run.stderr);
+    assert_eq!(fs::read_dir(at(&cluster, "elsewhere")).unwrap().count(), 0);
+}
+
+/// The file says which Proxmox is trusted with the token.
+#[test]
+fn the_ca_file_of_an_inventory_stays_in_its_repository() {
+    let cluster = Cluster::of_one_node().with_token("{env: HOME}");
+    let text = cluster.folder.read(PATH);
+    fs::create_dir(at(&cluster, "inventory/.git")).unwrap();
+    cluster.folder.write("private.pem", "line-of-mine\n");
+    cluster.folder.write("inventory/ca.pem", "no certificate\n");
+    symlink(at(&cluster, "private.pem"), at(&cluster, "inventory/dev/link.pem")).unwrap();
+    let absolute = at(&cluster, "private.pem").display().to_string();
+    let name = |file: &str| {
+        let named = text.replace("node: pve}", &format!("node: pve, ca_file: '{file}'}}"));
+        assert_ne!(named, text);
+        cluster.folder.write(PATH, &named);
+    };
+    for file in ["../../private.pem", "link.pem", &absolute] {
+        name(file);
+        for command in ["check", "plan", "up --yes", "destroy --yes"] {
+            let run = cluster.run(command);
+            assert_eq!(run.code, 1, "{file}: {command}: {}", run.stderr);
+            let told = format!("{}{}", run.stdout, run.stderr);
+            assert!(told.contains("it is outside"), "{file}: {command}: {told}");
+            assert!(!told.contains("of-mine"), "{file}: {command}: {told}");
+        }
+    }
+    // One that is inside, or allowed, is read: it is not a certificate.
+    for (file, more) in [("../ca.pem", ""), ("link.pem", " --allow-file private.pem")] {
+        name(file);
+        let run = cluster.run(&format!("plan{more}"));
+        assert_eq!(run.code, 1, "{file}: {}", run.stderr);
+        assert!(!run.stderr.contains("it is outside"), "{file}: {}", run.stderr);
+        assert!(!run.stderr.contains("of-mine"), "{file}: {}", run.stderr);
+    }
+}
+
+/// Its author would read all secrets that are encrypted later.
+#[test]
+fn recipients_that_another_user_planted_above_the_repository_are_not_used() {
+    let cluster = Cluster::new();
+    let own = cluster.run("secrets init");
+    assert_eq!(own.code, 0, "{}", own.stderr);
+    let own = cluster.folder.read(SECRETS);
+    let recipients = |text: &str| text.matches("recipient: ").count();
+    assert_eq!(recipients(&own), 1);
+    let other = Cluster::with_secrets();
+    let stranger = other.folder.read(SECRETS);
+    let stranger = stranger.split("recipient: ").nth(1).unwrap().split_whitespace().next().unwrap();
+    let own = own.split("recipient: ").nth(1).unwrap().split_whitespace().next().unwrap();
+    assert_ne!(own, stranger);
+
+    // In a folder such as `/tmp`, above the repository.
+    fs::create_dir(at(&cluster, "inventory/.git")).unwrap();
+    let rule = format!("creation_rules: [{{age: '{own},{stranger}'}}]\n");
+    cluster.folder.write(".sops.yaml", &rule);
+    let planted = at(&cluster, ".sops.yaml");
+    fs::set_permissions(cluster.folder.path(), fs::Permissions::from_mode(0o1777)).unwrap();
+    let make = || {
+        fs::remove_file(at(&cluster, SECRETS)).unwrap();
+        let run = cluster.run("secrets init");
+        assert_eq!(run.code, 0, "{}", run.stderr);
+        cluster.folder.read(SECRETS)
+    };
+    let made = make();
+    assert!(made.contains(stranger), "a file of the user's own counts");
+    if chown(&planted, Some(65_534), None).is_err() {
+        skipped("only root can give a file away");
+        return;
+    }
+    let made = make();
+    assert!(!made.contains(stranger) && recipients(&made) == 1, "{made}");
+    // A link of that user to a file of root's is that user's choice too.
+    fs::rename(&planted, at(&cluster, "rules.yaml")).unwrap();
+    chown(at(&cluster, "rules.yaml"), Some(0), None).unwrap();
+    symlink("rules.yaml", &planted).unwrap();
+    std::os::unix::fs::lchown(&planted, Some(65_534), None).unwrap();
+    let made = make();
+    assert!(!made.contains(stranger) && recipients(&made) == 1, "{made}");
+}

@@ -1,0 +1,58 @@
+//! How long runs take, measured as they end, so that kills come while they live.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use talmox_clock::Chance;
+
+/// So many of the last runs of a kind are remembered.
+const REMEMBERED: usize = 32;
+/// Before any run of a kind has ended.
+const FIRST_GUESS: Duration = Duration::from_secs(1);
+
+/// The durations of the last runs, by what they were.
+#[derive(Default)]
+pub(super) struct Pace(BTreeMap<&'static str, Vec<Duration>>);
+
+impl Pace {
+    pub(super) fn ended(&mut self, kind: &'static str, took: Duration) {
+        let known = self.0.entry(kind).or_default();
+        if known.len() == REMEMBERED {
+            known.remove(0);
+        }
+        known.push(took);
+    }
+
+    /// A random part of the duration of a random earlier run. Some runs are refused within a second and others create a
+    /// cluster: a part of the average would come too late for the first and early for the second.
+    pub(super) fn draw(&self, kind: &str, chance: &mut Chance) -> Duration {
+        let known = self.0.get(kind).map(Vec::as_slice).unwrap_or_default();
+        let count = u64::try_from(known.len()).unwrap_or_default();
+        let drawn = usize::try_from(chance.below(count)).unwrap_or_default();
+        known.get(drawn).copied().unwrap_or(FIRST_GUESS).mul_f64(chance.share())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A tenth of the runs is long.
+    fn took(nth: u64) -> Duration {
+        if nth.is_multiple_of(10) { Duration::from_secs(20) } else { Duration::from_millis(800) }
+    }
+
+    #[test]
+    fn most_kills_come_while_runs_live() {
+        let (mut pace, mut chance) = (Pace::default(), Chance::new(1));
+        let mut landed = 0;
+        for nth in 0..1000 {
+            landed += u32::from(pace.draw("up", &mut chance) < took(nth));
+            pace.ended("up", took(nth));
+        }
+        assert!(landed > 800, "{landed}");
+        let kills: Vec<Duration> = (0..400).map(|_| pace.draw("up", &mut chance)).collect();
+        assert!(kills.iter().any(|kill| kill.as_secs() > 10), "long runs are killed late too");
+        assert!(pace.draw("destroy", &mut chance) <= FIRST_GUESS);
+    }
+}
