@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::builder::Styles;
 use clap::builder::styling::AnsiColor;
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 
 use crate::command::{
     check, completions, config, destroy, export, import, init, kubeconfig, lab, man, node, output,
@@ -57,6 +57,15 @@ pub(crate) struct Global {
     #[arg(hide_possible_values = true, hide_default_value = true)]
     pub(crate) color: Color,
 
+    /// Show what is done on stderr: changes, retries and decisions; -vv: every API call (see also
+    /// TALMOX_LOG)
+    #[arg(long, short, global = true, action = ArgAction::Count)]
+    pub(crate) verbose: u8,
+
+    /// Show only errors: no progress, notes or warnings
+    #[arg(long, short, global = true, conflicts_with = "verbose")]
+    pub(crate) quiet: bool,
+
     /// Run the commands of `{command: …}` references without asking; nothing is remembered
     #[arg(long, global = true)]
     pub(crate) allow_commands: bool,
@@ -73,6 +82,8 @@ impl Global {
             inventory: Some(inventory.to_owned()),
             format: self.format,
             color: self.color,
+            verbose: self.verbose,
+            quiet: self.quiet,
             allow_commands: self.allow_commands,
             allow_files: self.allow_files.clone(),
         }

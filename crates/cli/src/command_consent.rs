@@ -50,9 +50,10 @@ pub(crate) fn may_run(
         return Ok(false);
     }
     let file = chosen.file().display();
-    printer.say(&format!("{file} wants to run this command here, for {setting}:"));
-    printer.say(&format!("  {}", shown(command)));
-    printer.say(&format!("  with the environment variables {}", variables(command).join(", ")));
+    printer.say_always(&format!("{file} wants to run this command here, for {setting}:"));
+    printer.say_always(&format!("  {}", shown(command)));
+    printer
+        .say_always(&format!("  with the environment variables {}", variables(command).join(", ")));
     let question = "Run it, now and whenever this inventory names the same command?";
     if !ask::agrees(question)? {
         return Ok(false);

@@ -30,6 +30,7 @@ mod report;
 mod runtime;
 mod secrets;
 mod session;
+mod trace;
 mod visible;
 mod words;
 

@@ -9,14 +9,19 @@ use talmox_talos_config::secret::SecretText;
 use crate::disk::{Before, Readers, Staged};
 use crate::error::CommandError;
 
-/// A file that is to be written.
-#[derive(Debug)]
+/// A file that is to be written. It shows its path only.
 pub(crate) struct NewFile {
     pub(crate) path: PathBuf,
     /// Wiped from memory in the end, as configs hold keys.
     pub(crate) text: SecretText,
     /// It holds keys: only its owner may read it.
     pub(crate) is_secret: bool,
+}
+
+impl std::fmt::Debug for NewFile {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("NewFile").field("path", &self.path).finish_non_exhaustive()
+    }
 }
 
 /// True if a path names a folder: one that is there, or one that it says to make.

@@ -16,6 +16,8 @@ use crate::visible::{self, Escapes, Pieces};
 pub(crate) struct Printer {
     pub(crate) format: Format,
     pub(crate) color: bool,
+    /// Whether only errors are shown, beside results.
+    pub(crate) is_quiet: bool,
 }
 
 /// The columns and rows of a terminal.
@@ -33,7 +35,12 @@ impl Printer {
             Color::Never => false,
             Color::Auto => io::stderr().is_terminal() && !no_color,
         };
-        Self { format, color }
+        Self { format, color, is_quiet: false }
+    }
+
+    /// The same without progress, notes and warnings.
+    pub(crate) fn quiet(self, is_quiet: bool) -> Self {
+        Self { is_quiet, ..self }
     }
 
     /// How large the terminal is that everything but results goes to; nothing if it is none, one
@@ -92,12 +99,19 @@ impl Printer {
         LogPrinter { pieces: io::stdout().is_terminal().then(Pieces::default) }
     }
 
-    /// Everything else, line by line.
+    /// Notes, line by line.
     pub(crate) fn say(&self, text: &str) {
+        if !self.is_quiet {
+            self.say_always(text);
+        }
+    }
+
+    /// A line that is needed in any case: without it a question or an error cannot be understood.
+    pub(crate) fn say_always(&self, text: &str) {
         self.say_raw(&format!("{text}\n"));
     }
 
-    /// The same without the end of the line.
+    /// The same without the end of the line: plans and findings.
     pub(crate) fn say_raw(&self, text: &str) {
         write_to_stderr(&visible::shown(text, Escapes::Text));
     }
@@ -111,14 +125,14 @@ impl Printer {
     pub(crate) fn error(&self, error: &CommandError) {
         self.complain(&error.chain());
         if let Some(hint) = &error.hint {
-            self.say(&format!("\n{} {hint}", self.paint("hint:", "1;36")));
+            self.say_always(&format!("\n{} {hint}", self.paint("hint:", "1;36")));
         }
         self.error_as_json(error);
     }
 
     /// An error that is not the end.
     pub(crate) fn complain(&self, message: &str) {
-        self.say(&format!("{} {message}", self.paint("error:", "1;31")));
+        self.say_always(&format!("{} {message}", self.paint("error:", "1;31")));
     }
 
     pub(crate) fn error_as_json(&self, error: &CommandError) {
@@ -206,7 +220,7 @@ mod tests {
 
     fn printers() -> [Printer; 3] {
         [(Format::Text, true), (Format::Text, false), (Format::Json, true)]
-            .map(|(format, color)| Printer { format, color })
+            .map(|(format, color)| Printer { format, color, is_quiet: false })
     }
 
     proptest! {

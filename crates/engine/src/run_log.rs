@@ -3,6 +3,8 @@
 //! No plan is made from a log: the observed state shows where a run stopped. Logs are evidence that the cluster was created, before a
 //! new secrets bundle is generated and before etcd is bootstrapped.
 
+mod call;
+
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
@@ -10,6 +12,8 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::event::{Event, RunEnd, Stamped, StepEnd};
+
+pub use call::{ApiCall, CallLog, Calls, read_calls};
 
 /// Goes up when lines change in a way that an older reader cannot read.
 const FORMAT: u32 = 1;
@@ -101,6 +105,11 @@ impl RunLog {
         self.line(event)
     }
 
+    /// The same log, for the API calls of the run. Both append whole lines, so neither tears one of the other.
+    pub fn calls(&self) -> io::Result<CallLog> {
+        CallLog::begin(self.file.try_clone()?)
+    }
+
     /// A whole line in one write, so that a reader never sees half of one for long.
     fn line(&mut self, value: &impl Serialize) -> io::Result<()> {
         let mut line = serde_json::to_vec(value).map_err(io::Error::other)?;
@@ -157,8 +166,13 @@ pub fn read(path: &Path) -> io::Result<(Header, Vec<Stamped>)> {
     }
     let mut events = vec![];
     for line in lines {
+        let line = line?;
+        // There may be thousands of calls between two events.
+        if call::is_call(&line) {
+            continue;
+        }
         // A run that was killed may have left half a line, and another release other events.
-        if let Ok(event) = serde_json::from_str(&line?) {
+        if let Ok(event) = serde_json::from_str(&line) {
             events.push(event);
         }
     }

@@ -17,6 +17,7 @@ use tonic::codegen::{BoxFuture, Service};
 
 use crate::address::Address;
 use crate::dial::{DialError, Dialer, Stream};
+use crate::trace;
 
 /// How much may be under way to us before we have read it.
 const WINDOW: u32 = 1 << 20;
@@ -106,6 +107,7 @@ impl Inner {
             Err(mut error) => match error.take_message() {
                 // It comes back untouched, so it never went out: the node had hung up.
                 Some(request) => {
+                    trace::resent(&self.dialer.address);
                     *self.live.lock().await = None;
                     let mut sender = self.sender().await?;
                     sender.send_request(request).await.map_err(Unanswered::Cut)

@@ -30,6 +30,7 @@ mod archive;
 mod channel;
 mod node_service;
 mod tls;
+mod trace;
 
 pub use address::Address;
 pub use client::{Client, Limits, Settings};

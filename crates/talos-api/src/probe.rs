@@ -22,6 +22,7 @@ use crate::error::{Call, TalosError};
 use crate::machine::Machine;
 use crate::pin::Pin;
 use crate::tls::{self, SetupError};
+use crate::trace::dialed;
 
 macro_rules! hangs {
     () => {
@@ -87,7 +88,7 @@ pub async fn probe(
     settings: &Settings,
 ) -> Result<Verdict, SetupError> {
     let tls = tls::mutual(credentials, settings.clock)?;
-    let refusal = match settings.dialer(node.clone(), tls).dial().await {
+    let refusal = match dialed(settings.dialer(node.clone(), tls)).await {
         Ok(_) => return Ok(Verdict::Ours),
         Err(Failed { error: DialError::Certificate { source, .. }, .. }) => source,
         // Who breaks off before showing a certificate is no node: those do so after it.
@@ -98,7 +99,7 @@ pub async fn probe(
     };
     // Its certificate is not good enough for us. Does it want one at all?
     let anonymous = tls::anonymous(None, settings.clock)?;
-    match settings.dialer(node.clone(), anonymous).dial().await {
+    match dialed(settings.dialer(node.clone(), anonymous)).await {
         Ok(dialed) => maintenance(node, dialed, pin, settings).await,
         Err(Failed { error: DialError::Refused { .. }, leaf: Some(leaf) }) => {
             configured(&refusal, &leaf, node, credentials)
@@ -130,7 +131,7 @@ pub async fn certificate_end(
     let call = || Call { operation: "Connect", node: node.clone() };
     let tls = tls::mutual(credentials, settings.clock)
         .map_err(|error| TalosError::Unreadable { call: call(), what: error.to_string() })?;
-    match settings.dialer(node.clone(), tls).dial().await {
+    match dialed(settings.dialer(node.clone(), tls)).await {
         Ok(dialed) => {
             let leaf = dialed.leaf.and_then(|leaf| Certificate::from_der(leaf.to_vec()));
             Ok(leaf.map(|leaf| leaf.not_after))

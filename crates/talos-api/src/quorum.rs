@@ -5,6 +5,7 @@
 use std::collections::BTreeSet;
 
 use tokio::task::JoinSet;
+use tracing::Instrument as _;
 
 use crate::client::{Alarm, Client, Health, Member, MemberStatus, Service};
 use crate::error::TalosError;
@@ -26,7 +27,7 @@ pub struct EtcdView {
 pub async fn look(control_planes: &[(String, Client)]) -> Vec<EtcdView> {
     let mut tasks = JoinSet::new();
     for (at, (name, client)) in control_planes.iter().cloned().enumerate() {
-        tasks.spawn(async move { (at, look_at(name, &client).await) });
+        tasks.spawn(async move { (at, look_at(name, &client).await) }.in_current_span());
     }
     let mut views = tasks.join_all().await;
     views.sort_by_key(|(at, _)| *at);

@@ -15,6 +15,7 @@ use crate::interrupt::{self, Stops};
 use crate::printer::Printer;
 use crate::report::{self, Rest, Tally};
 use crate::session::Session;
+use crate::trace;
 
 /// Carries the plan out and says how much was done, or why it did not get done. Runs of a lab that dies with us are not
 /// written down.
@@ -38,6 +39,7 @@ pub(super) async fn carry_out(
             printer,
         )
     };
+    let recording = log.as_ref().and_then(|log| trace::record(log, session.clock));
     let path: Option<PathBuf> = log.as_ref().map(|log| log.path().to_owned());
     let (events, listener) = Events::channel(session.clock);
     let cancel = Cancel::default();
@@ -51,6 +53,7 @@ pub(super) async fn carry_out(
     let (outcome, tally) =
         tokio::join!(running, report::follow(listener, log, session.clock, printer));
     watching.abort();
+    drop(recording);
     if outcome.is_done() {
         if printer.format == Format::Text {
             printer.say(&tally.to_string());

@@ -266,9 +266,9 @@ fn confirm_fingerprint(url: &ProxmoxUrl, asking: &Asking<'_>) -> Result<Certific
             return Ok(Certificate::Unconfirmed);
         }
     };
-    printer.say(&format!("\n{url} shows a certificate with this SHA-256 fingerprint:"));
-    printer.say(&format!("  {found}"));
-    printer.say("Compare it with the one in Proxmox: the host, System, Certificates.");
+    printer.say_always(&format!("\n{url} shows a certificate with this SHA-256 fingerprint:"));
+    printer.say_always(&format!("  {found}"));
+    printer.say_always("Compare it with the one in Proxmox: the host, System, Certificates.");
     if !asking.is_asking {
         printer
             .say("It is not pinned, because no person can confirm it here; if it is right, pass");

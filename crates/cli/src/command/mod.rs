@@ -40,7 +40,7 @@ use crate::error::{CommandError, Exit};
 use crate::interrupt;
 use crate::printer::Printer;
 use crate::rehearsal::RehearsalArgs;
-use crate::words;
+use crate::{trace, words};
 
 pub(crate) type Outcome = Result<Exit, CommandError>;
 
@@ -50,7 +50,11 @@ pub(crate) fn run() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => return usage(&mistaken::explained(error)).into(),
     };
-    let printer = Printer::new(cli.global.format, cli.global.color);
+    let printer = Printer::new(cli.global.format, cli.global.color).quiet(cli.global.quiet);
+    if let Err(error) = trace::start(&cli.global, &printer) {
+        printer.error(&error);
+        return error.exit.into();
+    }
     let outcome = match cli.command {
         Command::Init(args) => init::run(&args, &cli.global, &printer),
         Command::Check(args) => check::run(&args, &cli.global, &printer),

@@ -60,8 +60,8 @@ async fn unlock(args: &UnlockArgs, session: &Session, printer: &Printer) -> Outc
     for (_, lock) in &locks {
         let pool = &lock.pool;
         match &lock.holder {
-            Some(holder) => printer.say(&format!("{pool}: {holder}")),
-            None => printer.say(&format!("{pool}: its comment does not name a run")),
+            Some(holder) => printer.say_always(&format!("{pool}: {holder}")),
+            None => printer.say_always(&format!("{pool}: its comment does not name a run")),
         }
         if let Some(holder) = &lock.holder
             && process::life(holder) == Life::Alive

@@ -32,6 +32,8 @@ pub(super) struct Live {
     nodes: BTreeMap<String, String>,
     rows: Vec<Row>,
     over: Vec<Line>,
+    /// Lines about what is done, as they are drawn.
+    said: Vec<String>,
     is_stopping: bool,
     /// How long the lines of the block are that is on the screen.
     drawn: Vec<usize>,
@@ -75,9 +77,15 @@ impl Live {
         }
     }
 
+    /// Lines that are shown above the block, with the next drawing.
+    pub(super) fn say(&mut self, lines: Vec<String>) {
+        self.said.extend(lines);
+    }
+
     /// What brings the screen up to date: the old block goes, what is over is said, a new one comes.
     pub(super) fn draw(&mut self, now: f64, size: Size, printer: &Printer) -> String {
         let mut out = self.erased(size);
+        self.push_said(&mut out);
         let over: Vec<Line> = self.over.drain(..).collect();
         for line in &over {
             out.push_str(&self.plain.text(line, Some(size.columns), printer));
@@ -95,10 +103,18 @@ impl Live {
     /// The end: nothing goes on any more.
     pub(super) fn finish(&mut self, size: Size, printer: &Printer) -> String {
         let mut out = self.erased(size);
+        self.push_said(&mut out);
         for line in self.over.drain(..) {
             out.push_str(&self.plain.text(&line, Some(size.columns), printer));
         }
         out
+    }
+
+    fn push_said(&mut self, out: &mut String) {
+        for line in self.said.drain(..) {
+            out.push_str(&line);
+            out.push('\n');
+        }
     }
 
     /// Takes the block away. In a terminal that became narrower its lines take up several rows.
@@ -215,6 +231,20 @@ mod tests {
             "{drawn:?}"
         );
         assert_eq!(live.finish(SIZE, &printer), "\r\x1b[2A\x1b[J");
+    }
+
+    #[test]
+    fn lines_about_what_is_done_stand_above_the_block() {
+        let printer = Printer::new(Format::Text, Color::Never);
+        let mut live = live(begun());
+        live.draw(101.0, SIZE, &printer);
+        live.say(vec!["   0.1s  pve   GET /version: 200 (3 ms)".to_owned()]);
+        let drawn = live.draw(102.0, SIZE, &printer);
+        let expected = "\r\x1b[3A\x1b[J   0.1s  pve   GET /version: 200 (3 ms)\n0 of 2 steps, 2s\n";
+        assert!(drawn.starts_with(expected), "{drawn:?}");
+        assert!(!live.draw(103.0, SIZE, &printer).contains("GET"), "once");
+        live.say(vec!["the last one".to_owned()]);
+        assert_eq!(live.finish(SIZE, &printer), "\r\x1b[3A\x1b[Jthe last one\n");
     }
 
     #[test]

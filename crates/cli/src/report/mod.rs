@@ -17,6 +17,7 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use crate::args::Format;
 use crate::disk;
 use crate::printer::{Printer, Size};
+use crate::trace::{self, HeldLines};
 use crate::visible;
 pub(crate) use failure::{Rest, not_done};
 use live::Live;
@@ -64,6 +65,8 @@ pub(crate) async fn follow(
 ) -> Tally {
     let mut tally = Tally::default();
     let mut view = View::of(printer);
+    // Lines about what is done would be drawn over.
+    let traced = if matches!(view, View::Live(_)) { trace::hold() } else { None };
     let real = Clock::real();
     let mut due = real.deadline(FRAME);
     loop {
@@ -72,7 +75,7 @@ pub(crate) async fn follow(
                 biased;
                 () = real.sleep(due.left()) => {
                     due = real.deadline(FRAME);
-                    view.draw(clock, printer);
+                    view.draw(clock, traced.as_ref(), printer);
                     continue;
                 }
                 event = events.recv() => event,
@@ -92,6 +95,7 @@ pub(crate) async fn follow(
         view.show(&event, printer);
     }
     if let View::Live(live) = &mut view {
+        live.say(traced.as_ref().map(HeldLines::take).unwrap_or_default());
         printer.draw(&live.finish(size_now(printer), printer));
     }
     tally
@@ -158,6 +162,7 @@ fn visible_event(event: &Stamped) -> Stamped {
 }
 
 enum View {
+    Quiet,
     Json,
     Plain(Plain),
     Live(Live),
@@ -167,6 +172,7 @@ impl View {
     fn of(printer: &Printer) -> Self {
         match (printer.format, printer.size()) {
             (Format::Json, _) => Self::Json,
+            (Format::Text, _) if printer.is_quiet => Self::Quiet,
             (Format::Text, Some(_)) => Self::Live(Live::default()),
             (Format::Text, None) => Self::Plain(Plain::default()),
         }
@@ -174,6 +180,7 @@ impl View {
 
     fn show(&mut self, event: &Stamped, printer: &Printer) {
         match self {
+            Self::Quiet => {}
             Self::Json => json::show(event, printer),
             Self::Live(live) => live.take(&visible_event(event)),
             Self::Plain(plain) => {
@@ -184,8 +191,9 @@ impl View {
         }
     }
 
-    fn draw(&mut self, clock: Clock, printer: &Printer) {
+    fn draw(&mut self, clock: Clock, traced: Option<&HeldLines>, printer: &Printer) {
         if let Self::Live(live) = self {
+            live.say(traced.map(HeldLines::take).unwrap_or_default());
             let size = size_now(printer);
             printer.draw(&live.draw(clock.since_epoch().as_secs_f64(), size, printer));
         }

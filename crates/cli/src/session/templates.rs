@@ -38,6 +38,6 @@ pub(super) async fn make_missing(session: &Session, printer: &Printer) -> Result
     if outcome.is_done() {
         return Ok(());
     }
-    printer.say("Cannot make the templates that the lab should have:");
+    printer.say_always("Cannot make the templates that the lab should have:");
     Err(not_done(&outcome, Rest { log: None, is_rehearsal: true }, printer))
 }

@@ -30,6 +30,7 @@ mod seeds;
 mod stop;
 mod support;
 mod talos;
+mod trace;
 #[path = "../common/truth.rs"]
 mod truth;
 mod two_checkouts;

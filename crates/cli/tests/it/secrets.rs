@@ -27,7 +27,7 @@ fn plain_bundle(cluster: &Cluster) -> String {
 }
 
 /// Every value of the bundle that must not be seen.
-fn private_values(cluster: &Cluster) -> Vec<String> {
+pub(crate) fn private_values(cluster: &Cluster) -> Vec<String> {
     let bundle = plain_bundle(cluster);
     let values = bundle.lines().filter_map(|line| line.trim().split_once(": "));
     let private = values.filter(|(key, _)| *key != "crt" && *key != "id");

@@ -15,6 +15,7 @@ use std::sync::{Arc, PoisonError};
 use talmox_plan::plan::{Plan, Step, StepId};
 use tokio::sync::Mutex;
 use tokio::task::JoinSet;
+use tracing::{Instrument as _, info_span};
 
 use crate::cluster_lock::{self, LockLost};
 use crate::event::{Event, Events, RunEnd, StepEnd, StepInfo};
@@ -174,7 +175,9 @@ impl Run<'_> {
         let events = self.events.clone();
         let (run, seen, cancel) = (self.context.clone(), self.seen.clone(), self.stop.clone());
         let unfinished = self.unfinished.clone();
-        self.running.spawn(async move {
+        // Calls of the step are traced inside of it.
+        let span = info_span!(target: "talmox::run", "step", step = step.id.as_str());
+        let work = async move {
             let _turn = match quorum {
                 Some(quorum) => Some(quorum.lock_owned().await),
                 None => None,
@@ -209,7 +212,8 @@ impl Run<'_> {
             let seconds = clock.moment().since(begun).as_secs_f64();
             events.send(Event::StepEnded { step: step.id.to_string(), end, seconds });
             (number, result)
-        });
+        };
+        self.running.spawn(work.instrument(span));
     }
 
     fn take_result(&mut self, step: usize, result: Result<Done, StepError>) {

@@ -27,6 +27,8 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 use tower_service::Service;
 
+use super::trace;
+
 /// How long one way in is tried before the next one is tried beside it.
 const HEAD_START: Duration = Duration::from_millis(250);
 
@@ -70,6 +72,14 @@ impl Unanswered {
     pub(super) fn is_closed(&self) -> bool {
         let Self::Dial { failures } = self else { return false };
         !failures.iter().any(|one| matches!(one, ApiDialError::Tls { .. }))
+    }
+
+    /// What became of the request, for its span.
+    pub(super) fn outcome(&self) -> String {
+        match self {
+            Self::Dial { .. } => format!("not sent: {self}"),
+            Self::Cut(_) => format!("no answer: {self}"),
+        }
     }
 }
 
@@ -140,6 +150,7 @@ impl Inner {
             Ok(response) => Ok(response),
             // It came back untouched, so it never went out: the server had hung up meanwhile.
             Err((_, Some(request))) if is_kept => {
+                trace::resent(&request);
                 let live = self.dial().await?;
                 self.send_on(live, request).await.map_err(|(error, _)| Unanswered::Cut(error))
             }
@@ -253,7 +264,8 @@ impl Service<Request<Body>> for Connection {
     }
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
-        Box::pin(Arc::clone(&self.0).send(request))
+        let span = trace::span(&request);
+        Box::pin(trace::traced(span, Arc::clone(&self.0).send(request), Unanswered::outcome))
     }
 }
 

@@ -16,6 +16,7 @@ mod refusal;
 mod rejection_text;
 mod rollout;
 mod tls;
+mod trace;
 mod view;
 
 use std::sync::Arc;

@@ -5,6 +5,7 @@
 
 mod body;
 mod error;
+mod trace;
 mod url;
 
 use std::fmt;
@@ -128,7 +129,7 @@ impl Web {
     async fn ask(&self, url: &str, ask: Ask) -> Result<Response<Incoming>, WebError> {
         let mut at = Url::parse(url)?;
         for _ in 0..=MOST_REDIRECTS {
-            let response = self.exchange(&at, &ask).await?;
+            let response = trace::traced(&ask.method, &at, self.exchange(&at, &ask)).await?;
             let status = response.status().as_u16();
             let target = header(&response, &LOCATION).filter(|_| (301..=308).contains(&status));
             match target {

@@ -261,7 +261,8 @@ async fn what_a_host_left_half_made_is_for_people_and_named() {
     let ran = rig.up(&impatient()).await;
     let text = ran.failures();
     assert!(text.contains("is half made: its making broke off, and left it locked"), "{text}");
-    assert!(text.contains("on pve1: qm unlock 30"), "{text}");
+    assert!(text.contains("look at it on pve1: qm config 30"), "{text}");
+    assert!(text.contains("is empty, and can be removed: qm unlock 30"), "{text}");
     // The plan says the same, and goes around it when it is told to.
     let shown = show::text(&rig.plan(&pair()).await);
     assert!(

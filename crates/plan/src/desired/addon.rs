@@ -1,11 +1,19 @@
 //! Add-ons of a cluster.
 
-/// A file of Kubernetes manifests.
-#[derive(Clone, Debug, PartialEq, Eq)]
+use std::fmt;
+
+/// A file of Kubernetes manifests. Secrets may be among them, so `Debug` shows only its origin.
+#[derive(Clone, PartialEq, Eq)]
 pub struct ManifestFile {
     /// Path or URL of the file, for messages.
     pub origin: String,
     pub text: String,
+}
+
+impl fmt::Debug for ManifestFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ManifestFile").field("origin", &self.origin).finish_non_exhaustive()
+    }
 }
 
 /// Where the manifests of an add-on come from.

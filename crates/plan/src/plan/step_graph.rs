@@ -22,7 +22,9 @@ impl StepGraph {
         action: Action,
     ) -> StepId {
         let id = StepId::new(id);
-        if !self.has(&id) {
+        if self.has(&id) {
+            tracing::info!(target: "talmox::plan", subject = id.as_str(), "merged: the step is planned already");
+        } else {
             let mut after: Vec<StepId> = after.into_iter().collect();
             after.sort_unstable();
             after.dedup();

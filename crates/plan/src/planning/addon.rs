@@ -13,7 +13,10 @@ pub(super) fn apply(builder: &mut Builder<'_>, addon: &Addon, after: &[StepId]) 
     let object = Object::Addon(addon.name.clone());
     let known = builder.observed.addons.known.get(&addon.name);
     let change = match known {
-        Some(seen) if seen.is_noted && seen.changes.is_empty() => return None,
+        Some(seen) if seen.is_noted && seen.changes.is_empty() => {
+            tracing::info!(target: "talmox::plan", subject = addon.name, "skipped: the add-on is as desired");
+            return None;
+        }
         Some(seen) => {
             let class = if seen.is_noted { Class::Live } else { Class::Create };
             let changes = seen.changes.iter();

@@ -56,6 +56,8 @@ pub(super) fn plan(
         // Client files do not wait for the shared address: they can lead to a control plane.
         let action = Action::WriteClientFiles(action);
         files = Some(builder.steps.add("kubeconfig", None, joined.to_vec(), action));
+    } else {
+        tracing::info!(target: "talmox::plan", subject = "kubeconfig", "skipped: the client files are current");
     }
     // Without a pod network no node is ready before the add-on that brings one.
     let goal = goal(builder);

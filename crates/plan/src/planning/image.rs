@@ -25,6 +25,7 @@ pub(super) fn fetch(
     let id = format!("image/{host}/{storage}/{}", image.file);
     let step = StepId::new(id.clone());
     if builder.steps.has(&step) {
+        tracing::info!(target: "talmox::plan", subject = id, "merged: the step is planned already");
         return (volume, step);
     }
     let mut ways = vec![FetchWay::Stream];

@@ -16,6 +16,7 @@ pub(super) fn plan(builder: &mut Builder<'_>) {
             FieldChange::new("host", Some(found.seen.host.to_string()), None),
         ];
         let change = Change::open(Object::Vm(name.clone()), Class::Destroy, fields);
+        tracing::info!(target: "talmox::plan", subject = name, "skipped: no step destroys VM {}", own.vm.vmid);
         builder.changes.push(change.note("the inventory has no such node any more"));
         let fields = known_of(builder, name);
         if !fields.is_empty() {

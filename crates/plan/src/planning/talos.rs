@@ -60,6 +60,7 @@ pub(super) fn plan(builder: &mut Builder<'_>, vms: &BTreeMap<String, VmPlan>) {
     for placed in &nodes {
         let plan = &plans[&placed.node.name];
         if plan.has_joined {
+            tracing::info!(target: "talmox::plan", subject = placed.node.name, "skipped: the node has joined");
             continue;
         }
         let deadline = builder.desired.timeouts.bootstrap;
@@ -261,12 +262,14 @@ fn bootstrap(
             }
         }
         builder.findings.extend(lost_control_planes::majority(builder, vms));
+        tracing::info!(target: "talmox::plan", subject = BOOTSTRAP, "skipped: etcd has data already");
         return None;
     }
     let is_whole = builder.desired.control_planes().count() == control_planes.len();
     let (first, others) = control_planes.split_first()?;
     if !is_whole || first.node.name != builder.desired.control_planes().next()?.name {
         // A control plane that is not planned might be the one that has the data.
+        tracing::info!(target: "talmox::plan", subject = BOOTSTRAP, "skipped: a control plane is blocked");
         return None;
     }
     if let Some(finding) = unreadable::keeps_from_bootstrap(builder) {

@@ -19,7 +19,10 @@ use crate::plan::{
 
 pub(super) fn plan(builder: &mut Builder<'_>, placed: &Placed<'_>) -> VmPlan {
     match &placed.state {
-        VmPresence::Blocked => VmPlan::default(),
+        VmPresence::Blocked => {
+            tracing::info!(target: "talmox::plan", subject = placed.node.name, "skipped: a finding blocks its VM");
+            VmPlan::default()
+        }
         VmPresence::Absent => make(builder, placed, None),
         VmPresence::BeingMade(upid) => make(builder, placed, Some(upid.clone())),
         VmPresence::Owned(found) if found.marker.stage == Stage::Made => {
@@ -238,6 +241,8 @@ fn made(builder: &mut Builder<'_>, placed: &Placed<'_>, found: &ObservedVm<'_>) 
         let start = Action::StartVm(StartVm { own: placed.own.clone(), deadline });
         let id = format!("vm/{}/start", node.name);
         plan.runs_after = Some(builder.steps.add(id, Some(&node.name), [], start));
+    } else if !is_changed {
+        tracing::info!(target: "talmox::plan", subject = node.name, "skipped: its VM {} is as desired", placed.own.vm.vmid);
     }
     plan
 }

@@ -14,6 +14,7 @@ mod send;
 mod session;
 mod task;
 mod task_log;
+mod trace;
 mod upload;
 
 use std::collections::BTreeSet;

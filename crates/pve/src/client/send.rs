@@ -12,6 +12,7 @@ use super::auth::Pass;
 use super::body::Outgoing;
 use super::connection::{Broken, Reply, exchange, open};
 use super::endpoint::Endpoint;
+use super::trace::{self, traced};
 use crate::error::{Lost, NotSent, PveError};
 use crate::response::interpret;
 
@@ -93,10 +94,15 @@ enum Failure {
 impl Inner {
     /// Sends a request in the caller's name. A ticket that is refused is renewed, once.
     pub(super) async fn call(&self, call: &Call) -> Result<Answer, PveError> {
+        traced(&call.operation, call.is_repeatable, self.call_with_pass(call)).await
+    }
+
+    async fn call_with_pass(&self, call: &Call) -> Result<Answer, PveError> {
         let pass = self.pass(&call.operation, None).await?;
         match self.route(call, &pass).await {
             // Who is not known was not listened to: sending it again is safe.
             Err(error) if error.is_auth() && pass.nth.is_some() => {
+                trace::retried(&call.operation, 1, &error);
                 let pass = self.pass(&call.operation, pass.nth).await?;
                 self.route(call, &pass).await
             }
@@ -112,12 +118,18 @@ impl Inner {
         }
         let mut unreachable = None;
         let mut last = None;
+        let mut retries = 0;
         for index in order {
             if unreachable == Some(index) {
                 continue;
             }
+            if let Some(failure) = &last {
+                retries += 1;
+                trace::retried(&call.operation, retries, failure);
+            }
             let failure = match self.attempt(index, call, pass).await {
                 Ok(Reply { status, reason, body }) => {
+                    trace::answered(status);
                     match interpret(&call.operation, status, &reason, &body) {
                         Err(error) if call.is_repeatable && is_gateway(&error) => {
                             self.endpoints.failed(index);

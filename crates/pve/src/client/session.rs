@@ -6,6 +6,7 @@ use talmox_pve_types::secret::Secret;
 use super::Inner;
 use super::auth::{Credentials, Pass, RENEW_AFTER, Session};
 use super::send::Call;
+use super::trace::traced;
 use crate::error::{NotSent, PveError};
 
 impl Inner {
@@ -54,7 +55,8 @@ impl Inner {
     ) -> Result<Ticket, PveError> {
         let request = access::login(username, password);
         let call = Call::of(&request).repeatable();
-        let answer = match self.route(&call, &Pass::default()).await {
+        let pass = Pass::default();
+        let answer = match traced(&call.operation, true, self.route(&call, &pass)).await {
             Ok(answer) => answer,
             Err(PveError::NotSent { source, .. }) => {
                 return Err(PveError::not_sent(operation, source));

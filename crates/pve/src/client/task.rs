@@ -9,7 +9,7 @@ use talmox_pve_types::api::task::{self, TaskState};
 use talmox_pve_types::id::Upid;
 use talmox_pve_types::request::{Request, Scope};
 
-use super::{Client, Permits};
+use super::{Client, Permits, trace};
 use crate::error::{Lost, PveError, TaskFailure};
 
 /// Shortest and longest time between two looks at a task.
@@ -80,7 +80,7 @@ impl Client {
         patience: Duration,
     ) -> Result<TaskDone, PveError> {
         let running = self.start(request).await?;
-        self.finish(running, patience).await
+        Box::pin(self.finish(running, patience)).await
     }
 
     /// Waits for room and sends the request.
@@ -129,10 +129,22 @@ impl Client {
         upid: &Upid,
         patience: impl Into<TaskPatience<'a>>,
     ) -> Result<TaskDone, PveError> {
-        self.follow(upid, &format!("{} {}", upid.kind(), upid.id()), patience.into()).await
+        Box::pin(self.follow(upid, &format!("{} {}", upid.kind(), upid.id()), patience.into()))
+            .await
     }
 
     async fn follow(
+        &self,
+        upid: &Upid,
+        operation: &str,
+        patience: TaskPatience<'_>,
+    ) -> Result<TaskDone, PveError> {
+        let result = self.follow_to_end(upid, operation, patience).await;
+        trace::task_ended(upid, operation, &result);
+        result
+    }
+
+    async fn follow_to_end(
         &self,
         upid: &Upid,
         operation: &str,

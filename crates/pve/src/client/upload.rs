@@ -6,12 +6,14 @@ use std::sync::atomic::Ordering;
 use hyper::header::{CONTENT_TYPE, HeaderValue};
 use talmox_pve_types::api::cluster;
 use talmox_pve_types::api::storage::Upload;
+use talmox_pve_types::id::Upid;
 use talmox_pve_types::request::Method;
 use tokio::io::AsyncRead;
 
 use super::body::{FileForm, Outgoing};
 use super::connection::{Broken, exchange, open};
 use super::send::{Call, http};
+use super::trace::{self, traced};
 use super::{Client, Permits, Running};
 use crate::error::{NotSent, PveError};
 use crate::response::interpret;
@@ -59,6 +61,13 @@ impl Client {
         upload: &Upload,
         file: FileSource,
     ) -> Result<Running, PveError> {
+        let operation = upload.request().operation();
+        let sent = Box::pin(self.send_file(upload, file));
+        let upid = traced(&operation, false, sent).await?;
+        Ok(Running { upid, operation, permits })
+    }
+
+    async fn send_file(&self, upload: &Upload, file: FileSource) -> Result<Upid, PveError> {
         let inner = &self.0;
         let request = upload.request();
         let operation = request.operation();
@@ -96,10 +105,9 @@ impl Client {
                 Broken::NotSent => PveError::not_sent(&operation, NotSent::Closed),
                 Broken::Lost(source) => PveError::lost(&operation, source),
             })?;
+            trace::answered(reply.status);
             let answer = interpret(&operation, reply.status, &reply.reason, &reply.body)?;
-            let upid =
-                request.decode(&answer).map_err(|error| PveError::lost(&operation, error))?;
-            return Ok(Running { upid, operation, permits });
+            return request.decode(&answer).map_err(|error| PveError::lost(&operation, error));
         }
         Err(PveError::not_sent(&operation, failure))
     }

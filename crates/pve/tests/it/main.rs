@@ -5,5 +5,6 @@ mod answers;
 mod server;
 mod session;
 mod tasks;
+mod trace;
 mod trust;
 mod uploads;

@@ -150,7 +150,7 @@ impl Client {
             options: None,
         };
         let mut state = self.state();
-        match self.ask("Get", state.get(request)).await {
+        match self.ask_about("Get", kind.name, state.get(request)).await {
             Ok(answer) => Ok(answer.resource.map(Resource::from)),
             Err(TalosError::No { code: Code::NotFound, .. }) => Ok(None),
             Err(error) => Err(error),
@@ -164,7 +164,7 @@ impl Client {
             options: None,
         };
         let mut state = self.state();
-        let mut answers = self.stream("List", state.list(request)).await?;
+        let mut answers = self.stream_about("List", kind.name, state.list(request)).await?;
         let mut found = vec![];
         while let Some(answer) = answers.next_in_time().await? {
             found.extend(answer.resource.map(Resource::from));
@@ -187,7 +187,7 @@ impl Client {
             api_version: 1,
         };
         let mut state = self.state();
-        let answers = self.stream("Watch", state.watch(request)).await?;
+        let answers = self.stream_about("Watch", kind.name, state.watch(request)).await?;
         Ok(Watch { answers, waiting: VecDeque::new() })
     }
 }

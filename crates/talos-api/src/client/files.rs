@@ -73,7 +73,17 @@ impl Client {
         operation: &'static str,
         answer: impl Future<Output = Result<Response<Streaming<T>>, Status>>,
     ) -> Result<Answers<T>, TalosError> {
-        let messages = self.ask(operation, answer).await?;
+        self.stream_about(operation, "", answer).await
+    }
+
+    /// The same, with a word for traces about what is asked for.
+    pub(super) async fn stream_about<T>(
+        &self,
+        operation: &'static str,
+        detail: &str,
+        answer: impl Future<Output = Result<Response<Streaming<T>>, Status>>,
+    ) -> Result<Answers<T>, TalosError> {
+        let messages = self.ask_about(operation, detail, answer).await?;
         Ok(Answers::new(messages, self.call(operation), self.clock, self.patience()))
     }
 

@@ -32,6 +32,7 @@ use crate::proto::machine::machine_service_client::MachineServiceClient;
 use crate::proto::storage::storage_service_client::StorageServiceClient;
 use crate::reach::Reach;
 use crate::tls::{self, SetupError};
+use crate::trace::traced;
 
 pub use answers::Answers;
 pub use cluster::HealthProgress;
@@ -144,9 +145,27 @@ impl Client {
         Call { operation, node: self.node().clone() }
     }
 
+    async fn ask<T>(
+        &self,
+        operation: &'static str,
+        answer: impl Future<Output = Result<Response<T>, Status>>,
+    ) -> Result<T, TalosError> {
+        self.ask_about(operation, "", answer).await
+    }
+
+    /// The same, with a word for traces about what is asked for.
+    async fn ask_about<T>(
+        &self,
+        operation: &'static str,
+        detail: &str,
+        answer: impl Future<Output = Result<Response<T>, Status>>,
+    ) -> Result<T, TalosError> {
+        traced(&self.call(operation), detail, self.answer(operation, answer)).await
+    }
+
     /// Waits for an answer, as long as it may take. That time begins once there is a connection; if there is none for as
     /// long, nothing was asked.
-    async fn ask<T>(
+    async fn answer<T>(
         &self,
         operation: &'static str,
         answer: impl Future<Output = Result<Response<T>, Status>>,

@@ -5,6 +5,7 @@ use std::net::IpAddr;
 
 use tokio::task::JoinSet;
 use tonic::Code;
+use tracing::Instrument as _;
 
 use crate::client::{Client, Member, ResourceKind, Service};
 use crate::error::TalosError;
@@ -89,7 +90,7 @@ pub struct NodeView {
 pub async fn look(subjects: &[Subject]) -> Vec<NodeView> {
     let mut tasks = JoinSet::new();
     for (at, subject) in subjects.iter().cloned().enumerate() {
-        tasks.spawn(async move { (at, Box::pin(look_at(&subject)).await) });
+        tasks.spawn(async move { (at, Box::pin(look_at(&subject)).await) }.in_current_span());
     }
     let mut views = tasks.join_all().await;
     views.sort_by_key(|(at, _)| *at);

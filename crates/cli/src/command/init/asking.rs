@@ -59,7 +59,7 @@ impl Asking<'_> {
             match judged(answer) {
                 Ok(value) => return Ok(value),
                 Err(problem) => {
-                    self.printer.say(&format!("  {}", problem.chain()));
+                    self.printer.say_always(&format!("  {}", problem.chain()));
                     if let Some(hint) = &problem.hint {
                         self.printer.say(&format!("  hint: {hint}"));
                     }

@@ -17,6 +17,7 @@ use talmox_pve::config::VmConfig;
 use talmox_pve::property::{IpConfig, Ipv4Config, Ipv6Config};
 use talmox_talos_api::Expected;
 use tokio::task::JoinSet;
+use tracing::Instrument as _;
 
 use crate::step::{StepContext, StepError};
 
@@ -79,13 +80,14 @@ impl Census {
         for guest in all.guests.iter().filter(is_open).cloned() {
             numbers.remove(&guest.vmid);
             let pve = context.run.pve.clone();
-            reads.spawn(async move {
+            let read = async move {
                 let vm = Vm::new(&guest.node, guest.vmid);
                 let config = pve.send(&qemu::config(&vm)).await;
                 let is_gone =
                     config.is_err() && pve.send(&cluster::is_free(guest.vmid)).await.is_ok();
                 (!is_gone).then_some((guest, config))
-            });
+            };
+            reads.spawn(read.in_current_span());
         }
         for (guest, config) in context.wait(reads.join_all()).await?.into_iter().flatten() {
             match config {

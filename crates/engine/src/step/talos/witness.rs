@@ -14,6 +14,7 @@ use talmox_plan::ownership::Identity;
 use talmox_plan::plan::{BootstrapEtcd, Evidence, OwnVm, TalosNode};
 use talmox_talos_api::{Look, Verdict};
 use tokio::task::JoinSet;
+use tracing::Instrument as _;
 
 use super::census::{Census, Suspect};
 use super::etcd::EtcdData;
@@ -155,7 +156,7 @@ async fn ask_if_there(nodes: Vec<TalosNode>, context: &StepContext) -> Result<()
     let mut asked = JoinSet::new();
     for node in nodes {
         let context = context.clone();
-        asked.spawn(async move {
+        let asking = async move {
             let asking = Box::pin(read(&node, &context));
             match context.run.clock.timeout(glimpse(context.run.clock), asking).await {
                 Ok(Ok(Ok(data @ (EtcdData::Member | EtcdData::AtRest)))) => {
@@ -163,7 +164,8 @@ async fn ask_if_there(nodes: Vec<TalosNode>, context: &StepContext) -> Result<()
                 }
                 _ => Ok(()),
             }
-        });
+        };
+        asked.spawn(asking.in_current_span());
     }
     context.wait(asked.join_all()).await?.into_iter().collect()
 }
@@ -250,7 +252,7 @@ async fn ask_addresses(step: &BootstrapEtcd, context: &StepContext) -> Result<()
     let mut asked = JoinSet::new();
     for address in all.into_iter().filter(|address| Some(*address) != own) {
         let (access, clock) = (access.clone(), context.run.clock);
-        asked.spawn(async move {
+        let asking = async move {
             let asking = Box::pin(async {
                 if !matches!(access.probe(address).await, Ok(Verdict::Ours)) {
                     return None;
@@ -259,7 +261,8 @@ async fn ask_addresses(step: &BootstrapEtcd, context: &StepContext) -> Result<()
             });
             let data = clock.timeout(glimpse(clock), asking).await.ok().flatten();
             data.map_or(Ok(()), |data| has_none(&format!("the node at {address}"), &data))
-        });
+        };
+        asked.spawn(asking.in_current_span());
     }
     context.wait(asked.join_all()).await?.into_iter().collect()
 }

@@ -187,7 +187,7 @@ async fn a_bootstrap_whose_etcd_failed_is_repeated() {
         .node(FIRST, |facts| {
             facts.is_configured = true;
             facts.requested_in = Some(facts.boot_id.clone());
-            facts.has_failed = true;
+            facts.etcd = Etcd::Failed;
         })
         .await;
     let told = rig.run(bootstrap(&[])).await;

@@ -41,6 +41,8 @@ pub(crate) enum Etcd {
     Begun,
     /// It was bootstrapped, and its image is being pulled: there is no data yet.
     Pulling,
+    /// It was bootstrapped, and its service failed: there is no data.
+    Failed,
     /// Its service runs, and etcd does not answer.
     Silent,
     Member,
@@ -67,8 +69,6 @@ pub(crate) struct Facts {
     pub(crate) bootstraps: u32,
     /// The boot in which a bootstrap was accepted.
     pub(crate) requested_in: Option<String>,
-    /// The etcd that the bootstrap started has failed.
-    pub(crate) has_failed: bool,
     /// How often a bootstrap was refused because there was one.
     pub(crate) refusals: u32,
     pub(crate) applied: Vec<String>,
@@ -241,14 +241,13 @@ impl MachineService for Node {
         if facts.etcd == Etcd::Begun {
             facts.etcd = Etcd::Member;
         }
-        if !matches!(facts.etcd, Etcd::Nothing | Etcd::Pulling) {
+        if !matches!(facts.etcd, Etcd::Nothing | Etcd::Pulling | Etcd::Failed) {
             facts.refusals += 1;
             return Err(Status::already_exists("etcd data directory is not empty"));
         }
         facts.bootstraps += 1;
         facts.etcd = facts.bootstrapped;
         facts.requested_in = Some(facts.boot_id.clone());
-        facts.has_failed = false;
         Ok(Answered::new(BootstrapResponse::default()))
     }
 
@@ -307,7 +306,7 @@ impl MachineService for Node {
             past.push(service_event(Action::Finished, "Bootstrap requested"));
             past.push(service_event(Action::Preparing, "Running pre state"));
         }
-        if facts.has_failed {
+        if facts.etcd == Etcd::Failed {
             past.push(service_event(Action::Failed, "Failed to run pre stage: no image"));
         }
         let mut past: Vec<Event> = (0..)

@@ -222,7 +222,6 @@ pub(crate) fn facts(address: &str) -> Facts {
         not_yet: 0,
         bootstraps: 0,
         requested_in: None,
-        has_failed: false,
         refusals: 0,
         applied: vec![],
         is_deaf: false,

@@ -1,0 +1,101 @@
+//! Lines on stderr. While a view draws over the end of the screen they are kept for it, and it shows them above itself.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::printer::Printer;
+use crate::visible;
+
+/// More lines than that between two drawings are only counted.
+const MOST: usize = 2000;
+
+pub(super) struct Lines {
+    printer: Printer,
+    held: Mutex<Option<Held>>,
+}
+
+#[derive(Debug, Default)]
+struct Held {
+    lines: Vec<String>,
+    left_out: usize,
+}
+
+impl Held {
+    fn take(&mut self) -> Vec<String> {
+        let Self { mut lines, left_out } = std::mem::take(self);
+        if left_out > 0 {
+            lines.push(format!("{left_out} more lines are not shown"));
+        }
+        lines
+    }
+}
+
+impl Lines {
+    pub(super) fn new(printer: Printer) -> Self {
+        Self { printer, held: Mutex::new(None) }
+    }
+
+    /// Shows a line, now or above the view. It may have texts from outside.
+    pub(super) fn say(&self, line: &str) {
+        let line = visible::plain(line).replace(['\n', '\t'], " ");
+        let line = self.printer.paint(&line, "2");
+        // Held while it is written, so that no view begins before.
+        match &mut *self.lock() {
+            Some(held) if held.lines.len() < MOST => held.lines.push(line),
+            Some(held) => held.left_out += 1,
+            None => self.printer.say(&line),
+        }
+    }
+
+    pub(super) fn hold(&'static self) -> HeldLines {
+        *self.lock() = Some(Held::default());
+        HeldLines(self)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Held>> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// As long as this is there, lines wait to be taken.
+pub(crate) struct HeldLines(&'static Lines);
+
+impl HeldLines {
+    /// The lines since the last time. They are as a view may draw them.
+    pub(crate) fn take(&self) -> Vec<String> {
+        self.0.lock().as_mut().map(Held::take).unwrap_or_default()
+    }
+}
+
+impl Drop for HeldLines {
+    fn drop(&mut self) {
+        let mut held = self.0.lock();
+        for line in held.take().map(|mut held| held.take()).unwrap_or_default() {
+            self.0.printer.say(&line);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::{Color, Format};
+
+    #[test]
+    fn lines_wait_for_the_view_and_cannot_control_it() {
+        let lines = Lines::new(Printer::new(Format::Text, Color::Never));
+        let lines: &'static Lines = Box::leak(Box::new(lines));
+        let held = lines.hold();
+        assert_eq!(held.take(), Vec::<String>::new());
+        lines.say("a\u{1b}[2J\nb");
+        lines.say("c");
+        assert_eq!(held.take(), ["a\\u{1b}[2J b", "c"]);
+        for _ in 0..MOST + 3 {
+            lines.say("x");
+        }
+        let taken = held.take();
+        assert_eq!(taken.len(), MOST + 1);
+        assert_eq!(taken[MOST], "3 more lines are not shown");
+        drop(held);
+        assert!(lines.lock().is_none());
+    }
+}

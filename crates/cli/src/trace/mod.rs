@@ -1,0 +1,126 @@
+//! What the program does while it does it: lines on stderr (`-v`, `-vv`, `TALMOX_LOG`), and API calls in the log of a run.
+//!
+//! Libraries open a span for each API call and report decisions as events; one subscriber listens to them. It hears the
+//! targets `talmox::…` alone: what other libraries trace may hold headers and frames, and so secrets.
+
+mod filter;
+mod layer;
+mod lines;
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{OnceLock, PoisonError, RwLock};
+
+use talmox_clock::{Clock, Moment};
+use talmox_engine::run_log::{ApiCall, CallLog, RunLog};
+use tracing_subscriber::Registry;
+use tracing_subscriber::layer::SubscriberExt as _;
+
+use crate::args::Global;
+use crate::environment;
+use crate::error::CommandError;
+use crate::printer::Printer;
+use filter::Filter;
+use layer::TraceLayer;
+pub(crate) use lines::HeldLines;
+use lines::Lines;
+
+/// There is one subscriber for the process, and so is what it writes to.
+static TRACE: OnceLock<Trace> = OnceLock::new();
+
+struct Trace {
+    filter: Filter,
+    lines: Lines,
+    /// The time of lines is real, also where a lab has a faster one.
+    clock: Clock,
+    started: Moment,
+    is_recording: AtomicBool,
+    recording: RwLock<Option<Recorder>>,
+}
+
+/// Where the calls of the current run go.
+struct Recorder {
+    calls: CallLog,
+    /// The one that stamps the events of the run.
+    clock: Clock,
+}
+
+/// Listens from now on.
+pub(crate) fn start(global: &Global, printer: &Printer) -> Result<(), CommandError> {
+    let directives = environment::variable("TALMOX_LOG").unwrap_or_default();
+    let filter = if global.quiet {
+        Filter::off()
+    } else {
+        Filter::verbose(global.verbose).with(&directives).map_err(|error| {
+            let hint = format!(
+                "for example TALMOX_LOG=info or TALMOX_LOG=pve=debug,kube=info; {}",
+                filter::known()
+            );
+            CommandError::usage("cannot read TALMOX_LOG").because(error).hint(hint)
+        })?
+    };
+    let clock = Clock::real();
+    let trace = TRACE.get_or_init(|| Trace {
+        filter,
+        lines: Lines::new(printer.clone()),
+        clock,
+        started: clock.moment(),
+        is_recording: AtomicBool::new(false),
+        recording: RwLock::new(None),
+    });
+    // A second one cannot be set, and would be the same.
+    tracing::subscriber::set_global_default(Registry::default().with(TraceLayer(trace))).ok();
+    Ok(())
+}
+
+/// Keeps lines back as long as a view draws over the end of the screen.
+pub(crate) fn hold() -> Option<HeldLines> {
+    TRACE.get().map(|trace| trace.lines.hold())
+}
+
+/// Writes API calls into the log of a run until this is dropped. Then all of them are in the file.
+pub(crate) struct Recording(&'static Trace);
+
+/// A log that cannot be opened a second time is kept without calls.
+pub(crate) fn record(log: &RunLog, clock: Clock) -> Option<Recording> {
+    let trace = TRACE.get()?;
+    let calls = log.calls().ok()?;
+    trace.set_recorder(Some(Recorder { calls, clock }));
+    Some(Recording(trace))
+}
+
+impl Drop for Recording {
+    fn drop(&mut self) {
+        self.0.set_recorder(None);
+    }
+}
+
+impl Trace {
+    fn set_recorder(&self, recorder: Option<Recorder>) {
+        self.is_recording.store(recorder.is_some(), Ordering::Relaxed);
+        let mut recording = self.recording.write().unwrap_or_else(PoisonError::into_inner);
+        let earlier = std::mem::replace(&mut *recording, recorder);
+        drop(recording);
+        // Waits for its writer, and holds up no other thread.
+        drop(earlier);
+    }
+
+    fn is_recording(&self) -> bool {
+        self.is_recording.load(Ordering::Relaxed)
+    }
+
+    /// The time by the clock of the current run, in seconds since 1970.
+    fn run_time(&self) -> Option<f64> {
+        if !self.is_recording() {
+            return None;
+        }
+        let recording = self.recording.read().unwrap_or_else(PoisonError::into_inner);
+        recording.as_ref().map(|recorder| recorder.clock.since_epoch().as_secs_f64())
+    }
+
+    fn write(&self, call: ApiCall) {
+        let recording = self.recording.read().unwrap_or_else(PoisonError::into_inner);
+        if let Some(recorder) = &*recording {
+            recorder.calls.write(call);
+        }
+    }
+}

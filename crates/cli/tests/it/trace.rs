@@ -1,0 +1,192 @@
+//! What the program tells about its work: on stderr with `-v`, and in the logs of runs. None of it is secret.
+
+use std::fs;
+use std::process::Command;
+
+use serde_json::Value as Json;
+
+use crate::lab::{IN_FILE, Served};
+use crate::secrets::private_values;
+use crate::support::{Cluster, Run, cannot_try};
+
+const LAB: &str = "--inventory inventory/dev --speed 20";
+
+#[track_caller]
+fn fine(run: Run) -> Run {
+    assert_eq!(run.code, 0, "{}{}", run.stdout, run.stderr);
+    run
+}
+
+/// The texts of all logs of runs.
+fn logs(cluster: &Cluster) -> String {
+    let folder = cluster.folder.path().join("inventory/dev/.talmox/runs");
+    let files = fs::read_dir(folder).unwrap().flatten();
+    files.map(|file| fs::read_to_string(file.path()).unwrap()).collect()
+}
+
+#[test]
+fn no_trace_holds_a_secret() {
+    let cluster = Cluster::of_one_node();
+    let lab = Served::in_file(&cluster, LAB);
+    let mut told = String::new();
+    for command in [
+        "check".to_owned(),
+        "render".to_owned(),
+        format!("plan {IN_FILE}"),
+        format!("up --yes {IN_FILE}"),
+        format!("plan {IN_FILE}"),
+        format!("status {IN_FILE}"),
+        format!("node get cp-1 members {IN_FILE}"),
+        format!("node get cp-1 machineconfig --admin {IN_FILE}"),
+        "kubeconfig --force --output kubeconfig.test".to_owned(),
+        format!("destroy --yes {IN_FILE}"),
+    ] {
+        let run = fine(cluster.run(&format!("-vv {command}")));
+        told.push_str(&format!("== {command}\n{}", run.stderr));
+    }
+    let logs = logs(&cluster);
+
+    // Each API is there, with its outcome and the step that the call was part of.
+    let has = |start: &str, end: &str| {
+        told.lines().any(|line| line.contains(start) && line.ends_with(end))
+    };
+    assert!(has("  pve   POST /nodes/pve/qemu: 200 (", " ms) [vm/cp-1/create]"), "{told}");
+    assert!(has("  pve   GET /cluster/resources: 200 (", " ms)"), "{told}");
+    assert!(has("  talos Bootstrap on 10.0.0.11:50000: ok (", " ms) [etcd/bootstrap]"), "{told}");
+    assert!(has("  kube  GET /version: 200 (", ""), "{told}");
+    assert!(has("  web   POST https://factory.talos.dev/schematics: ", "]"), "{told}");
+    assert!(has("  plan  cp-1: skipped: its VM ", " is as desired"), "{told}");
+    for area in ["pve", "talos", "kube", "web"] {
+        assert!(logs.contains(&format!("\"api\":\"{area}\"")), "{area}: {logs}");
+    }
+
+    let mut secrets = private_values(&cluster);
+    assert!(secrets.len() >= 9, "{}", secrets.len());
+    secrets.extend([lab.pve("token_secret"), lab.pve("password")].map(str::to_owned));
+    // A key in clear text, and one in base64 as configs have it.
+    secrets.extend(
+        ["PRIVATE KEY", "LS0tLS1CRUdJTi", "PVEAPIToken=", "PVEAuthCookie"].map(str::to_owned),
+    );
+    for secret in &secrets {
+        assert!(secret.len() > 6, "`{secret}` would be found anywhere");
+        for (name, text) in [("stderr", &told), ("the log of a run", &logs)] {
+            let leak = text.lines().find(|line| line.contains(secret.as_str()));
+            assert_eq!(leak, None, "{name} holds a secret");
+        }
+    }
+}
+
+#[test]
+fn results_and_progress_are_the_same_and_filters_choose_lines() {
+    let mut cluster = Cluster::of_one_node();
+    let _lab = Served::in_file(&cluster, LAB);
+    let plain = fine(cluster.run(&format!("plan {IN_FILE}")));
+    let loud = fine(cluster.run(&format!("plan -vv {IN_FILE}")));
+    assert_eq!(plain.stdout, loud.stdout);
+    let is_line = |line: &&str| line.trim_start().starts_with(|c: char| c.is_ascii_digit());
+    let rest: Vec<&str> = loud.stderr.lines().filter(|line| !is_line(line)).collect();
+    assert_eq!(plain.stderr.lines().collect::<Vec<_>>(), rest, "lines are added, and none changed");
+    assert!(loud.stderr.contains("  pve   GET /version: 200 ("), "{}", loud.stderr);
+
+    // Reads are not among what `-v` shows.
+    let brief = fine(cluster.run(&format!("plan -v {IN_FILE}"))).stderr;
+    assert!(!brief.contains(" GET "), "{brief}");
+    let quiet = fine(cluster.run(&format!("up --quiet --yes {IN_FILE}")));
+    assert!(
+        quiet.stdout.contains("is Ready") || quiet.stdout.contains("are Ready"),
+        "{}",
+        quiet.stdout
+    );
+    let said: Vec<&str> = quiet.stderr.lines().filter(|line| line.contains("s  ")).collect();
+    assert!(!quiet.stderr.contains("✓") && !quiet.stderr.contains(" steps done"), "{said:?}");
+
+    cluster.set("TALMOX_LOG", "web=info,plan=info");
+    let chosen = fine(cluster.run(&format!("plan {IN_FILE}"))).stderr;
+    assert!(chosen.contains("  plan  cp-1: skipped: "), "{chosen}");
+    assert!(!chosen.contains("  pve   "), "{chosen}");
+    cluster.set("TALMOX_LOG", "h2=trace");
+    let wrong = cluster.run(&format!("plan {IN_FILE}"));
+    assert_eq!(wrong.code, 64, "{}", wrong.stderr);
+    assert!(
+        wrong.stderr.contains("`h2` is neither an area of talmox nor a level"),
+        "{}",
+        wrong.stderr
+    );
+    assert!(wrong.stderr.contains("hint: for example TALMOX_LOG=info"), "{}", wrong.stderr);
+    assert_eq!(cluster.run("check -q -v").code, 64);
+}
+
+#[test]
+fn a_run_is_shown_in_time_with_its_calls() {
+    let cluster = Cluster::of_one_node();
+    let _lab = Served::in_file(&cluster, LAB);
+    assert_eq!(cluster.run("runs show").code, 1);
+    fine(cluster.run(&format!("up --yes {IN_FILE}")));
+    let brief = fine(cluster.run("runs show last")).stdout;
+    assert!(brief.starts_with("up of dev, started "), "{brief}");
+    assert!(brief.contains("  vm/cp-1/create  done, "), "{brief}");
+    assert!(brief.contains("  etcd/bootstrap  done, "), "{brief}");
+    let all = fine(cluster.run("runs show --calls")).stdout;
+    assert!(all.contains("    pve   POST /nodes/pve/qemu: 200\n"), "{all}");
+    assert!(all.lines().count() > brief.lines().count(), "{all}");
+
+    let json: Json =
+        serde_json::from_str(&fine(cluster.run("runs show --format json")).stdout).unwrap();
+    let id = json["run"]["id"].as_str().unwrap();
+    let shown = fine(cluster.run(&format!("runs show {id}"))).stdout;
+    assert_eq!(shown, brief);
+    let step = |name: &str| {
+        let steps = json["steps"].as_array().unwrap().iter();
+        steps.filter(|step| step["step"] == name).collect::<Vec<_>>()[0].clone()
+    };
+    let create = step("vm/cp-1/create");
+    assert_eq!((&create["end"], create["seconds"].is_f64()), (&"done".into(), true), "{create:#}");
+    let calls = create["calls"].as_array().unwrap();
+    let post = calls.iter().find(|call| call["object"] == "POST /nodes/pve/qemu").unwrap();
+    assert_eq!((&post["outcome"], &post["retries"]), (&"200".into(), &0.into()), "{post:#}");
+    let (from, to) = (create["start"].as_f64().unwrap(), post["start"].as_f64().unwrap());
+    assert!(from <= to && post["seconds"].as_f64().unwrap() >= 0.0, "{create:#}");
+
+    // What was shown while it ran is shown as before, and the log has a JSON line for everything.
+    let replayed = fine(cluster.run("runs last")).stdout;
+    assert_eq!(replayed, fine(cluster.run(&format!("runs {id}"))).stdout);
+    assert!(replayed.contains("✓ vm/cp-1/create") && !replayed.contains("POST"), "{replayed}");
+    let raw = fine(cluster.run(&format!("runs {id} --format json"))).stdout;
+    let lines: Vec<Json> = raw.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let in_log = lines.iter().filter(|line| line["what"]["event"] == "api_call").count();
+    let steps = json["steps"].as_array().unwrap().iter();
+    let in_steps: usize = steps.map(|step| step["calls"].as_array().unwrap().len()).sum();
+    let others = json["other_calls"].as_array().unwrap().len();
+    assert_eq!((in_steps + others, &json["lost_calls"]), (in_log, &0.into()));
+    assert!(in_steps > 20, "{in_steps}");
+    assert_eq!(cluster.run("runs x show last").code, 64);
+}
+
+#[test]
+fn lines_stand_above_the_live_view() {
+    let cluster = Cluster::of_one_node();
+    let program = env!("CARGO_BIN_EXE_talmox");
+    let up = format!(
+        "stty cols 120 rows 30; TERM=xterm NO_COLOR=1 {program} up --lab --lab-speed 20 -vv"
+    );
+    let output = Command::new("script")
+        .args(["--quiet", "--return", "--command", &up, "/dev/null"])
+        .current_dir(cluster.folder.path())
+        .env("HOME", cluster.folder.path().join("home"))
+        .output();
+    let output = match output {
+        Ok(output) => output,
+        Err(error) => return cannot_try(&format!("a terminal needs util-linux's script: {error}")),
+    };
+    let shown = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert_eq!(output.status.code(), Some(0), "{shown}");
+    assert!(shown.contains("\u{1b}[J") && shown.contains(" steps, "), "there is a view: {shown}");
+    // A line begins where the view was taken away, or after the line before it.
+    let lines = shown.split("\r\n").map(|line| line.rsplit("\u{1b}[J").next().unwrap());
+    let traced: Vec<&str> = lines.filter(|line| line.contains("s  pve   ")).collect();
+    assert!(traced.len() > 20, "{shown}");
+    for line in traced {
+        let (time, _) = line.split_once("s  pve   ").unwrap();
+        assert!(time.trim_start().parse::<f64>().is_ok(), "{line:?}");
+    }
+}

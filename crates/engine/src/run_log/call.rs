@@ -1,0 +1,237 @@
+//! API calls in the log of a run, between its events: `{"time": …, "what": {"event": "api_call", …}}`.
+//!
+//! They are written by a thread of their own, so that a slow disk holds up no step and no renewal of a lock. What does not fit
+//! into its queue is counted, and the count is written; the end of a log waits until everything else is in the file. A run that
+//! is killed loses the calls of the last moment, and never half of the log.
+
+use std::fs::File;
+use std::io::{self, BufRead as _, BufReader, Write as _};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::thread::{self, JoinHandle};
+
+use serde::{Deserialize, Serialize};
+
+/// Calls that wait to be written. A run makes some hundred in a second at most.
+const QUEUE: usize = 4096;
+
+/// One call of an API: no parameter, header or body is part of it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ApiCall {
+    /// When it began, in seconds since 1970, by the clock of the run's events.
+    #[serde(skip)]
+    pub time: f64,
+    /// `pve`, `talos`, `kube` or `web`.
+    pub api: String,
+    /// Method and path, or operation and node.
+    pub object: String,
+    pub seconds: f64,
+    /// The status, or why there is none.
+    pub outcome: String,
+    pub retries: u64,
+    /// The step that made it; none where the run as a whole did.
+    pub step: Option<String>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Line {
+    time: f64,
+    what: What,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+enum What {
+    ApiCall(ApiCall),
+    /// Calls that were made and are not in the log.
+    ApiCallsLost {
+        count: u64,
+    },
+}
+
+/// What the kinds of lines that are written here have in common.
+const MARK: &str = "\"what\":{\"event\":\"api_call";
+
+pub(super) fn is_call(line: &str) -> bool {
+    line.contains(MARK)
+}
+
+/// Where the calls of a run are written. Dropping it waits until all of them are in the file.
+#[derive(Debug)]
+pub struct CallLog {
+    queue: Option<SyncSender<ApiCall>>,
+    lost: Arc<AtomicU64>,
+    writer: Option<JoinHandle<()>>,
+}
+
+impl CallLog {
+    pub(super) fn begin(file: File) -> io::Result<Self> {
+        Self::with_queue(file, QUEUE)
+    }
+
+    fn with_queue(file: File, length: usize) -> io::Result<Self> {
+        let (queue, calls) = sync_channel(length);
+        let lost = Arc::new(AtomicU64::new(0));
+        let counted = Arc::clone(&lost);
+        let named = thread::Builder::new().name("call-log".to_owned());
+        let writer = named.spawn(move || write_all(file, &calls, &counted))?;
+        Ok(Self { queue: Some(queue), lost, writer: Some(writer) })
+    }
+
+    /// Never waits.
+    pub fn write(&self, call: ApiCall) {
+        let Some(queue) = &self.queue else { return };
+        // A writer that is gone could not write: the writer of the events has reported it.
+        if let Err(TrySendError::Full(_)) = queue.try_send(call) {
+            self.lost.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Drop for CallLog {
+    fn drop(&mut self) {
+        drop(self.queue.take());
+        if let Some(writer) = self.writer.take() {
+            // A writer that panicked has written what it could.
+            writer.join().ok();
+        }
+    }
+}
+
+/// Writes until the queue ends, or the disk is full.
+fn write_all(mut file: File, calls: &Receiver<ApiCall>, lost: &AtomicU64) {
+    let mut time = 0.0;
+    for call in calls {
+        time = call.time;
+        let line = Line { time, what: What::ApiCall(call) };
+        if write_lost(&mut file, time, lost).and_then(|()| write_line(&mut file, &line)).is_err() {
+            return;
+        }
+    }
+    write_lost(&mut file, time, lost).ok();
+}
+
+fn write_lost(file: &mut File, time: f64, lost: &AtomicU64) -> io::Result<()> {
+    match lost.swap(0, Ordering::Relaxed) {
+        0 => Ok(()),
+        count => write_line(file, &Line { time, what: What::ApiCallsLost { count } }),
+    }
+}
+
+/// In one write, as the events of the run are.
+fn write_line(file: &mut File, line: &Line) -> io::Result<()> {
+    let mut bytes = serde_json::to_vec(line).map_err(io::Error::other)?;
+    bytes.push(b'\n');
+    file.write_all(&bytes)
+}
+
+/// The calls of a run.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Calls {
+    /// In the order in which they began.
+    pub all: Vec<ApiCall>,
+    /// How many more there were.
+    pub lost: u64,
+}
+
+/// Reads the calls of a log, as far as they can be read. Logs of older releases have none.
+pub fn read_calls(path: &Path) -> io::Result<Calls> {
+    let mut calls = Calls::default();
+    for line in BufReader::new(File::open(path)?).lines() {
+        let line = line?;
+        if !is_call(&line) {
+            continue;
+        }
+        // A run that was killed may have left half a line.
+        match serde_json::from_str(&line) {
+            Ok(Line { time, what: What::ApiCall(call) }) => {
+                calls.all.push(ApiCall { time, ..call });
+            }
+            Ok(Line { what: What::ApiCallsLost { count }, .. }) => calls.lost += count,
+            Err(_) => {}
+        }
+    }
+    calls.all.sort_by(|a, b| a.time.total_cmp(&b.time));
+    Ok(calls)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{RunLog, list, read};
+    use super::*;
+    use crate::event::{Event, RunEnd, Stamped};
+
+    fn call(time: f64, object: &str) -> ApiCall {
+        ApiCall {
+            time,
+            api: "pve".to_owned(),
+            object: object.to_owned(),
+            seconds: 0.25,
+            outcome: "200".to_owned(),
+            retries: 1,
+            step: Some("vm/a/create".to_owned()),
+        }
+    }
+
+    #[test]
+    fn calls_are_in_the_log_once_it_ends_and_events_are_as_before() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut log = RunLog::begin(folder.path(), "up", "home", 1_700_000_000.0, false).unwrap();
+        let path = log.path().to_owned();
+        let calls = log.calls().unwrap();
+        for nth in 0..1000_u32 {
+            calls.write(call(f64::from(1000 - nth), &format!("GET /{nth}")));
+        }
+        let ended = Event::RunEnded { end: RunEnd::Done, seconds: 1.0 };
+        let ended = Stamped { time: 1_700_000_001.0, what: ended };
+        log.write(&ended).unwrap();
+        drop(calls);
+        let found = read_calls(&path).unwrap();
+        assert_eq!((found.all.len(), found.lost), (1000, 0));
+        assert_eq!(found.all[0], call(1.0, "GET /999"), "in the order in which they began");
+        assert_eq!(read(&path).unwrap().1, [ended]);
+        assert_eq!(list(folder.path()).unwrap()[0].end, Some(RunEnd::Done));
+    }
+
+    #[test]
+    fn half_a_line_hides_no_other() {
+        let folder = tempfile::tempdir().unwrap();
+        let log = RunLog::begin(folder.path(), "up", "home", 1_700_000_000.0, false).unwrap();
+        let calls = log.calls().unwrap();
+        calls.write(call(1.0, "GET /version"));
+        drop(calls);
+        let line = Line { time: 2.0, what: What::ApiCall(call(2.0, "x")) };
+        let line = serde_json::to_string(&line).unwrap();
+        let half = &line[..60];
+        let mut file = log.file.try_clone().unwrap();
+        file.write_all(half.as_bytes()).unwrap();
+        assert!(is_call(half));
+        assert_eq!(read_calls(log.path()).unwrap().all.len(), 1);
+        assert_eq!(read(log.path()).unwrap().1, []);
+    }
+
+    #[test]
+    fn what_does_not_fit_is_counted() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("calls");
+        // A pipe that is not read yet holds the writer up, as a disk that hangs does.
+        let (mut reading, writing) = io::pipe().unwrap();
+        let file = File::from(std::os::fd::OwnedFd::from(writing));
+        let log = CallLog::with_queue(file, 4).unwrap();
+        // More than a pipe holds.
+        for nth in 0..5000_u32 {
+            log.write(call(f64::from(nth), "GET /version"));
+        }
+        let reader = thread::spawn(move || {
+            let mut file = File::create(&path).unwrap();
+            io::copy(&mut reading, &mut file).unwrap();
+            read_calls(&path).unwrap()
+        });
+        drop(log);
+        let found = reader.join().unwrap();
+        assert!(found.lost > 0, "{} calls were written", found.all.len());
+        assert_eq!(found.all.len() as u64 + found.lost, 5000);
+    }
+}

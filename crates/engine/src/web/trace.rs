@@ -1,0 +1,73 @@
+//! The span of a request: method and address, and what became of it.
+//!
+//! An address is shown without its query, which may be a signature. Targets, names and fields of spans are a contract with
+//! the listener (ARCHITECTURE.md, "Traces").
+
+use std::error::Error as _;
+use std::future::Future;
+
+use hyper::{Method, Response};
+use tracing::field::{Empty, display};
+use tracing::{Instrument as _, Span, debug_span, info_span};
+
+use super::WebError;
+use super::url::Url;
+
+const TARGET: &str = "talmox::web";
+
+/// Waits for the head of an answer inside of the span of its request.
+pub(super) fn traced<B>(
+    method: &Method,
+    url: &Url,
+    work: impl Future<Output = Result<Response<B>, WebError>>,
+) -> impl Future<Output = Result<Response<B>, WebError>> {
+    let span = span(method, url);
+    // Boxed: futures of calls are inside of many others, and would make all of those large.
+    let work = Box::pin(work).instrument(span.clone());
+    async move {
+        let result = work.await;
+        match &result {
+            Ok(response) => span.record("outcome", response.status().as_u16()),
+            Err(error) => span.record("outcome", display(outcome(error))),
+        };
+        result
+    }
+}
+
+fn span(method: &Method, url: &Url) -> Span {
+    let object = format_args!("{method} {url}");
+    if *method == Method::POST {
+        info_span!(target: TARGET, "call", %object, outcome = Empty, retries = Empty)
+    } else {
+        debug_span!(target: TARGET, "call", %object, outcome = Empty, retries = Empty)
+    }
+}
+
+/// An error without the address, which the span has.
+fn outcome(error: &WebError) -> String {
+    let head = match error {
+        WebError::Connect { .. } => "not sent: cannot connect",
+        WebError::Tls { .. } => "not sent: no trusted TLS connection",
+        WebError::Broken { .. } => "no answer: the connection broke",
+        WebError::Silent { .. } => "no answer in time",
+        _ => "failed",
+    };
+    match error.source() {
+        Some(source) => format!("{head}: {source}"),
+        None => head.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_outcome_has_the_cause_and_no_address() {
+        let source = std::io::Error::other("connection refused");
+        let error = WebError::Connect { url: "https://x/y".to_owned(), source };
+        assert_eq!(outcome(&error), "not sent: cannot connect: connection refused");
+        let silent = WebError::Silent { url: "https://x/y".to_owned() };
+        assert_eq!(outcome(&silent), "no answer in time");
+    }
+}

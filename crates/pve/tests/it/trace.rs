@@ -1,0 +1,137 @@
+//! What a client traces of its requests.
+
+use std::fmt::Debug;
+use std::sync::{Arc, Mutex};
+
+use talmox_pve::Secret;
+use talmox_pve::api::{cluster, pool};
+use talmox_pve::client::{Client, Credentials, Endpoint, Settings, Trust};
+use tracing::field::{Field, Visit};
+use tracing::span::{Attributes, Id, Record};
+use tracing::subscriber::DefaultGuard;
+use tracing::{Event, Level, Subscriber};
+use tracing_subscriber::Registry;
+use tracing_subscriber::layer::{Context, Layer, SubscriberExt as _};
+use tracing_subscriber::registry::LookupSpan;
+
+use crate::server::{Server, data, json};
+
+const VERSION: &str = r#"{"release":"9.0","version":"9.0.3"}"#;
+
+/// Keeps spans that have ended, and events, as texts.
+#[derive(Clone, Default)]
+struct Kept(Arc<Mutex<Vec<(Level, String)>>>);
+
+impl Kept {
+    /// Listens on this thread as long as the guard is there.
+    fn listen() -> (Self, DefaultGuard) {
+        let kept = Self::default();
+        let guard = tracing::subscriber::set_default(Registry::default().with(kept.clone()));
+        (kept, guard)
+    }
+
+    fn all(&self) -> Vec<(Level, String)> {
+        std::mem::take(&mut *self.0.lock().unwrap())
+    }
+}
+
+struct Text(String);
+
+impl Visit for Text {
+    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
+        self.0.push_str(&format!("{}={value:?};", field.name()));
+    }
+}
+
+impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Kept {
+    fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, context: Context<'_, S>) {
+        let mut text = Text(String::new());
+        attributes.record(&mut text);
+        context.span(id).unwrap().extensions_mut().insert(text);
+    }
+
+    fn on_record(&self, id: &Id, values: &Record<'_>, context: Context<'_, S>) {
+        let span = context.span(id).unwrap();
+        values.record(span.extensions_mut().get_mut::<Text>().unwrap());
+    }
+
+    fn on_event(&self, event: &Event<'_>, _context: Context<'_, S>) {
+        let mut text = Text(String::new());
+        event.record(&mut text);
+        if event.metadata().target() == "talmox::pve" {
+            self.0.lock().unwrap().push((*event.metadata().level(), text.0));
+        }
+    }
+
+    fn on_close(&self, id: Id, context: Context<'_, S>) {
+        let span = context.span(&id).unwrap();
+        let Some(text) = span.extensions_mut().remove::<Text>() else { return };
+        if span.metadata().target() == "talmox::pve" {
+            self.0.lock().unwrap().push((*span.metadata().level(), text.0));
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_call_has_its_object_outcome_and_retries() {
+    let (kept, _guard) = Kept::listen();
+    let server = Server::start(|seen, _| {
+        if seen.line.starts_with("POST") {
+            json("403 Permission check failed", "")
+        } else {
+            data(VERSION)
+        }
+    })
+    .await;
+    // A port without a listener.
+    let nowhere =
+        Endpoint { reach: Some(("127.0.0.1".to_owned(), 1)), ..Endpoint::new("pve.test", 8006) };
+    let endpoints = vec![nowhere, server.endpoint()];
+    let client = Client::new(Settings { endpoints, ..server.settings() }).unwrap();
+
+    client.send(&cluster::version()).await.unwrap();
+    let told = kept.all();
+    assert_eq!(told.len(), 2, "{told:?}");
+    assert_eq!(told[0].0, Level::INFO);
+    assert!(told[0].1.contains("retry: not sent: cannot connect to 127.0.0.1:1: "), "{told:?}");
+    let expected = "object=\"GET /version\";retries=1;outcome=200;";
+    assert_eq!(told[1], (Level::DEBUG, expected.to_owned()));
+
+    let create = pool::create(&"talos".parse().unwrap(), Some("hunter2"));
+    client.send(&create).await.unwrap_err();
+    let told = kept.all();
+    let expected = "object=\"POST /pools\";outcome=403;outcome=403 Permission check failed;";
+    assert_eq!(told, [(Level::INFO, expected.to_owned())], "no parameter is part of it");
+}
+
+#[tokio::test]
+async fn a_login_shows_neither_the_password_nor_the_ticket() {
+    let (kept, _guard) = Kept::listen();
+    let server = Server::start(|seen, _| {
+        if seen.line.starts_with("POST") {
+            data(r#"{"ticket":"PVE:root@pam:hunter3","CSRFPreventionToken":"hunter4","username":"root@pam"}"#)
+        } else {
+            data(VERSION)
+        }
+    })
+    .await;
+    let credentials =
+        Credentials::Password { username: "root@pam".to_owned(), password: Secret::new("hunter2") };
+    let trust = Trust::Pinned([server.fingerprint].into());
+    let client = Client::new(Settings { credentials, trust, ..server.settings() }).unwrap();
+    client.send(&cluster::version()).await.unwrap();
+    let told = format!("{:?}", kept.all());
+    assert!(told.contains("POST /access/ticket") && told.contains("GET /version"), "{told}");
+    assert!(!told.contains("hunter"), "{told}");
+}
+
+#[tokio::test]
+async fn a_dropped_call_ends_without_an_outcome() {
+    let (kept, _guard) = Kept::listen();
+    let server = Server::start(|_, _| crate::server::Deed::Hang).await;
+    let client = server.client();
+    let version = cluster::version();
+    let waiting = client.send(&version);
+    tokio::time::timeout(std::time::Duration::from_millis(300), waiting).await.unwrap_err();
+    assert_eq!(kept.all(), [(Level::DEBUG, "object=\"GET /version\";".to_owned())]);
+}

@@ -1,0 +1,90 @@
+//! The span of a call: operation and node, what became of it, and how often it was sent again.
+//!
+//! Requests and answers are never part of it, nor the words of a node that rejects a call: they quote the config that they
+//! reject. Targets, names and fields of spans are a contract with the listener (ARCHITECTURE.md, "Traces").
+
+use std::future::Future;
+
+use tracing::field::{Empty, display};
+use tracing::{Instrument as _, Span, debug_span, info_span};
+
+use crate::address::Address;
+use crate::dial::{Dialed, Dialer, Failed};
+use crate::error::{Call, TalosError};
+
+const TARGET: &str = "talmox::talos";
+
+/// Waits for the answer to a call inside of its span. `detail` says what a read is about, and may be empty.
+pub(crate) fn traced<T>(
+    call: &Call,
+    detail: &str,
+    work: impl Future<Output = Result<T, TalosError>>,
+) -> impl Future<Output = Result<T, TalosError>> {
+    let span = span(call, detail);
+    // Boxed: futures of calls are inside of many others, and would make all of those large.
+    let work = Box::pin(work).instrument(span.clone());
+    async move {
+        let result = work.await;
+        if !span.is_disabled() {
+            match &result {
+                Ok(_) => span.record("outcome", "ok"),
+                Err(error) => span.record("outcome", display(outcome(error))),
+            };
+        }
+        result
+    }
+}
+
+/// Opens a connection that shows what is at an address.
+pub(crate) async fn dialed(dialer: Dialer) -> Result<Dialed, Failed> {
+    let call = Call { operation: "Connect", node: dialer.address.clone() };
+    let span = span(&call, "");
+    let result = Box::pin(dialer.dial()).instrument(span.clone()).await;
+    match &result {
+        Ok(_) => span.record("outcome", "ok"),
+        Err(failed) => span.record("outcome", display(&failed.error)),
+    };
+    result
+}
+
+/// Notes that a request which the node never took is sent again. To be called inside of the span.
+pub(crate) fn resent(node: &Address) {
+    Span::current().record("retries", 1_u64);
+    tracing::info!(target: TARGET, subject = %node, "retry: the connection was closed before the request was sent");
+}
+
+fn span(call: &Call, detail: &str) -> Span {
+    let Call { operation, node } = call;
+    let blank = if detail.is_empty() { "" } else { " " };
+    let object = format_args!("{operation}{blank}{detail} on {node}");
+    if call.is_read() {
+        debug_span!(target: TARGET, "call", %object, outcome = Empty, retries = Empty)
+    } else {
+        info_span!(target: TARGET, "call", %object, outcome = Empty, retries = Empty)
+    }
+}
+
+fn outcome(error: &TalosError) -> String {
+    match error {
+        TalosError::Unreachable { source, .. } => format!("not sent: {source}"),
+        TalosError::NotYet { code, .. } | TalosError::No { code, .. } => format!("{code:?}"),
+        TalosError::Lost { .. } => "no answer: the connection broke".to_owned(),
+        TalosError::Late { .. } => "no answer in time".to_owned(),
+        TalosError::Unreadable { .. } => "unreadable answer".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tonic::Status;
+
+    use super::*;
+
+    #[test]
+    fn what_a_node_says_about_a_config_is_not_part_of_an_outcome() {
+        let call = Call { operation: "ApplyConfiguration", node: Address::new("10.0.0.11") };
+        let status = Status::invalid_argument("cannot unmarshal !!str `hunter2` into int");
+        let error = TalosError::new(call, status);
+        assert_eq!(outcome(&error), "InvalidArgument");
+    }
+}
