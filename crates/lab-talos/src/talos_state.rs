@@ -84,6 +84,8 @@ pub(crate) struct Node {
     pub(crate) events: Events,
     /// The kernel's log, line by line.
     pub(crate) dmesg: Vec<String>,
+    /// The time of its last line.
+    pub(crate) dmesg_time: Duration,
     /// What is under way: its name as events have it, and who asked for it.
     pub(crate) sequence: Option<(String, String)>,
     /// Images that were pulled for the system itself.
@@ -171,6 +173,7 @@ impl Node {
             kubelet_order: Arc::default(),
             events: Events::new(format!("{boot:08x}"), clock),
             dmesg: vec![],
+            dmesg_time: Duration::ZERO,
             sequence: None,
             images: BTreeSet::new(),
             is_installing: false,

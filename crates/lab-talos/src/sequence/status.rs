@@ -199,6 +199,9 @@ impl Node {
     /// Adds a line to the kernel's log.
     pub(crate) fn dmesg(&mut self, now: Duration, line: &str) {
         const LINES: usize = 500;
+        // Two tasks may have read the clock in the other order; the kernel's times never go back.
+        let now = now.max(self.dmesg_time);
+        self.dmesg_time = now;
         self.dmesg.push(format!("kern:    info: [{}]: [talos] {line}", micro_time(now)));
         if self.dmesg.len() > LINES {
             self.dmesg.remove(0);
