@@ -194,7 +194,7 @@ mod tests {
         let unreachable = vec![Unreachable { part: Part::Proxmox, nodes: vec![], reason }];
         assert!(is_silent(&Status { unreachable, ..ubuntu }, true));
 
-        assert!(!lacks_vm(&all), "nobody knows");
+        assert!(!lacks_vm(&all), "it is not known");
         let gone = NodeStatus { vm: VmState::Absent(unknown()), ..node(None, Some(answer())) };
         assert!(lacks_vm(&status(vec![node(Some(1), Some(answer())), gone])));
     }

@@ -43,7 +43,7 @@ fn a_link_in_place_of_the_lock_or_its_folder_is_not_followed() {
     symlink(at(&cluster, "elsewhere"), at(&cluster, RUNS)).unwrap();
     refused(RUNS);
 
-    // The folder of the logs: the run goes on without one.
+    // The folder of the logs: the run continues without one.
     fs::remove_file(at(&cluster, RUNS)).unwrap();
     fs::create_dir(at(&cluster, RUNS)).unwrap();
     symlink(at(&cluster, "elsewhere"), at(&cluster, RUNS).join("runs")).unwrap();

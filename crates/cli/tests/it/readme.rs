@@ -84,5 +84,5 @@ fn the_documented_timeouts_are_the_built_in_ones() {
         let row = format!("\n| `{key}` | {default} | ");
         assert!(documented.contains(&row), "{row}");
     }
-    assert!(read("README.md").contains("](docs/TIMEOUTS.md)"), "nobody would find it");
+    assert!(read("README.md").contains("](docs/TIMEOUTS.md)"), "the README must link it");
 }

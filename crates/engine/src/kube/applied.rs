@@ -91,7 +91,9 @@ impl KubeClient {
                 return refusal.map_or_else(is_new, |refusal| Ok(ApplyOutcome::Refused(refusal)));
             }
             (Some(_), Err(KubeError::Refused { status, .. })) if status.is_conflict() => {
-                return Ok(ApplyOutcome::Changes("is changed by somebody else too".to_owned()));
+                return Ok(ApplyOutcome::Changes(
+                    "is changed by another field manager too".to_owned(),
+                ));
             }
             (Some(_), Err(error)) => {
                 return rejection_of(manifest, &error).map(ApplyOutcome::Refused).ok_or(error);

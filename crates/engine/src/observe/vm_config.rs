@@ -77,7 +77,7 @@ fn waiting(options: Vec<PendingOption>) -> Vec<PendingOption> {
     options.into_iter().filter(|option| option.pending.is_some()).collect()
 }
 
-/// Not to know is not to know that somebody else has the number: it may be ours.
+/// A missing answer does not prove that a foreign VM has the number: it may be an owned VM.
 pub(super) async fn is_free(client: &Client, vmid: VmId) -> Result<bool, PveError> {
     match client.send(&cluster::is_free(vmid)).await {
         Ok(_) => Ok(true),

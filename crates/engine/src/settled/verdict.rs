@@ -4,12 +4,12 @@
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Settled {
     Yes,
-    /// All is well, but for a further card that nobody gave an address.
+    /// All is well, but for a further card without an address.
     ButFor(String),
     NotYet(Reason),
 }
 
-/// Why a wait goes on, and what people can do about it if it does not pass.
+/// Reason of a wait that is not over, and what to do if it does not pass.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Reason {
     pub(crate) text: String,

@@ -41,14 +41,14 @@ pub fn missing_templates<'a>(desired: &'a Desired, pve: &'a Pve) -> Vec<MissingT
         if guests.clone().any(|guest| guest.template) {
             continue;
         }
-        let begun = guests.next().map(|guest| guest.vmid);
+        let started = guests.next().map(|guest| guest.vmid);
         let number = wanted.parse().ok().and_then(|number| VmId::new(number).ok());
         let name = match number {
             Some(_) => usual_name(desired),
             None => wanted.to_owned(),
         };
         seen.insert((wanted, host.clone()), missing.len());
-        missing.push(MissingTemplate { name, host, vmid: number.or(begun), node, other: None });
+        missing.push(MissingTemplate { name, host, vmid: number.or(started), node, other: None });
     }
     missing
 }

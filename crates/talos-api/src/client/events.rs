@@ -71,7 +71,7 @@ impl Client {
 
     /// All events that the node remembers, oldest first. It remembers those of this boot only, the last thousand or so.
     pub async fn past_events(&self) -> Result<Vec<Event>, TalosError> {
-        // The stream of past events goes on with new ones and has no mark between them, so the last one is asked for first.
+        // The stream of past events continues with new ones and has no mark between them, so the last one is asked for first.
         let Some(last) = self.events(&Since::Last(1), None).await?.next_in_time().await? else {
             return Ok(vec![]);
         };

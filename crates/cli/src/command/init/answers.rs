@@ -96,7 +96,7 @@ pub(super) trait Judge {
 #[derive(Debug)]
 pub(super) enum Certificate {
     Confirmed(String),
-    /// Nothing could be read, or nobody could be asked.
+    /// Nothing could be read, or no API answered.
     Unconfirmed,
     /// A person said that it is another one.
     Declined,

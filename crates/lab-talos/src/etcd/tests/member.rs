@@ -174,7 +174,7 @@ async fn a_member_behind_a_partition_is_alone() {
     let bench = three().await;
     bench.simulation.change(|talos| talos.part(vec![vec!["node-11".to_owned()]]));
     bench
-        .until("the majority goes on without the old leader", |talos| {
+        .until("a majority without the old leader", |talos| {
             let one = etcd::status(talos, 11).ok()?;
             let other = etcd::status(talos, 12).ok()?;
             (one.leader == 0 && other.leader != 0).then_some(())
@@ -215,7 +215,7 @@ async fn a_wiped_node_waits_until_its_old_member_is_removed() {
     bench.wipe(13);
     bench.start_control_plane(13);
     bench
-        .until("it is told of its old self", |talos| {
+        .until("a node that learned of its former member", |talos| {
             let last = talos.nodes.get(&13)?.services.get("etcd")?.events.back()?;
             last.message.contains("has already been bootstrapped").then_some(())
         })

@@ -17,7 +17,7 @@ fn with_vip(facts: &mut Facts) {
 /// Waits until a node other than `before` has the address, and serves Kubernetes there.
 async fn until_held(bench: &Bench, before: u32) -> u32 {
     let holder = bench
-        .until("somebody has the shared address", |talos| {
+        .until("a node with the shared address", |talos| {
             let mut nodes = talos.nodes.values();
             let holder = nodes.find(|node| node.network.shared.contains(&VIP))?.vmid;
             let answers = bench.simulation.wire.answering(VIP, 6443).contains(&holder);
