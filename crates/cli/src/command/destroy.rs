@@ -145,7 +145,7 @@ async fn destroy(
 }
 
 async fn plan_of(args: &DestroyArgs, session: &Session) -> Result<Plan, CommandError> {
-    let mut world = session.observe_only().await?;
+    let mut world = session.observe_for_removal().await?;
     let has_uploads = session.desired.nodes.iter().any(|node| node.vm.cidata.is_some());
     if args.images || has_uploads {
         world.images = observe_images(&session.desired, &session.pve, &world.pve).await;

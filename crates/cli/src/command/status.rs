@@ -76,7 +76,7 @@ pub(crate) fn run(args: &StatusArgs, global: &Global, printer: &Printer) -> Outc
 
 async fn show(args: &StatusArgs, session: &Session, printer: &Printer) -> Outcome {
     let world = async {
-        let world = session.observe_only().await.map_err(|error| error.chain())?;
+        let world = session.observe_for_report().await.map_err(|error| error.chain())?;
         let subjects = subjects(session, Some(&world));
         let plan = planning::plan(&session.desired, &world, session.options(&world));
         let of_all = plan.errors().filter(|error| error.subject == session.desired.cluster);

@@ -21,7 +21,7 @@ use talmox_engine::event::Events;
 use talmox_engine::execute::{Cancel, Outcome, execute};
 use talmox_engine::kube::KubeClient;
 use talmox_engine::lock::Lock;
-use talmox_engine::observe::{self, Sources, TalosAccess};
+use talmox_engine::observe::{self, Purpose, Sources, TalosAccess};
 use talmox_engine::run_log;
 use talmox_engine::step::Context;
 use talmox_engine::web::{Web, WebSettings};
@@ -246,12 +246,17 @@ impl Session {
 
     /// What there is, and whether what is missing can be made.
     pub(crate) async fn observe(&self) -> Result<Observed, CommandError> {
-        self.look(true).await
+        self.look(Purpose::Change).await
     }
 
-    /// What there is, for who makes nothing.
-    pub(crate) async fn observe_only(&self) -> Result<Observed, CommandError> {
-        self.look(false).await
+    /// Observes everything, for a plan that removes VMs.
+    pub(crate) async fn observe_for_removal(&self) -> Result<Observed, CommandError> {
+        self.look(Purpose::Removal).await
+    }
+
+    /// Observes everything within seconds, for a report.
+    pub(crate) async fn observe_for_report(&self) -> Result<Observed, CommandError> {
+        self.look(Purpose::Report).await
     }
 
     /// What there is on Proxmox alone.
@@ -273,10 +278,10 @@ impl Session {
         })
     }
 
-    async fn look(&self, is_making: bool) -> Result<Observed, CommandError> {
+    async fn look(&self, purpose: Purpose) -> Result<Observed, CommandError> {
         let kube = self.kube()?;
         let sources =
-            Sources { pve: &self.pve, talos: &self.access, kube: &kube, web: &self.web, is_making };
+            Sources { pve: &self.pve, talos: &self.access, kube: &kube, web: &self.web, purpose };
         let observed = Box::pin(observe::observe(&self.desired, &sources));
         let seen = self.reading.watch(&self.pve, observed).await;
         let seen = seen.map_err(proxmox::unreachable)?;

@@ -10,7 +10,7 @@ use talmox_engine::access::ClusterAccess;
 use talmox_engine::event::{Event, Events, Stamped};
 use talmox_engine::execute::{Cancel, execute};
 use talmox_engine::kube::KubeClient;
-use talmox_engine::observe::{Sources, TalosAccess, observe};
+use talmox_engine::observe::{Purpose, Sources, TalosAccess, observe};
 use talmox_engine::step::Context;
 use talmox_engine::web::{Web, WebSettings};
 use talmox_lab::Ready;
@@ -132,7 +132,8 @@ impl Rig {
         let randomness = &mut SystemRandomness::new();
         let kube = KubeClient::new(&cluster.bundle, &cluster.api, &cluster.settings, randomness);
         let kube = kube.unwrap();
-        let sources = Sources { pve: &pve, talos: &talos, kube: &kube, web: &web, is_making: true };
+        let sources =
+            Sources { pve: &pve, talos: &talos, kube: &kube, web: &web, purpose: Purpose::Change };
         let world = observe(desired, &sources).await.unwrap();
         planning::plan(desired, &world, PlanOptions { has_client_files, was_up: has_client_files })
     }

@@ -18,20 +18,24 @@ use crate::web::Web;
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Reads the manifests of all add-ons, at the same time.
-pub(super) async fn read(desired: &Desired, web: &Web) -> BTreeMap<String, AddonRead> {
+pub(super) async fn read(
+    desired: &Desired,
+    web: &Web,
+    limit: Duration,
+) -> BTreeMap<String, AddonRead> {
     let mut reading = JoinSet::new();
     for addon in desired.addons.iter().cloned() {
         let web = web.clone();
         reading.spawn(async move {
-            let read = read_one(&addon, &web).await;
+            let read = read_one(&addon, &web, limit.min(PATIENCE)).await;
             (addon.name, read)
         });
     }
     reading.join_all().await.into_iter().collect()
 }
 
-async fn read_one(addon: &Addon, web: &Web) -> AddonRead {
-    match timeout(PATIENCE, manifests(&addon.name, &addon.source, web)).await {
+async fn read_one(addon: &Addon, web: &Web, limit: Duration) -> AddonRead {
+    match timeout(limit, manifests(&addon.name, &addon.source, web)).await {
         Ok(Ok(manifests)) => AddonRead::Objects(manifests),
         Ok(Err(error @ AddonError::Fetch { .. })) => AddonRead::Unreachable(error.chain()),
         Ok(Err(error)) => AddonRead::Wrong(error.chain()),

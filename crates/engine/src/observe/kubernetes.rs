@@ -2,7 +2,7 @@
 //! and the add-ons.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use talmox_plan::desired::Desired;
 use talmox_plan::observed::{
@@ -12,8 +12,8 @@ use talmox_talos_api::health::{Check, Health, Report, Settings, State, Subject, 
 use talmox_talos_api::{Address, Client};
 use tokio::time::timeout;
 
-use super::addon;
 use super::sources::Sources;
+use super::{addon, left};
 
 /// For the first answer, of a socket, hence in real time.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -23,8 +23,9 @@ pub(super) async fn observe(
     nodes: &BTreeMap<String, TalosSeen>,
     sources: &Sources<'_>,
     mut read: BTreeMap<String, AddonRead>,
+    end: Option<Instant>,
 ) -> (KubernetesSeen, Addons) {
-    let (seen, addons) = look_at_all(desired, nodes, sources, &read).await;
+    let (seen, addons) = look_at_all(desired, nodes, sources, &read, end).await;
     read.extend(addons.read);
     (seen, Addons { read, ..addons })
 }
@@ -34,6 +35,7 @@ async fn look_at_all(
     nodes: &BTreeMap<String, TalosSeen>,
     sources: &Sources<'_>,
     read: &BTreeMap<String, AddonRead>,
+    end: Option<Instant>,
 ) -> (KubernetesSeen, Addons) {
     let is_member = |seen: &TalosSeen| match seen {
         TalosSeen::OwnNode(found) => matches!(found.etcd, EtcdSeen::Member { .. }),
@@ -42,7 +44,7 @@ async fn look_at_all(
     if !nodes.values().any(is_member) {
         return (KubernetesSeen::NotAsked, Addons::default());
     }
-    let known = match timeout(PATIENCE, Box::pin(sources.kube.nodes())).await {
+    let known = match timeout(PATIENCE.min(left(end)), Box::pin(sources.kube.nodes())).await {
         Ok(Ok(known)) => known,
         Ok(Err(error)) => return (KubernetesSeen::Silent(error.reason()), Addons::default()),
         Err(_) => {
@@ -53,7 +55,13 @@ async fn look_at_all(
     let has_cni = desired.has_cni || addon::bring_network(read);
     let trouble = async { trouble(desired, nodes, sources, has_cni).await.unwrap_or_default() };
     let addons = addon::addons(desired, read, sources.kube);
-    let (trouble, addons) = Box::pin(async { tokio::join!(trouble, addons) }).await;
+    let both = Box::pin(async { tokio::join!(trouble, addons) });
+    let Ok((trouble, addons)) = timeout(left(end), both).await else {
+        let nodes = known.into_iter().map(|node| node.name).collect();
+        let trouble = Some("the health checks got no answer in time".to_owned());
+        let registered = Registered { nodes, trouble, ..Registered::default() };
+        return (KubernetesSeen::Answers(registered), Addons::default());
+    };
     let nodes = known.into_iter().map(|node| node.name).collect();
     let registered = Registered { nodes, ..trouble };
     (KubernetesSeen::Answers(registered), addons.unwrap_or_default())

@@ -17,13 +17,15 @@ mod vip;
 mod vm_config;
 
 use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
 
 use talmox_plan::desired::Desired;
 use talmox_plan::observed::{ImagesSeen, Observed, Pve};
 use talmox_pve::id::VmId;
 use talmox_pve::{Client, PveError};
+use tokio::time::timeout;
 
-pub use sources::{Sources, TalosAccess};
+pub use sources::{Purpose, Sources, TalosAccess};
 
 /// The first numbers for VMs from `first` on that are free, and that no node is meant to have.
 pub async fn free_numbers(
@@ -56,24 +58,28 @@ pub async fn observe_images(desired: &Desired, client: &Client, pve: &Pve) -> Im
 pub async fn observe(desired: &Desired, sources: &Sources<'_>) -> Result<Observed, PveError> {
     let Sources { pve: client, talos: access, .. } = *sources;
     // Nodes at known addresses need not wait for Proxmox.
-    let nodes = talos::Looks::start(desired, access);
+    let limit = sources.purpose.limit();
+    let nodes = talos::Looks::start(desired, access, limit);
     let vip = vip::VipLook::start(desired, access);
     let mut pve = proxmox::observe(desired, client).await?;
     // Where something is to be made, addresses are silent, and waiting for them leaves time to ask.
     let offers = async {
-        if sources.is_making {
+        if sources.purpose == Purpose::Change {
             image_source::look(desired, &pve, sources.web).await
         } else {
             BTreeMap::new()
         }
     };
-    let read = addon::read(desired, sources.web);
+    let end = Instant::now().checked_add(limit);
+    let read = addon::read(desired, sources.web, limit);
     let ((mut nodes, ports), offers, read) =
         tokio::join!(nodes.finish(desired, &pve, client, access), offers, read);
     silent::look_again(desired, &mut pve, &nodes, client).await;
-    talos::look_elsewhere(desired, &pve, client, access, &mut nodes).await;
+    let elsewhere = talos::look_elsewhere(desired, &pve, client, access, &mut nodes);
+    // Without its answer they stay silent.
+    let _late = timeout(left(end), Box::pin(elsewhere)).await;
     let silent = other_system::look_at_all(desired, &mut pve, client, access).await;
-    let (kubernetes, addons) = kubernetes::observe(desired, &nodes, sources, read).await;
+    let (kubernetes, addons) = kubernetes::observe(desired, &nodes, sources, read, end).await;
     let (vip, images) = (vip.finish().await, ImagesSeen::default());
     let sources = offers;
     Ok(Observed {
@@ -88,4 +94,9 @@ pub async fn observe(desired: &Desired, sources: &Sources<'_>) -> Result<Observe
         images,
         are_secrets_new: false,
     })
+}
+
+/// The time until `end`; without one there is no limit.
+fn left(end: Option<Instant>) -> Duration {
+    end.map_or(Duration::MAX, |end| end.saturating_duration_since(Instant::now()))
 }

@@ -1,5 +1,7 @@
 //! Clients of the APIs that are observed.
 
+use std::time::Duration;
+
 use talmox_pve::Client;
 use talmox_talos_api::{Credentials, Settings};
 
@@ -24,6 +26,28 @@ pub struct Sources<'a> {
     pub kube: &'a KubeClient,
     /// For the manifests of add-ons, and for images.
     pub web: &'a Web,
-    /// Whether the plan may create VMs. Only then the image factories and web servers are asked.
-    pub is_making: bool,
+    pub purpose: Purpose,
+}
+
+/// What the observed state is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// A plan that may create VMs. Only for it the image factories and web servers are asked.
+    Change,
+    /// A plan that removes VMs.
+    Removal,
+    /// A report for a person, which must come within seconds: a node, an add-on's server or Kubernetes that takes longer
+    /// counts as one that does not answer.
+    Report,
+}
+
+impl Purpose {
+    /// How long the nodes and Kubernetes may take together, once Proxmox has answered. In real time: it limits sockets.
+    pub(super) fn limit(self) -> Duration {
+        match self {
+            // Each request has its own deadline.
+            Self::Change | Self::Removal => Duration::MAX,
+            Self::Report => Duration::from_secs(4),
+        }
+    }
 }

@@ -15,6 +15,7 @@ use talmox_pve::property::{IpConfig, Ipv4Config, Ipv6Config};
 use talmox_talos_api::client::{Resource, ResourceKind, Service};
 use talmox_talos_api::{Address, Client, Expected, Machine, Settings, TalosError, Verdict, probe};
 use tokio::task::JoinSet;
+use tokio::time::timeout;
 
 use super::listener::{PATIENCE, knock, who};
 use super::sources::{KUBERNETES, TalosAccess};
@@ -37,22 +38,26 @@ struct At {
 }
 
 /// Looks that are under way.
-pub(super) struct Looks(JoinSet<At>);
+pub(super) struct Looks {
+    answers: JoinSet<At>,
+    /// For each of them.
+    limit: Duration,
+}
 
 impl Looks {
     /// Looks at all nodes whose addresses are known beforehand.
-    pub(super) fn start(desired: &Desired, access: &TalosAccess) -> Self {
+    pub(super) fn start(desired: &Desired, access: &TalosAccess, limit: Duration) -> Self {
         let mut looks = JoinSet::new();
         for node in &desired.nodes {
             match node.contact {
                 Contact::At(address) if node.is_talos => {
-                    spawn(&mut looks, desired, node, address, access);
+                    spawn(&mut looks, desired, node, address, access, limit);
                 }
                 Contact::At(address) => spawn_other(&mut looks, node, address, access),
                 Contact::AskAgent => {}
             }
         }
-        Self(looks)
+        Self { answers: looks, limit }
     }
 
     /// Looks at the others, now that their VMs are known, and waits for all.
@@ -63,12 +68,12 @@ impl Looks {
         client: &PveClient,
         access: &TalosAccess,
     ) -> NodesAndPorts {
-        let Self(mut looks) = self;
+        let Self { answers: mut looks, limit } = self;
         for placed in places(desired, pve).nodes {
             let (node, VmPresence::Owned(found)) = (placed.node, &placed.state) else { continue };
             if node.is_talos && node.contact == Contact::AskAgent && found.seen.is_running {
                 if let Some(address) = agent_address(client, &placed.own.vm, node).await {
-                    spawn(&mut looks, desired, node, address, access);
+                    spawn(&mut looks, desired, node, address, access, limit);
                 } else {
                     let talos = TalosSeen::Nothing("its guest agent tells no address".into());
                     let (name, port) = (node.name.clone(), None);
@@ -107,7 +112,7 @@ pub(super) async fn look_elsewhere(
             first = agent_address(client, &placed.own.vm, node).await;
         }
         if let Some(first) = first.filter(|first| *first != wanted) {
-            spawn(&mut looks, desired, node, first, access);
+            spawn(&mut looks, desired, node, first, access, Duration::MAX);
         }
     }
     // Whoever else has that address by now is of no interest.
@@ -136,12 +141,18 @@ fn spawn(
     node: &DesiredNode,
     address: IpAddr,
     access: &TalosAccess,
+    limit: Duration,
 ) {
     let expected = Expected { instance_id: None, ..node.machine() };
     let (name, access) = (node.name.clone(), access.clone());
     let is_control_plane = node.is_control_plane;
     let authority = desired.kubernetes_authority.clone();
-    looks.spawn(async move {
+    let late = At {
+        name: name.clone(),
+        talos: TalosSeen::Mute("something that does not answer in time".to_owned()),
+        port: None,
+    };
+    let answer = async move {
         let api = Address { host: address.to_string(), port: KUBERNETES };
         let reach = &access.settings.reach;
         let knocking = knock(&api, reach);
@@ -161,7 +172,8 @@ fn spawn(
             (_, Some(socket)) => Some((KUBERNETES, who(socket, &api, authority.as_deref()).await)),
         };
         At { name, talos, port }
-    });
+    };
+    looks.spawn(async move { timeout(limit, Box::pin(answer)).await.unwrap_or(late) });
 }
 
 /// At systems that are no Talos nothing tells whose they are: it matters only where there is to be

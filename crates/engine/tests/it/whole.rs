@@ -113,7 +113,7 @@ impl Whole {
             talos: &access,
             kube: &kube.unwrap(),
             web: &self.context.web,
-            is_making: true,
+            purpose: observe::Purpose::Change,
         };
         let world = observe::observe(&self.desired, &sources).await.unwrap();
         let has_client_files = !self.files.lock().unwrap().is_empty();

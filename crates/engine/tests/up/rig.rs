@@ -9,7 +9,9 @@ use talmox_engine::access::{ClientFiles, ClusterAccess, PROVISIONAL};
 use talmox_engine::event::{Event, Events, Stamped};
 use talmox_engine::execute::{Cancel, Outcome, execute};
 use talmox_engine::kube::KubeClient;
-use talmox_engine::observe::{Sources, TalosAccess, observe, observe_images, observe_removed};
+use talmox_engine::observe::{
+    Purpose, Sources, TalosAccess, observe, observe_images, observe_removed,
+};
 use talmox_engine::step::{Context, Cut, CutHook, Moment};
 use talmox_lab::pve::{Action as FaultAction, Profile};
 use talmox_lab::{Lab, NodeSettings, Scenario, Settings};
@@ -167,7 +169,8 @@ impl Rig {
     pub(crate) async fn look(&self, desired: &Desired) -> Result<Observed, PveError> {
         let (pve, talos) = (self.client(self.token), self.access());
         let (kube, web) = (self.kube_of(desired), common::web(&self.lab, []));
-        let sources = Sources { pve: &pve, talos: &talos, kube: &kube, web: &web, is_making: true };
+        let sources =
+            Sources { pve: &pve, talos: &talos, kube: &kube, web: &web, purpose: Purpose::Change };
         in_time(observe(desired, &sources)).await
     }
 

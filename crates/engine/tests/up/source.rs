@@ -1,6 +1,6 @@
 //! Where images come from is asked before anything is begun, and only where something is to be made.
 
-use talmox_engine::observe::{Sources, observe};
+use talmox_engine::observe::{Purpose, Sources, observe};
 use talmox_engine::web::{Web, WebSettings};
 use talmox_plan::plan::show;
 use talmox_plan::planning::{self, PlanOptions};
@@ -16,8 +16,13 @@ impl Rig {
         let web = Web::new(WebSettings { reach, authorities: vec![] }).unwrap();
         let (desired, client) = (self.desired(text), self.client(self.token));
         let (talos, kube) = (self.access(), self.kube_of(&desired));
-        let sources =
-            Sources { pve: &client, talos: &talos, kube: &kube, web: &web, is_making: true };
+        let sources = Sources {
+            pve: &client,
+            talos: &talos,
+            kube: &kube,
+            web: &web,
+            purpose: Purpose::Change,
+        };
         let world = observe(&desired, &sources).await.unwrap();
         show::findings(&planning::plan(
             &desired,
